@@ -1,4 +1,4 @@
-"""A command run inside the test's process: its exit code and what it printed."""
+"""Run a command inside the test's process; returns its exit code and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.main import run_client
 
 
 class Ran(NamedTuple):
-    """What a command left."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -21,31 +21,31 @@ class Ran(NamedTuple):
 
     @property
     def bytes(self) -> bytes:
-        """What was printed, as it is."""
+        """Standard output as bytes."""
         return self.out.encode("utf-8", "surrogateescape")
 
     @property
     def json(self) -> Any:
-        """What was printed, as JSON."""
+        """Standard output, parsed as JSON."""
         return json.loads(self.out)
 
 
 def stream(content: bytes = b"") -> io.TextIOWrapper:
-    """A standard stream in memory; what was written is in its ``buffer``."""
+    """A standard stream in memory; its ``buffer`` has the written bytes."""
     return io.TextIOWrapper(
         io.BytesIO(content), "utf-8", "surrogateescape", newline="\n", write_through=True
     )
 
 
 def written(out: io.TextIOWrapper) -> bytes:
-    """What was written to a stream in memory."""
+    """The bytes written to a stream in memory."""
     buffer = out.buffer
     assert isinstance(buffer, io.BytesIO)
     return buffer.getvalue()
 
 
 def run(*words: str, stdin: str | bytes = "") -> Ran:
-    """`muster WORDS`, with nobody at a terminal."""
+    """Run `muster WORDS` without a terminal."""
     out, err = stream(), stream()
     given = stdin if isinstance(stdin, bytes) else stdin.encode()
     before, sys.stdin = sys.stdin, stream(given)
@@ -53,7 +53,7 @@ def run(*words: str, stdin: str | bytes = "") -> Ran:
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                # In a context of its own: what a command chooses is not the next one's.
+                # In a new context: settings of one command do not leak into the next.
                 code = copy_context().run(run_client, list(words))
             except SystemExit as ended:
                 code = ended.code

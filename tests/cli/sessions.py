@@ -1,10 +1,10 @@
-"""Golden sessions: what a user types and sees, in `tests/cli/golden/*.txt`.
+"""Golden sessions: commands with their output, in `tests/cli/golden/*.txt`.
 
-A line that begins with `$ ` is a command; below it stands what it prints, with standard error
-behind `! ` and an exit code other than 0 as `(exit N)`. Lines that begin with `# ` are remarks.
-`muster` runs inside this process. What differs from run to run is replaced by as many letters:
-ports (NNNNN), ids (xxxx), times of these days (nnnn-nn-nn); `FOLDER` stands for a folder of the
-test. `MUSTER_GOLDEN=write` writes the files anew (`make golden`); the diff is what gets reviewed.
+A line that starts with `$ ` is a command; the lines after it are its output, with standard error
+after `! ` and an exit code other than 0 as `(exit N)`. Lines that start with `# ` are remarks.
+`muster` runs inside this process. Text that differs from run to run is replaced by as many
+letters: ports (NNNNN), ids (xxxx), present dates (nnnn-nn-nn); `FOLDER` means a folder of the
+test. `MUSTER_GOLDEN=write` writes the files again (`make golden`); review the diff.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FOLDER = "."
 RECENT_DAYS = 3
 OF_DATA = frozenset({"2026-11-21", "2026-11-22"})
-"""Days that stand in what sessions read, and so are the same in each run, on these days too."""
+"""Dates in the data that sessions read: they are equal in every run, also on these days."""
 WRITES = os.environ.get("MUSTER_GOLDEN") == "write"
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -34,7 +34,7 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
 
 
 def typed(line: str, stdin: str = "") -> str:
-    """What one command prints, as a session shows it."""
+    """The output of one command, in the form of a session."""
     out, err = stream(), stream()
     code: str | int | None = 0
     before = os.environ.get("COLUMNS")
@@ -69,7 +69,7 @@ def _stdin(text: str) -> Iterator[None]:
 
 
 def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """The text without what differs from run to run, alignment kept."""
+    """The text without parts that differ from run to run, alignment kept."""
     for found, instead in replaced:
         text = text.replace(found, instead)
     text = _UUID.sub(lambda match: re.sub(r"[0-9a-f]", "x", match[0]), text)
@@ -78,14 +78,14 @@ def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def _steady_instant(match: re.Match[str]) -> str:
-    """An instant that lies by the test's own clock, such as a day ago, without its digits."""
+    """An instant relative to the test's own clock, such as a day ago, without its digits."""
     days = (date.today() - date.fromisoformat(match[1])).days
     is_fixed = match[1] in OF_DATA or abs(days) > RECENT_DAYS
     return match[0] if is_fixed else re.sub(r"\d", "n", match[0])
 
 
 def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """The session with what its commands print now."""
+    """The session with the present output of its commands."""
     replaced = list(replaced)
     played = []
     lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""A small shop on a Muster, and a line of every command that shows something of it."""
+"""A small shop on a Muster, and a line for every command that shows something of it."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""Entries are kept, and whoever asks may do everything."""
+"""ACLs are kept, and every client may do everything."""
 
 
 class WithHttp(Broker):
-    """A Muster whose HTTP listens, too."""
+    """A Muster with an HTTP listener."""
 
     def _command(self) -> list[str]:
         command = super()._command()
@@ -76,7 +76,7 @@ class WithHttp(Broker):
 
 
 class Shop:
-    """The broker, and `muster` beside it."""
+    """The broker, and a way to run `muster` on it."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -90,7 +90,7 @@ class Shop:
         }
 
     def run(self, line: str, *more: str) -> Ran:
-        """Run one of `LINES`; what follows something is ended after its first view."""
+        """Run one of `LINES`; a command that follows ends after its first view."""
         words = [str(self._names.get(word, word)) for word in line.split()]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MUSTER_BOOTSTRAP", self.broker.bootstrap)
@@ -105,7 +105,7 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def open_shop(folder: Path) -> Iterator[Shop]:
-    """A Muster with a topic, the group `billing` that has committed, and `live` with a member."""
+    """A Muster with a topic, the group `billing` with commits, and `live` with a member."""
     broker = WithHttp(folder / "data", RIGHTS).start()
     shop = Shop(broker)
     (folder / "server.properties").write_text("log.retention.ms=1\n")

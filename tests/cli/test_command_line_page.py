@@ -31,11 +31,11 @@ def commands() -> set[str]:
     return {" ".join(path) for path, each in walked(command_of()) if runs(each)}
 
 
-def test_every_command_stands_on_the_page_and_no_other() -> None:
+def test_command_line_page_lists_exactly_the_commands() -> None:
     assert documented() == commands()
 
 
-def test_every_exit_code_stands_on_the_page() -> None:
+def test_command_line_page_lists_every_exit_code() -> None:
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
     assert codes == {
         0,
@@ -49,6 +49,6 @@ def test_every_exit_code_stands_on_the_page() -> None:
     }
 
 
-def test_the_example_is_a_file_of_offsets() -> None:
+def test_example_of_the_page_is_a_file_of_offsets() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert read(example, "the page", None) == {"billing": {("orders", 0): Committed(42)}}

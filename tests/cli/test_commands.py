@@ -45,7 +45,7 @@ def as_json(broker: Broker, *words: str, stdin: str = "") -> Any:
     return json.loads(muster(broker, *words, "--json", stdin=stdin).stdout)
 
 
-def test_a_topic_from_its_making_to_its_end(broker: Broker, name: str) -> None:
+def test_topic_is_created_described_listed_and_deleted(broker: Broker, name: str) -> None:
     made = muster(broker, "topics", "create", name, "-p", "3", "-c", "retention.ms=86400000")
     [described] = as_json(broker, "topics", "describe", name)
     listed = {row["topic"]: row for row in as_json(broker, "topics", "list")}
@@ -63,9 +63,7 @@ def test_a_topic_from_its_making_to_its_end(broker: Broker, name: str) -> None:
     assert "muster topics list" in gone.stderr
 
 
-def test_a_topic_that_is_there_is_an_error_unless_that_is_said_to_be_fine(
-    broker: Broker, name: str
-) -> None:
+def test_create_of_an_existing_topic_fails_without_if_not_exists(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name)
     again = muster(broker, "topics", "create", name, code=1)
     fine = muster(broker, "topics", "create", name, "--if-not-exists")
@@ -74,7 +72,7 @@ def test_a_topic_that_is_there_is_an_error_unless_that_is_said_to_be_fine(
     assert fine.stdout == f"Topic {name} already exists\n"
 
 
-def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> None:
+def test_lines_are_produced_and_consumed_with_keys(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name, "-p", "2")
     said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
     read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")
@@ -85,7 +83,7 @@ def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> No
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_comes_back_from_every_codec(broker: Broker, name: str, codec: str) -> None:
+def test_batch_of_every_codec_is_consumed(broker: Broker, name: str, codec: str) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
     muster(broker, "produce", name, "--compression", codec, stdin="x" * 500 + "\ny\n")
     read = muster(broker, "consume", name, "-o", "1", "-n", "1", "--json")
@@ -96,7 +94,7 @@ def test_a_batch_comes_back_from_every_codec(broker: Broker, name: str, codec: s
 
 @pytest.mark.skipif(KIND == "kafka", reason="Kafka 4 has no message.format.version")
 @pytest.mark.parametrize("version", ["0.9.0", "0.10.2"])
-def test_old_messages_are_read_too(broker: Broker, name: str, version: str) -> None:
+def test_old_message_formats_are_consumed(broker: Broker, name: str, version: str) -> None:
     muster(broker, "topics", "create", name, "-c", f"message.format.version={version}")
     for codec in ("none", "gzip"):
         muster(broker, "produce", name, "--compression", codec, stdin="one\ntwo\n")
@@ -105,7 +103,7 @@ def test_old_messages_are_read_too(broker: Broker, name: str, version: str) -> N
     assert read.stdout == "one\ntwo\n" * 2
 
 
-def test_a_group_member_goes_on_where_the_last_one_ended(broker: Broker, name: str) -> None:
+def test_consumer_of_a_group_continues_at_its_committed_offsets(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
     muster(broker, "produce", name, stdin="1\n2\n3\n4\n")
     group = ["--group", name, "--from-beginning"]
@@ -128,9 +126,7 @@ def test_a_group_member_goes_on_where_the_last_one_ended(broker: Broker, name: s
     assert name not in stable
 
 
-def test_a_member_writes_nothing_while_it_stands_still(
-    brokers: Callable[..., Broker], name: str
-) -> None:
+def test_member_commits_only_changed_offsets(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers()  # a group of another test might expire in the same partition
     muster(broker, "topics", "create", name, "-p", "2")
     cluster = Cluster(broker.bootstrap)
@@ -156,16 +152,14 @@ def test_a_member_writes_nothing_while_it_stands_still(
         cluster.close()
 
 
-def test_an_interrupted_member_leaves_though_its_join_waits_for_another(
-    broker: Broker, name: str
-) -> None:
+def test_interrupted_member_leaves_during_a_waiting_join(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name)
     cluster = Cluster(broker.bootstrap)
     silent = GroupMember(cluster, name, [name])
     silent.join()
 
     def members() -> int:
-        silent.beat()  # it lives, and does not join again
+        silent.beat()  # it is alive, and does not rejoin
         [group] = as_json(broker, "groups", "describe", name)
         return len(group["members"])
 
@@ -188,7 +182,7 @@ def test_an_interrupted_member_leaves_though_its_join_waits_for_another(
         cluster.close()
 
 
-def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, name: str) -> None:
+def test_describe_shows_the_partitions_of_each_member(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name, "-p", "4")
     command = [sys.executable, "-m", "cli.main", "consume", name, "--group", name]
     command += ["--bootstrap", broker.bootstrap]
@@ -224,7 +218,7 @@ def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, 
         (["consume", "x:0", "--group", "g"], 2, "omit partitions, --offset"),
     ],
 )
-def test_errors_are_one_sentence_that_says_what_to_do(
+def test_client_errors_are_one_sentence_with_advice(
     broker: Broker, words: list[str], code: int, says: str
 ) -> None:
     done = muster(broker, *words, code=code)
@@ -234,15 +228,17 @@ def test_errors_are_one_sentence_that_says_what_to_do(
     assert done.stdout == ""
 
 
-def test_no_broker_is_an_exit_code_of_its_own() -> None:
+def test_unreachable_broker_exits_3() -> None:
     done = muster(f"127.0.0.1:{free_port()}", "topics", "list", code=3)
 
     assert "no broker answers" in done.stderr
     assert "muster serve" in done.stderr
 
 
-def test_a_call_that_was_given_up_does_not_spoil_the_next_one(broker: Broker, name: str) -> None:
-    """As after Ctrl-C in the middle of `muster consume`, which then leaves its group."""
+def test_response_of_an_abandoned_call_does_not_disturb_the_next_call(
+    broker: Broker, name: str
+) -> None:
+    """As when Ctrl-C ends `muster consume`, which then leaves its group."""
     muster(broker, "topics", "create", name)
     host, port = parse_address(broker.bootstrap)
     connection = Connection(host, port, "muster-cli", 30)

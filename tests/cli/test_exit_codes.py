@@ -1,4 +1,4 @@
-"""Each exit code of docs/use/command-line.md, from a process that ends with it."""
+"""Each exit code of docs/use/command-line.md, from a process that exits with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def code_of(*words: str) -> int:
 
 
 def signalled(number: int, broker: Broker) -> int:
-    """The exit code of a command that waits for its input when the signal comes."""
+    """The exit code of a command that waits for input when the signal arrives."""
     waiting = process("produce", "signalled", "-b", broker.bootstrap)
     try:
         assert until("it reads its input", lambda: reads(waiting))
@@ -56,12 +56,12 @@ def signalled(number: int, broker: Broker) -> int:
 
 
 def reads(running: subprocess.Popen[str]) -> bool:
-    """Whether the process waits in a read of its pipe."""
+    """Whether the process is blocked in a read of its pipe."""
     return "pipe" in Path(f"/proc/{running.pid}/wchan").read_text()
 
 
 def stuck(folder: Path) -> int:
-    """The exit code where a group, which a history in files has, has stopped reading."""
+    """The exit code when a group in a history of files is stuck."""
     data = small_history(folder / "history")
     orders = encode_batch([Record(offset, NOON, None, b"x") for offset in range(100)])
     write_segment(data, 0, orders, topic="orders")
@@ -86,7 +86,7 @@ def test_every_documented_code_is_tried() -> None:
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_a_process_ends_with_the_code(code: int, broker: Broker, tmp_path: Path) -> None:
+def test_process_exits_with_the_documented_code(code: int, broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("log.retention.ms=oops\n")
     assert code_of("topics", "create", "signalled", "--if-not-exists", "-b", broker.bootstrap) == 0

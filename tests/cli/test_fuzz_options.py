@@ -1,9 +1,9 @@
-"""Every option of every command with hostile values: one sentence and an exit code, nothing else.
+"""Every option of every command with hostile values: one sentence and an exit code.
 
-The commands are walked in typer's own tree, so that a new one is tried without being named here;
-`LINES` has for each the words that make it run. Each option and argument gets each hostile value,
-then seeded random lines follow, with a Muster, and with nothing behind the addresses. A line that
-fails is printed as it can be typed.
+The commands come from typer's own tree, so that new ones are tried too; `LINES` has for each the
+words that make it run. Each option and argument gets each hostile value, then seeded random
+lines follow, with a Muster and with unreachable addresses. A failing line is printed as it can
+be typed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ pytestmark = pytest.mark.interop
 SEED = 4711
 WITHIN_S = 20
 ENDLESS_S = 0.2
-"""How long a command without an end may run until it gets its Ctrl-C."""
+"""Time limit of an endless command before its Ctrl-C, in seconds."""
 CODES = {0, 1, 2, 3, 4, 130}
 RANDOM_LINES = 12
 VALUES = 25
-"""So many hostile values each option gets, others than the next one; the soak gives it all."""
+"""Hostile values per option; adjacent options get different ones, and the soak gives all to
+each."""
 
 HOSTILE = [
     "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
@@ -53,7 +54,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 RUNS = {"serve", "dev cluster"}
-"""They run brokers, and have tests of their own."""
+"""Commands that run brokers; they have their own tests."""
 SHARED = {"--bootstrap", "--timeout", "--http", "--json", "--wide"}
 LINES = {
     "cluster": "",
@@ -108,15 +109,15 @@ LINES = {
     "config check": "FILE",
     "logs dump": "FOLDER",
 }
-"""A line of each command that runs. Those of `pipeline` have none: they need Spark to run."""
+"""A line per command that runs; `pipeline` commands have none, since they need Spark to run."""
 
 BESIDE = (
     "muster: left out: ",
     "muster: not checked: ",
-    "muster: not used here, ",
+    "muster: --command-config: ignored properties: ",
     "muster: topic ",
 )
-"""Sentences that stand beside a result, or one for each of several names."""
+"""Starts of sentences that may accompany a result, or appear once per name."""
 ENDLESS = {"groups watch", "consume", "top"}
 
 
@@ -131,7 +132,7 @@ def leaves() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands run: what they write goes here."""
+    """The working folder of the commands."""
     made = tmp_path_factory.mktemp("fuzz")
     (made / "file").write_text(
         json.dumps({"version": 1, "groups": [{"group": "g", "offsets": []}]})
@@ -143,7 +144,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No name is looked up, no time is lost in waiting, and nothing is written elsewhere."""
+    """Disable name lookups and waits, and write only to the folder."""
 
     def no_names(host: Any, *more: Any, **named: Any) -> Any:
         if isinstance(host, str) and host.replace(".", "").isdigit() and host.isascii():
@@ -159,7 +160,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def ended(path: str) -> Iterator[None]:
-    """Ctrl-C for what has no end, and `Hung` for what does not end all the same."""
+    """Send Ctrl-C to an endless command, and raise `Hung` if it does not end."""
     alarms = [KeyboardInterrupt] if path in ENDLESS else []
 
     def alarm(*_: object) -> None:
@@ -176,18 +177,17 @@ def ended(path: str) -> Iterator[None]:
 
 
 def run(path: str, words: list[str]) -> Ran:
-    """Run one line."""
     with ended(path):
         return running.run(*path.split(), *words)
 
 
 def fault(path: str, words: list[str]) -> str | None:
-    """What is wrong with how a command ended; None where nothing is."""
+    """The fault in how a command ended, or None."""
     try:
         ran = run(path, words)
     except Hung:
         return f"it does not end within {WITHIN_S} s"
-    except KeyboardInterrupt:  # before the command began, as it is for `main`
+    except KeyboardInterrupt:  # before the command started, which `main` handles
         return None if path in ENDLESS else "it was interrupted"
     except Exception as error:  # noqa: BLE001 - that is what is looked for
         return f"it raises {type(error).__name__}: {str(error)[:200]}"
@@ -212,7 +212,7 @@ def words_of(path: str, folder: Path) -> list[str]:
 
 
 def with_value(param: Any, value: str) -> list[str]:
-    """One option with a value of ours, or one more argument."""
+    """One option with this value, or one more argument."""
     if param.param_type_name == "argument":
         return ["--", value]
     name: str = max(param.opts, key=len)
@@ -220,10 +220,10 @@ def with_value(param: Any, value: str) -> list[str]:
 
 
 def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
-    """Lines in which one option, or one word of the command's own, has a hostile value.
+    """Lines in which one option, or one word of the command, has a hostile value.
 
-    Each gets ``count`` of them; an option that all commands share gets a few from each, and a
-    command that goes on until Ctrl-C, which takes time, `VALUES` at most.
+    Each gets ``count`` values; an option that all commands share gets a few per command, and an
+    endless command, which costs time, gets at most `VALUES`.
     """
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
@@ -250,7 +250,7 @@ def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
 
 
 def faults(path: str, lines: Iterable[list[str]]) -> str:
-    """The lines that go wrong, as they can be typed, and how."""
+    """The failing lines, as they can be typed, and their faults."""
     found = []
     for line in lines:
         wrong = fault(path, line)
@@ -269,7 +269,7 @@ def test_every_command_has_its_line() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_with_nothing_behind_the_addresses(
+def test_hostile_options_print_one_error_when_no_broker_runs(
     path: str, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUSTER_BOOTSTRAP", f"127.0.0.1:{free_port()}")
@@ -282,7 +282,7 @@ def no_spark(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("path", ON_BROKERS)
-def test_with_a_broker(
+def test_hostile_options_print_one_error_when_a_broker_runs(
     path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(broker, monkeypatch)
@@ -292,7 +292,7 @@ def test_with_a_broker(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("path", ON_BROKERS)
-def test_every_value_with_a_broker(
+def test_every_hostile_value_prints_one_error_when_a_broker_runs(
     path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(broker, monkeypatch)
@@ -300,7 +300,7 @@ def test_every_value_with_a_broker(
 
 
 def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands ask this broker, which has a topic and a group."""
+    """Make commands use this broker, which has a topic and a group."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     running.run("topics", "create", "orders", "-p", "3")
     running.run("offsets", "set", "billing", "orders:0=0", "--execute")

@@ -1,4 +1,4 @@
-"""server.properties of Kafka installations: `muster config check`, and the start with them."""
+"""server.properties of Kafka installations: `muster config check`, and a start with them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ FILES = {
 }
 
 
-def test_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_check_prints_the_golden_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "kafka").symlink_to(DATA)
@@ -50,20 +52,20 @@ def test_every_setting_of_kafkas_own_files_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_the_listener_of_a_controller_is_not_listened_to(name: str) -> None:
+def test_controller_listener_is_ignored(name: str) -> None:
     config = load(DATA / name, {}, [], {})
 
     assert [endpoint.name for endpoint in config.listeners] == ["PLAINTEXT"]
     assert [endpoint.name for endpoint in config.advertised([9092])] == ["PLAINTEXT"]
 
 
-def test_a_controllers_listener_needs_no_line_in_the_protocol_map() -> None:
+def test_controller_listener_needs_no_entry_in_the_protocol_map() -> None:
     pairs = ["listeners=PLAINTEXT://127.0.0.1:1,CTL://:2", "controller.listener.names=CTL"]
     assert [each.port for each in load(None, {}, pairs, {}).listeners] == [1]
 
 
 @pytest.mark.interop
-def test_a_broker_starts_with_kafkas_file_and_lists_once_what_it_does_not_know(
+def test_broker_starts_with_kafkas_file_and_logs_unknown_settings_once(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "server.properties"

@@ -82,7 +82,7 @@ TRANSACTION = {
 
 
 def make(folder: Path) -> None:
-    """Files of every kind."""
+    """Write files of every kind."""
     made = {
         name: folder / "made" / name
         for name in ("mixed-0", "__consumer_offsets-1", "__transaction_state-0")
@@ -121,7 +121,7 @@ def image_of_the_page() -> bytes:
 
 
 def damage(folder: Path) -> None:
-    """Files with something wrong."""
+    """Write damaged files."""
     folder.mkdir()
     batches = [encode_batch(records(n, n)) for n in range(3)]
     flipped = bytearray(batches[1])
@@ -132,7 +132,9 @@ def damage(folder: Path) -> None:
     (folder / "broken-checkpoint").write_text("0\n3\norders 0 5\nwhat\n")
 
 
-def test_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_dump_prints_the_golden_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for target, name in (("new", "kafka-4.3.1-killed"), ("old", "kafka-0.10.2.2-clean")):
         unpack_kafka_directory(name, tmp_path).rename(tmp_path / target)
     make(tmp_path)
@@ -163,7 +165,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     )
 )
-def test_any_bytes_are_shown_or_called_damaged(folder: Path, name: str, data: bytes) -> None:
+def test_logs_dump_shows_or_reports_any_bytes(folder: Path, name: str, data: bytes) -> None:
     path = folder / name
     path.write_bytes(data)
     kinds = [entry["kind"] for entry in read_file(path, True, Content.OFFSETS, 0)]

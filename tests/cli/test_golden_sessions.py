@@ -1,6 +1,6 @@
-"""Golden sessions of the commands that speak Kafka's protocol, on Muster and on Apache Kafka alike.
+"""Golden sessions of the commands that use Kafka's protocol, on Muster and on Apache Kafka.
 
-The same file holds for both brokers: that is the test that the commands work with either.
+Both brokers share one file: this proves that the commands work with either.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORDS = {("orders", 0): 10, ("orders", 1): 5, ("events", 0): 4}
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker with the topics that the sessions speak of."""
+    """A broker with the topics of the sessions."""
     make = Broker if request.param == "muster" else KafkaBroker
     broker = make(tmp_path_factory.mktemp(request.param) / "data", SETTINGS).start()
     try:
@@ -51,7 +51,7 @@ def shop(
 
 @pytest.fixture
 def at_shop(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    """Commands speak to the shop's broker."""
+    """The shop's broker, which commands use by default."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
     monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
     yield shop
@@ -71,12 +71,12 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
 
 
 LATER_MS = 5 * 3_600_000
-"""So long after its records a session is played, so that lags in time read alike in every run."""
+"""Time in ms between the records and the session, so that lags in time are equal in every run."""
 ITS_TIME_MS = datetime_ms("2026-01-31T12:00:00Z")
 
 
 def times(broker: Broker) -> list[int]:
-    """The times of the records that sessions speak of."""
+    """The times of the records of the sessions."""
     cluster = Cluster(broker.bootstrap)
     places = [{("orders", 0): 4}, {("orders", 0): 0, ("orders", 1): 0}]
     found = [at_ms for asked in places for _, at_ms in records_at(cluster, asked).values()]
@@ -85,7 +85,7 @@ def times(broker: Broker) -> list[int]:
 
 
 def without_http(broker: Broker) -> list[tuple[str, str]]:
-    """What a Muster that serves no HTTP is said to lack, and other brokers are not."""
+    """The sentences that a Muster without HTTP adds, and other brokers do not."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
         " serve it (http.listener is off); start it with `muster serve --http HOST:PORT`)"
@@ -93,7 +93,9 @@ def without_http(broker: Broker) -> list[tuple[str, str]]:
     return [(lacks.format(name), "") for name in ("list", "describe", "lag")]
 
 
-def test_groups(at_shop: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_commands_print_the_golden_session(
+    at_shop: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = times(at_shop)
     monkeypatch.setattr(clock, "now_ms", lambda: found[0] + LATER_MS)
     instants = [(instant(at_ms), instant(ITS_TIME_MS)) for at_ms in found]
@@ -107,7 +109,9 @@ def test_groups(at_shop: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         member.leave()
 
 
-def test_offsets(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_commands_print_the_golden_session(
+    at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "apache.csv").write_text('"orders",0,9\n"orders",1,1\n')
     (tmp_path / "bad.csv").write_text("group,topic,partition,offset\nshop,orders,0,many\n")
     monkeypatch.setattr(sessions, "FOLDER", str(tmp_path))
@@ -118,19 +122,19 @@ def test_offsets(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         member.leave()
 
 
-def test_configs(at_shop: Broker) -> None:
+def test_configs_commands_print_the_golden_session(at_shop: Broker) -> None:
     check("configs", at_shop)
 
 
-def test_quotas(at_shop: Broker) -> None:
+def test_quotas_commands_print_the_golden_session(at_shop: Broker) -> None:
     check("quotas", at_shop)
 
 
-def test_a_group_of_the_new_protocol_is_shown_and_guarded_like_any(at_shop: Broker) -> None:
+def test_group_of_the_new_protocol_is_shown_and_protected_from_resets(at_shop: Broker) -> None:
     served = {row["api"] for row in json.loads(sessions.typed("muster cluster --apis --json"))}
     assert isinstance(at_shop, KafkaBroker) <= ("ConsumerGroupHeartbeat" in served)
     if "ConsumerGroupHeartbeat" not in served:
-        return  # there are no such groups
+        return  # the broker has no such groups
     settings = {"bootstrap.servers": at_shop.bootstrap, "group.id": "modern", "client.id": "app"}
     member = Consumer({**settings, "group.protocol": "consumer"})
     member.subscribe(["orders"])
@@ -154,7 +158,7 @@ def test_a_group_of_the_new_protocol_is_shown_and_guarded_like_any(at_shop: Brok
     assert until("it can be reset", lambda: "Changed 3 offsets" in sessions.typed(line))
 
 
-def test_cluster(at_shop: Broker) -> None:
+def test_cluster_commands_print_the_golden_session(at_shop: Broker) -> None:
     line = "muster offsets set billing orders:0=4 --execute"
     assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     [found] = [json.loads(sessions.typed("muster cluster --json"))]
@@ -169,14 +173,16 @@ def test_cluster(at_shop: Broker) -> None:
     assert served["OffsetDelete"] == (0, 0)
 
 
-def test_topics(at_shop: Broker) -> None:
+def test_topics_commands_print_the_golden_session(at_shop: Broker) -> None:
     line = "muster offsets set shop orders:0=4 --execute"
     assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     sessions.typed("muster groups delete shop --execute")
     check("topics", at_shop)
 
 
-def test_records(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_commands_print_the_golden_session(
+    at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bad.json").write_text('{"value": "fine"}\n{"value": 7}\n')
     monkeypatch.setattr(sessions, "FOLDER", str(tmp_path))
     check("records", at_shop)

@@ -1,4 +1,4 @@
-"""`muster top`: rates between two looks, from a scripted Muster; and a real one."""
+"""`muster top`: rates between two reads of a scripted Muster; and a real one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 
 
 class ScriptedApi:
-    """Muster's HTTP, of which the second look and each after it show the same."""
+    """Muster's HTTP API; the second read and each later one return the same values."""
 
     broker: ClassVar = {"cluster": "caZfv6NmT1SmLGP1ukaOiQ", "broker": 1, "address": "kafka1:9092"}
 
@@ -88,7 +88,7 @@ class ScriptedApi:
         self.looks = 0
 
     def renew(self) -> None:
-        """Nothing takes time here."""
+        """No time passes."""
 
     def text(self, path: str) -> str:
         assert path == "/metrics"
@@ -101,7 +101,7 @@ class ScriptedApi:
         return {"/api/groups": GROUPS, "/api/groups/billing": BILLING}[path]
 
 
-def test_top(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_prints_the_golden_session(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count(100.0, 2.0)
     monkeypatch.setattr(clock, "monotonic_s", lambda: next(seconds))
     monkeypatch.setattr(clock, "now_ms", lambda: 1_795_349_131_500)
@@ -113,7 +113,7 @@ def test_top(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="muster top needs Muster's HTTP")
-def test_top_of_a_real_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_once_shows_a_real_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0").start()
     try:
         monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
@@ -168,7 +168,7 @@ BUSY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 50)], ids=lambda size: f"{size[0]}")
-def test_a_live_view_fits_its_terminal(
+def test_live_view_of_top_fits_its_terminal(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     width, height = size
@@ -187,7 +187,7 @@ def test_a_live_view_fits_its_terminal(
 
 
 @pytest.mark.parametrize(("height", "rows"), [(24, 3), (50, 10), (5, 1)])
-def test_a_higher_terminal_shows_more_lines(
+def test_live_view_of_top_shows_more_lines_on_a_higher_terminal(
     height: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -1,8 +1,8 @@
 """Every table of every command at 60, 80 and 120 columns: `tests/cli/golden/widths.txt`.
 
-The commands run on a Muster, which makes their tables with the columns that they have; the rows are
-then those of `SAMPLES`, long names among them, so that the file is the same each time. A table that
-no line here reaches, and a column without samples, fail. `make golden` writes the file anew.
+The commands run on a Muster, which determines the columns; the rows are then replaced by those
+of `SAMPLES`, long names among them, so that the file is equal each time. A table that no line
+here reaches, and a column without samples, fail. `make golden` writes the file again.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "why": ("the group is Empty and committed it more than 7 days ago", None),
     "written_per_s": (12_345.6, 0.0),
 }
-"""Field -> its value in a row with long names, and in a short one."""
+"""Field to its value in a row with long names, and in a short row."""
 
 OWNED = (
     [{"topic": "orders.by-customer-and-country.v2", "partitions": [0, 1, 2, 5]}],
     [{"topic": "orders", "partitions": [0]}, {"topic": "events", "partitions": [3]}],
 )
-"""The partitions of a member."""
+"""Partitions of a member."""
 
 UNREACHED = {
     ("cli/top.py", "_drawn"): "the columns of `_print`, drawn live",
@@ -155,7 +155,7 @@ UNREACHED = {
 }
 
 FOR_OTHERS = ("cli/output.py", "cli/plans.py")
-"""These make the tables of whoever calls them."""
+"""Modules that make tables for their callers."""
 
 
 class Captured:
@@ -166,7 +166,7 @@ class Captured:
         self.places: set[tuple[str, str]] = set()
 
     def laid_out(self, rows: Any, columns: Columns, *_: Any, **__: Any) -> Lines:
-        """Stands for `layout.laid_out`."""
+        """Replaces `layout.laid_out`."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename.endswith(FOR_OTHERS):
             frame = frame.f_back  # type: ignore[assignment]
@@ -185,7 +185,9 @@ class Captured:
         return Lines([], [], [])
 
 
-def test_tables_at_each_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_at_each_width_equal_the_golden_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     captured = Captured()
     with open_shop(tmp_path) as shop:
         monkeypatch.setattr(output, "laid_out", captured.laid_out)

@@ -1,4 +1,4 @@
-"""Wrong words and interruptions: sentences and exit codes, no boxes, no tracebacks."""
+"""Wrong usage and interrupts: sentences and exit codes, without boxes and tracebacks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cli import output
 from tests.cli import sessions
 
 
-def test_wrong_use() -> None:
+def test_wrong_use_prints_the_golden_session() -> None:
     sessions.check("wrong_use")
 
 
-def test_a_command_without_words_shows_its_help() -> None:
+def test_command_group_without_arguments_shows_its_help() -> None:
     shown = sessions.typed("muster groups")
     assert "Usage: muster groups" in shown
     assert shown.endswith("(exit 2)\n")
@@ -24,12 +24,12 @@ def interrupted(*_arguments: object, **_more: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cli.topics.listing.Cluster", interrupted)
     assert sessions.typed("muster topics list") == "(exit 130)\n"
 
 
-def test_long_work_shows_how_far_it_is_on_a_terminal_alone(
+def test_progress_is_shown_only_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert list(output.progress(range(3), "counting")) == [0, 1, 2]

@@ -30,7 +30,7 @@ def shown(path: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=NAMES)
-def test_help_is_whole_and_has_no_types(
+def test_help_has_a_text_per_option_and_no_python_types(
     path: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = shown(path, monkeypatch)
@@ -67,7 +67,7 @@ main()
         (["pipeline", "lag", "--source", ".", "--out", "x"], 1, "needs duckdb, pyarrow, numpy: "),
     ],
 )
-def test_nothing_but_the_pipeline_needs_its_packages(
+def test_commands_other_than_pipeline_run_without_extras(
     words: list[str], code: int, said: str, tmp_path: Path
 ) -> None:
     ran = subprocess.run(
@@ -89,5 +89,7 @@ def test_nothing_but_the_pipeline_needs_its_packages(
         ("groups watch", "muster groups watch [OPTIONS] [GROUP]"),
     ],
 )
-def test_usage_reads_as_in_manuals(path: str, usage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_line_has_the_form_of_a_manual(
+    path: str, usage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert f" Usage: {usage} " in shown(path, monkeypatch)

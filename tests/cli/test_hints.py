@@ -1,4 +1,4 @@
-"""What errors and help say to do exists: each command that they name, with its options."""
+"""Commands and options that errors and help recommend exist."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NAMED = re.compile(r"`muster ([^`{]+)[`{]")
 FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
-"""What others type, and is answered with our command for it."""
+"""Commands of other tools, which are answered with ours."""
 
 
 def named_in(text: str) -> list[str]:
-    """The lines that a text tells people to type; a line of source may end in the middle."""
+    """The commands that a text recommends; a source line may end in the middle of one."""
     joined = re.sub(r'"\s*\n\s*f?"', "", text)
     return [" ".join(line.split()) for line in NAMED.findall(joined)]
 
 
 def wrong_with(line: str) -> str | None:
-    """What is wrong with a line after `muster`; None where nothing is."""
+    """The fault of a line after `muster`, or None."""
     words = line.split()
     path = ""
     while words and f"{path} {words[0]}".strip() in TREE:
@@ -47,13 +47,13 @@ def wrong_with(line: str) -> str | None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(CHECKOUT)) for path in FILES])
-def test_what_is_to_be_typed_exists(path: Path) -> None:
+def test_recommended_commands_exist(path: Path) -> None:
     text = path.read_text()
     wrong = {line: wrong_with(line) for line in named_in(text) if f"`muster {line}`" not in FOREIGN}
     assert not {line: what for line, what in wrong.items() if what}
 
 
-def test_hints_are_of_errors_that_there_are() -> None:
+def test_hints_are_for_existing_error_codes() -> None:
     assert errors._HINTS.keys() <= set(NAMES.values())
     assert any(named_in(hint) for hint in errors._HINTS.values())
 

@@ -1,4 +1,4 @@
-"""The HTTP side of a cluster: found from --bootstrap, of that cluster, and said so where not."""
+"""The HTTP API of a cluster: found from --bootstrap, checked to belong to that cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KAFKA: dict[str, str] = {}
 
 
 class Scripted:
-    """A broker that is asked for its settings."""
+    """A broker that returns these settings."""
 
     def __init__(self, settings: dict[str, str], host: str = "10.0.0.5", here: bool = False):
         self.settings, self.host, self.is_here = settings, host, here
@@ -49,7 +49,7 @@ class Scripted:
 
 
 class ScriptedCluster:
-    """Brokers 0, 1, ...; the first was given as bootstrap, the last coordinates every group."""
+    """Brokers 0, 1, ...; the first is the bootstrap, the last coordinates every group."""
 
     def __init__(self, *brokers: Scripted) -> None:
         self.brokers = brokers
@@ -78,7 +78,7 @@ def muster(listener: str, advertised: str, **more: Any) -> Scripted:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody answers at the addresses of these tests."""
+    """Disable the check of the address, which does not exist in these tests."""
     monkeypatch.setattr(Api, "check", lambda self, deadline: None)
 
 
@@ -103,7 +103,7 @@ def found(*brokers: Scripted, http: str | None = None, group: str | None = None)
         ("0.0.0.0:9644", "muster.example.org:80", {}, "muster.example.org:80"),
     ],
 )
-def test_where_http_is_follows_from_the_broker_that_answers(
+def test_http_address_follows_from_the_brokers_settings(
     listener: str, bound: str, more: dict[str, Any], address: str
 ) -> None:
     assert found(muster(listener, bound, **more)) == address
@@ -123,7 +123,7 @@ def test_where_http_is_follows_from_the_broker_that_answers(
         ),
     ],
 )
-def test_http_that_can_not_be_reached_from_here_is_said_with_what_to_do(
+def test_unreachable_http_address_is_reported_with_advice(
     listener: str, bound: str, says: str
 ) -> None:
     with pytest.raises(CommandError) as caught:
@@ -137,9 +137,7 @@ def test_http_that_can_not_be_reached_from_here_is_said_with_what_to_do(
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_of_several_brokers_the_coordinator_is_asked_for_a_group_and_any_muster_for_a_list() -> (
-    None
-):
+def test_http_of_the_coordinator_is_used_for_a_group_and_any_for_a_list() -> None:
     kafka = Scripted(KAFKA)
     one, two = (muster("0.0.0.0:9644", "0.0.0.0:9644", host=host) for host in ("b1", "b2"))
     off = muster("off", "off", host="b3")
@@ -153,7 +151,7 @@ def test_of_several_brokers_the_coordinator_is_asked_for_a_group_and_any_muster_
         found(kafka, off)
 
 
-def test_broker_that_does_not_say_where_its_http_is_leads_to_the_option_that_does() -> None:
+def test_broker_without_an_advertised_http_address_advises_http_option() -> None:
     older = Scripted(HERE)
     older.error_code = CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(CommandError) as caught:
@@ -168,13 +166,13 @@ def test_broker_that_does_not_say_where_its_http_is_leads_to_the_option_that_doe
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_an_address_that_is_given_is_where_to_look() -> None:
+def test_http_option_overrides_the_brokers_settings() -> None:
     assert found(muster("off", "off"), http="10.1.1.1:80") == "10.1.1.1:80"
     assert found(muster("off", "off"), muster("off", "off"), http="a:80") == "a:80"
     assert found(Scripted(KAFKA), http="10.1.1.1:80") is None
 
 
-def test_another_kafka_is_told_from_a_muster_with_what_works_there() -> None:
+def test_error_at_apache_kafka_names_a_command_that_works_there() -> None:
     cluster: Any = ScriptedCluster(Scripted(KAFKA))
     with pytest.raises(CommandError) as caught:
         api_of(cluster, "groups why", None, 30, "g")
@@ -189,7 +187,7 @@ def test_another_kafka_is_told_from_a_muster_with_what_works_there() -> None:
 
 @contextmanager
 def answering(status: int, body: bytes, length: int | None = None) -> Iterator[SimpleNamespace]:
-    """Something that speaks HTTP; what it was asked, and by which name."""
+    """An HTTP server, and the requests that it received with their Host."""
     seen = SimpleNamespace(asked=[], status=status, body=body)
 
     class Handler(BaseHTTPRequestHandler):
@@ -202,7 +200,7 @@ def answering(status: int, body: bytes, length: int | None = None) -> Iterator[S
             self.wfile.write(seen.body)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     seen.port = server.server_port
@@ -224,7 +222,7 @@ def api(port: int, host: str = "127.0.0.1", timeout_s: float = 30) -> Api:
     return Api(f"{host}:{port}", "top", timeout_s, "ours", "127.0.0.1:9092")
 
 
-def test_what_is_of_another_cluster_is_never_asked_anything() -> None:
+def test_http_api_of_another_cluster_is_rejected_at_its_first_response() -> None:
     with answering(200, broker_of("theirs")) as seen, pytest.raises(CommandError) as caught:
         api(seen.port).get("/api/groups")
 
@@ -236,7 +234,7 @@ def test_what_is_of_another_cluster_is_never_asked_anything() -> None:
     assert [path for path, _ in seen.asked] == ["/api/broker"]
 
 
-def test_whose_it_is_is_asked_once_and_again_after_it_was_gone() -> None:
+def test_cluster_of_the_http_api_is_checked_once_and_again_after_a_failure() -> None:
     with answering(200, broker_of("ours")) as seen:
         asking = api(seen.port)
         asking.get("/api/groups")
@@ -257,7 +255,9 @@ def test_whose_it_is_is_asked_once_and_again_after_it_was_gone() -> None:
         (200, b"{", 1000, "IncompleteRead"),
     ],
 )
-def test_what_is_no_muster_is_said(status: int, body: bytes, length: int, says: str) -> None:
+def test_http_server_that_is_not_muster_is_reported(
+    status: int, body: bytes, length: int, says: str
+) -> None:
     with answering(status, body, length) as seen, pytest.raises(CommandError, match=says):
         api(seen.port).get("/api/groups")
 
@@ -269,7 +269,7 @@ def test_what_is_no_muster_is_said(status: int, body: bytes, length: int, says: 
         (401, "; log in with a file of Kafka client properties: --command-config"),
     ],
 )
-def test_whoever_may_not_read_metrics_is_told_the_right_it_needs(status: int, advice: str) -> None:
+def test_denied_metrics_name_the_missing_right(status: int, advice: str) -> None:
     with answering(status, b"no") as seen:
         asking = api(seen.port)
         asking.broker = {"cluster": "ours"}
@@ -281,7 +281,7 @@ def test_whoever_may_not_read_metrics_is_told_the_right_it_needs(status: int, ad
     assert caught.value.exit_code == REFUSED
 
 
-def test_a_name_that_the_broker_does_not_know_is_asked_by_its_address() -> None:
+def test_request_is_repeated_with_the_ip_address_after_status_421() -> None:
     with answering(421, broker_of("ours")) as seen:
         seen.status = 421
         with pytest.raises(CommandError, match="status 404"):
@@ -290,7 +290,7 @@ def test_a_name_that_the_broker_does_not_know_is_asked_by_its_address() -> None:
     assert [host for _, host in seen.asked] == [f"localhost:{seen.port}", "127.0.0.1"]
 
 
-def test_the_timeout_holds_for_an_answer_that_never_ends() -> None:
+def test_timeout_ends_an_endless_http_response() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port, ended = server.getsockname()[1], threading.Event()
 
@@ -312,7 +312,7 @@ def test_the_timeout_holds_for_an_answer_that_never_ends() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost", "h:0", "h:65536", "h:x", "h:" + "9" * 5000])
-def test_an_address_without_a_port_is_wrong_use(address: str) -> None:
+def test_http_address_without_a_port_is_wrong_use(address: str) -> None:
     done = run("groups", "why", "g", "--http", address)
 
     assert done.code == USAGE
@@ -331,7 +331,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_broker_is_one_sentence(words: tuple[str, ...]) -> None:
+def test_unreachable_broker_is_one_sentence_for_http_commands(words: tuple[str, ...]) -> None:
     address = f"127.0.0.1:{free_port()}"
     done = run(*words, "-b", address)
 
@@ -341,7 +341,7 @@ def test_no_broker_is_one_sentence(words: tuple[str, ...]) -> None:
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
+def test_named_muster_answers_when_two_have_a_group_of_the_same_name(
     tmp_path: Path,
 ) -> None:
     ours = Broker(tmp_path / "ours", http="127.0.0.1:0")
@@ -385,8 +385,8 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -> None:
-    """A topic needs a partition behind it, and one that does not exist a name that is alike."""
+def test_transactions_why_explains_a_name_that_is_not_a_transactional_id(tmp_path: Path) -> None:
+    """A topic needs a partition in addition, and an unknown name gets a suggestion."""
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker):
         run("topics", "create", "orders", "-b", broker.bootstrap)
@@ -397,7 +397,7 @@ def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -
         held = run("transactions", "why", "orders:0", "-b", broker.bootstrap)
 
     assert asked == {
-        "orders": "muster: orders is a topic: ask for a partition of it as orders:0;"
+        "orders": "muster: orders is a topic: name one of its partitions, such as orders:0;"
         " transactional id orders does not exist; `muster transactions list` shows all"
         " transactions\n",
         "orders:1": "muster: orders does not have partition 1, only 0 to 0\n",
@@ -411,7 +411,7 @@ def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_what_a_transaction_holds_back_is_told_in_full_once(tmp_path: Path) -> None:
+def test_partitions_held_back_by_a_transaction_are_listed_once(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker), Wire(broker.port) as wire:
         create_led(wire, "orders", 7)
@@ -429,14 +429,14 @@ def test_what_a_transaction_holds_back_is_told_in_full_once(tmp_path: Path) -> N
 
 
 def theirs_http(broker: Broker) -> str:
-    """Where a broker serves HTTP, as its settings say."""
+    """The HTTP address in a broker's settings."""
     words = ("configs", "get", "http.advertised.listener", "--broker", "1", "--json")
     done = run(*words, "-b", broker.bootstrap)
     return str(done.json[0]["value"])
 
 
 @pytest.mark.interop
-def test_apache_kafka_is_said_not_to_be_a_muster(tmp_path: Path) -> None:
+def test_http_commands_reject_apache_kafka(tmp_path: Path) -> None:
     kafka = KafkaBroker(tmp_path / "kafka")
     with running(kafka):
         told = [run(*words, "-b", kafka.bootstrap) for words in COMMANDS]

@@ -1,4 +1,4 @@
-"""What goes on until it is ended: Ctrl-C is exit code 130, SIGTERM 143, and both end in order."""
+"""Endless commands: Ctrl-C exits 130, SIGTERM exits 143, both without a traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ CURSOR_SHOWN = b"\x1b[?25h"
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker with HTTP and one group."""
     broker = Broker(tmp_path_factory.mktemp("seen") / "data", http="127.0.0.1:0").start()
     Cluster(broker.bootstrap).create_topic("orders", 1)
     words = ("offsets", "set", "GROUP", "orders:0=0", "--execute", "-b", broker.bootstrap)
@@ -47,7 +46,7 @@ def started(broker: Broker, line: str, **streams: int) -> subprocess.Popen[bytes
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("line", FOLLOWING)
-def test_in_a_pipe_it_ends_without_a_word(
+def test_interrupted_command_in_a_pipe_ends_silently(
     seen: Broker, line: str, number: signal.Signals, code: int
 ) -> None:
     following = started(seen, f"{line} --every 0.05", stdout=subprocess.PIPE)
@@ -61,7 +60,7 @@ def test_in_a_pipe_it_ends_without_a_word(
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("line", ["groups watch", "top"])
-def test_a_terminal_has_its_cursor_again(
+def test_interrupted_command_restores_the_cursor_of_its_terminal(
     seen: Broker, line: str, number: signal.Signals, code: int
 ) -> None:
     ours, its = pty.openpty()
@@ -73,7 +72,7 @@ def test_a_terminal_has_its_cursor_again(
         try:
             while chunk := os.read(ours, 65536):
                 drawn.extend(chunk)
-        except OSError:  # the terminal is gone with its last process
+        except OSError:  # the terminal closes with its last process
             return
 
     reader = threading.Thread(target=read, daemon=True)
@@ -89,7 +88,9 @@ def test_a_terminal_has_its_cursor_again(
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["SIGINT", "SIGTERM"])
-def test_a_consumer_leaves_its_group(seen: Broker, number: signal.Signals, code: int) -> None:
+def test_interrupted_consumer_leaves_its_group(
+    seen: Broker, number: signal.Signals, code: int
+) -> None:
     group = f"reads-{code}"
     consuming = started(seen, f"consume orders --group {group}", stdout=subprocess.PIPE)
 

@@ -1,4 +1,4 @@
-"""JSON of every command: lists and numbers, no strings to take apart."""
+"""The JSON of every command has lists and numbers, and no strings to parse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FREE_TEXT = {
     "value", "text", "sentence", "advice", "why", "detail", "documentation", "note", "error",
     "command", "last_why", "key", "before", "after", "synonyms",
 }  # fmt: skip
-"""Fields whose value is a sentence, or what somebody else has written."""
+"""Fields whose value is a sentence, or free text of another author."""
 TO_PARSE = {
     "partitions of a topic": re.compile(r"[\w.-]+:\d+(-\d+)?(,\d+(-\d+)?)*"),
     "a list of numbers": re.compile(r"\d+(, ?\d+)+"),
@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each string of a JSON value, with the fields that lead to it."""
+    """Each string of a JSON value, with its path of fields."""
     if isinstance(value, dict):
         for field, each in value.items():
             yield from strings(each, *path, field)
@@ -64,7 +64,7 @@ def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def to_parse(value: Any) -> list[str]:
-    """The strings of a value that a program would have to take apart."""
+    """The strings of a value that a program would have to parse."""
     found = []
     for path, text in strings(value):
         if FREE_TEXT & set(path) or ADDRESSES & set(path[-1:]):
@@ -86,7 +86,7 @@ def test_json_has_no_strings_to_parse(line: str, shop: Shop) -> None:
 
 
 def parts_of(out: str) -> list[Any]:
-    """One value, or one of each line."""
+    """The single JSON value, or one per line."""
     try:
         return [json.loads(out)]
     except ValueError:

@@ -1,4 +1,5 @@
-"""Tables fit the width that there is: nothing is cut in a pipe, headers and numbers never."""
+"""Tables fit the given width: in a pipe they are complete, and headers and numbers are never
+cut."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def table(width: int | None, rows: Any = ROWS, columns: Any = COLUMNS, wide: boo
     return "\n".join([*lines.header, *lines.body])
 
 
-def test_without_a_width_nothing_is_cut() -> None:
+def test_table_without_a_width_is_complete() -> None:
     assert table(None) == (
         "GROUP    TOPIC                             LAG  NOTE\n"
         "billing  orders.by.customer.and.country  12345  -\n"
@@ -32,7 +33,7 @@ def test_without_a_width_nothing_is_cut() -> None:
     )
 
 
-def test_sentences_are_folded_and_names_shortened_in_their_middle() -> None:
+def test_narrow_table_folds_sentences_and_shortens_names() -> None:
     assert table(60) == (
         "GROUP    TOPIC                 LAG  NOTE\n"
         "billing  orders.b…d.country  12345  -\n"
@@ -41,7 +42,7 @@ def test_sentences_are_folded_and_names_shortened_in_their_middle() -> None:
     )
 
 
-def test_sentences_without_room_stand_below_their_row() -> None:
+def test_narrower_table_puts_sentences_below_their_row() -> None:
     assert table(40) == (
         "GROUP    TOPIC                       LAG\n"
         "    NOTE\n"
@@ -51,11 +52,11 @@ def test_sentences_without_room_stand_below_their_row() -> None:
     )
 
 
-def test_columns_without_room_are_named() -> None:
+def test_columns_that_do_not_fit_are_named() -> None:
     assert laid_out(ROWS, COLUMNS, 20).left_out == ["LAG"]
 
 
-def test_columns_that_say_nothing_are_left_out_but_for_a_wide_table() -> None:
+def test_empty_columns_are_omitted_unless_wide() -> None:
     rows: list[dict[str, Any]] = [{"a": 1, "b": None, "c": "", "d": []}]
     assert table(None, rows, ["a", "b", "c", "d"]) == "A\n1"
     assert table(None, rows, ["a", "b", "c", "d"], wide=True) == "A  B  C  D\n1  -  -  -"
@@ -63,11 +64,11 @@ def test_columns_that_say_nothing_are_left_out_but_for_a_wide_table() -> None:
     assert table(None, rows, ["a", Column("b", always=True)]) == "A  B\n1  -"
 
 
-def test_a_column_may_have_a_header_of_its_own() -> None:
+def test_column_may_have_its_own_header() -> None:
     assert table(None, [{"end_offset": 7}], [Column("end_offset", "END")]) == "END\n  7"
 
 
-def test_wide_letters_are_counted_as_a_terminal_does() -> None:
+def test_wide_characters_count_two_cells() -> None:
     rows = [{"group": "注文の処理" * 4, "lag": 1}, {"group": "a", "lag": 22}]
     assert table(20, rows, ["group", "lag"]) == (
         "GROUP            LAG\n注文の…文の処理    1\na                 22"
@@ -90,7 +91,7 @@ def test_wide_letters_are_counted_as_a_terminal_does() -> None:
         ("[red]x", "[red]x"),
     ],
 )
-def test_cells(value: Any, text: str) -> None:
+def test_cell_values_are_formatted(value: Any, text: str) -> None:
     assert shown(value) == text
 
 
@@ -101,7 +102,7 @@ CELLS = st.none() | st.integers() | st.text(max_size=40) | st.lists(st.text(max_
     st.lists(st.fixed_dictionaries(dict.fromkeys("abcd", CELLS)), min_size=1, max_size=5),
     st.integers(16, 120),
 )
-def test_no_line_is_wider_than_what_must_stand_and_no_header_is_cut(
+def test_lines_fit_the_width_and_headers_are_not_cut(
     rows: list[dict[str, Any]], width: int
 ) -> None:
     lines = laid_out(rows, ["a", "b", Column("c", "LONG-HEADER"), "d"], width)
@@ -123,7 +124,7 @@ PRINTED = st.text(min_size=1, max_size=60).filter(str.isprintable)
 
 @pytest.mark.campaign
 @given(PRINTED, st.integers(0, 70))
-def test_a_shortened_name_fits_and_keeps_its_ends(text: str, width: int) -> None:
+def test_shortened_name_fits_and_keeps_both_ends(text: str, width: int) -> None:
     cut = shortened(text, width)
     assert cut == text if cell_len(text) <= width else cell_len(cut) <= width
     if cut != text and width > 4 and text.isascii():
@@ -141,7 +142,7 @@ def test_a_shortened_name_fits_and_keeps_its_ends(text: str, width: int) -> None
         (False, "    see the retention of orders\n    $ muster groups reset g --to-latest\n"),
     ],
 )
-def test_sentences_are_folded_on_a_terminal_and_commands_to_copy_never(
+def test_sentences_are_folded_on_a_terminal_but_commands_are_not(
     on_terminal: bool,
     printed: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -158,8 +159,8 @@ def test_sentences_are_folded_on_a_terminal_and_commands_to_copy_never(
 
 
 @pytest.mark.parametrize("name", ["g" * 1000, "G" * 1000, "1" * 1000, "GROUP-" * 160])
-def test_long_name_is_shortened_though_it_looks_like_a_state_or_a_number(name: str) -> None:
-    """A group alone in a table, beside sentences, as in a comparison."""
+def test_long_name_that_looks_like_a_state_or_a_number_is_shortened(name: str) -> None:
+    """A group is the only column that can shrink, as in a comparison."""
     row = {"group": name, "commits": "1,200 > 900 (-25%)", "lag": "3 > 4 (+33%)"}
 
     lines = laid_out([row], list(row), 80)

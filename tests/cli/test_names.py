@@ -1,4 +1,4 @@
-"""Names are spelled in one way: partitions, hosts, members, and what a terminal would obey."""
+"""One spelling of partitions, hosts and members, and escapes of control characters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from verdicts.spelling import plain_host
         ("t:4-5,5,0", ("t", [0, 4, 5])),
     ],
 )
-def test_partitions_are_named_as_topic_and_numbers(text: str, expected: Any) -> None:
+def test_partitions_are_parsed_from_topic_and_numbers(text: str, expected: Any) -> None:
     assert parse_partitions(text) == expected
 
 
@@ -38,14 +38,14 @@ def test_partitions_are_named_as_topic_and_numbers(text: str, expected: Any) -> 
     ["", ":1", "t:", "t:-1", "t:1-", "t:a", "t:5-4", "t:0-99999999", "t:2147483648", "t:٣",
      "t:" + "9" * 5000],
 )  # fmt: skip
-def test_what_names_no_partitions(text: str) -> None:
+def test_invalid_partitions_are_wrong_use(text: str) -> None:
     with pytest.raises(CommandError) as caught:
         parse_partitions(text)
     assert caught.value.exit_code == 2
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
-def test_what_is_shown_can_be_typed(numbers: set[int]) -> None:
+def test_printed_partitions_can_be_parsed(numbers: set[int]) -> None:
     assert parse_partitions(partitions_text("orders", numbers)) == ("orders", sorted(numbers))
 
 
@@ -58,7 +58,7 @@ def test_partitions_by_topic_are_lists_in_json() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "/127.0.0.1", "client.example/127.0.0.1"])
-def test_a_host_is_its_address(host: str) -> None:
+def test_host_is_printed_as_its_address(host: str) -> None:
     assert plain_host(host) == "127.0.0.1"
 
 
@@ -71,7 +71,7 @@ def test_a_host_is_its_address(host: str) -> None:
         ("http://10.0.0.1/x and /var/log, 1/2", "http://10.0.0.1/x and /var/log, 1/2"),
     ],
 )
-def test_sentences_have_plain_hosts(text: str, plain: str) -> None:
+def test_hosts_in_sentences_are_printed_as_addresses(text: str, plain: str) -> None:
     assert with_plain_hosts({"why": [text, 7]}) == {"why": [plain, 7]}
 
 
@@ -95,6 +95,6 @@ def test_members_are_numbered_in_their_order() -> None:
         ("caf\udce9", "caf\\udce9"),
     ],
 )
-def test_what_a_terminal_would_obey_is_escaped(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert safe(text) == shown
     assert safe(text).encode()

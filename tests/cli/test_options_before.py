@@ -1,4 +1,4 @@
-"""Options that may be before the command's name, as in `muster --bootstrap X topics list`."""
+"""Options before the command's name, as in `muster --bootstrap X topics list`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.cli.running import run
         ("-b 127.0.0.1:1 topics list -b 127.0.0.1:3", 3),
     ],
 )
-def test_the_nearest_bootstrap_is_used_and_the_variable_is_weakest(
+def test_bootstrap_after_the_command_overrides_earlier_ones_and_the_variable(
     monkeypatch: pytest.MonkeyPatch, words: str, port: int
 ) -> None:
     monkeypatch.setenv("MUSTER_BOOTSTRAP", "127.0.0.1:2")
@@ -35,7 +35,7 @@ def test_the_nearest_bootstrap_is_used_and_the_variable_is_weakest(
     assert f"no broker answers at 127.0.0.1:{port} " in ran.err
 
 
-def test_each_command_takes_the_options_from_before_its_name() -> None:
+def test_every_command_accepts_common_options_before_its_name() -> None:
     root = command_of()
     value = "127.0.0.1:1"
     for path, each in commands(root):
@@ -51,11 +51,10 @@ class Context:
         self.params = params
 
     def find_root(self) -> Context:
-        """The context of `muster` itself."""
         return self
 
     def get_parameter_source(self, _: str) -> None:
-        """Nothing is given behind the name."""
+        """No parameter is set after the command's name."""
 
 
 @pytest.mark.parametrize(
@@ -73,14 +72,14 @@ class Context:
         ("-b x:1 serve", "write options of serve after `serve`; see muster serve --help"),
     ],
 )
-def test_wrong_use_behind_an_option_is_one_sentence(words: str, said: str) -> None:
+def test_wrong_use_after_a_leading_option_is_one_sentence(words: str, said: str) -> None:
     ran = run(*words.split())
 
     assert (ran.code, ran.err.count("\n")) == (USAGE, 1)
     assert ran.err.startswith(f"muster: {said}")
 
 
-def test_the_version_is_printed_behind_an_option() -> None:
+def test_version_is_printed_after_a_leading_option() -> None:
     ran = run("-b", "x:1", "--version")
 
     assert (ran.code, ran.err) == (0, "")

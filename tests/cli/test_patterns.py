@@ -24,13 +24,13 @@ KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
         (["__hidden"], ["__hidden"], []),
     ],
 )
-def test_names_are_chosen_once_each_and_what_chose_nothing_is_named(
+def test_chosen_names_are_unique_and_unmatched_ones_are_returned(
     wanted: list[str], names: list[str], missing: list[str]
 ) -> None:
     assert chosen(wanted, KNOWN, hidden=["__hidden"]) == (names, missing)
 
 
-def test_a_plain_name_is_no_pattern() -> None:
+def test_name_without_wildcards_is_not_a_pattern() -> None:
     assert [is_pattern(text) for text in ("a.b-c_d", "a*", "a?", "[ab]")] == [
         False,
         True,
@@ -43,10 +43,10 @@ def test_a_plain_name_is_no_pattern() -> None:
     ("missing", "meant"),
     [(["bilin"], "billing"), (["b*", "oders"], "orders"), (["x"], None), (["b*"], None)],
 )
-def test_a_typo_is_met_with_the_name_that_is_like_it(missing: list[str], meant: str | None) -> None:
+def test_nearest_name_of_a_typo_is_found(missing: list[str], meant: str | None) -> None:
     assert nearest(missing, ["billing", "orders", "archive"]) == meant
 
 
-def test_what_is_not_there_is_said_names_first() -> None:
+def test_missing_names_are_spelled_before_patterns() -> None:
     assert spelled(["a", "x*", "b"], "group") == "group a, b and groups like x*"
     assert spelled(["x*", "y?"], "topic") == "topics like x*, y?"

@@ -1,4 +1,4 @@
-"""Questions at a terminal that get no answer: an end of input is no Ctrl-C."""
+"""Questions at a terminal whose input ends: an end of input is not Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.cli.running import run
 
 
 class ATerminal(io.StringIO):
-    """Where nobody types any more."""
+    """A terminal whose input has ended."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Interrupted(ATerminal):
-    """Where Ctrl-C is typed."""
+    """A terminal at which Ctrl-C is pressed."""
 
     def readline(self, size: int | None = -1) -> str:
         raise KeyboardInterrupt
@@ -34,7 +34,7 @@ def ask() -> None:
 
 
 def fail() -> NoReturn:
-    """As a file that is cut short."""
+    """Raise EOFError, as for a truncated file."""
     raise EOFError("no more bytes")
 
 
@@ -43,7 +43,7 @@ def at_a(terminal: ATerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", ATerminal())
 
 
-def test_end_of_input_at_a_question_says_what_to_do_instead(
+def test_end_of_input_at_a_question_names_the_option_to_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_a(ATerminal(), monkeypatch)
@@ -59,8 +59,8 @@ def test_end_of_input_at_a_question_says_what_to_do_instead(
 
 
 @pytest.mark.parametrize("command", [ask, fail])
-def test_ctrl_c_alone_is_an_interrupt(command: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An EOFError that no question raised stays the bug that it is."""
+def test_only_ctrl_c_is_an_interrupt(command: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An EOFError from elsewhere is raised as the bug that it is."""
     app = typer.Typer()
     app.command()(command)  # type: ignore[type-var]
     monkeypatch.setattr(main, "command_of", lambda *_: typer.main.get_command(app))

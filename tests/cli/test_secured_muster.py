@@ -1,4 +1,4 @@
-"""Commands at a Muster with TLS, logins and rights: at its listener and over its HTTP."""
+"""Commands at a Muster with TLS, logins and ACLs: over Kafka's protocol and over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret", "carol": "carol-s
 
 
 class Secured:
-    """A broker whose listener and HTTP are encrypted, and files of client properties."""
+    """A broker with an encrypted listener and HTTP, and files of client properties."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Secured:
         self.broker = Broker(folder / "data", settings, http="127.0.0.1:0")
 
     def as_(self, who: str, *words: str, password: str | None = None) -> Ran:
-        """A command as somebody; the bootstrap address behind it."""
+        """Run a command as a user; the bootstrap address is the last option."""
         file = self.folder / f"{who}.properties"
         given = PASSWORDS[who] if password is None else password
         file.write_text(
@@ -80,7 +80,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield secured
 
 
-def test_whoever_may_sees_what_muster_s_http_tells(secured: Secured) -> None:
+def test_authorized_user_reads_everything_over_http(secured: Secured) -> None:
     listed = secured.as_("admin", "groups", "list", "--json")
     assert listed.code == 0, listed.err
     assert {"billing", "payroll"} <= {row["group"] for row in listed.json}
@@ -96,13 +96,13 @@ def test_whoever_may_sees_what_muster_s_http_tells(secured: Secured) -> None:
         assert ran.code == 0, (words, ran.err)
 
 
-def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> None:
+def test_unauthorized_user_gets_the_missing_right(secured: Secured) -> None:
     given = ("--http", f"https://{secured.http}")
     for words, said in (
         (("groups", "why", "billing", *given), "User:alice may not Describe group billing"),
         (
             ("top", "--once", *given),
-            "may not read /metrics: it needs DESCRIBE|no Describe on the cluster",
+            "may not read /metrics: it needs DESCRIBE|may not Describe the cluster",
         ),
     ):
         ran = secured.as_("alice", *words)
@@ -113,10 +113,11 @@ def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> Non
     assert "User:alice may not Describe group billing" in asked.err
 
 
-def test_user_with_rights_on_a_group_alone_gets_its_history_and_the_broker_s_verdict(
+def test_user_with_rights_only_on_a_group_gets_its_history_and_verdict(
     secured: Secured,
 ) -> None:
-    """It may not describe the broker's settings: the list said ABANDONED, the broker OK."""
+    """The user may not describe the broker's settings. `groups list` once said ABANDONED where
+    the broker said OK."""
     assert secured.as_("admin", "offsets", "set", "mail", "orders:0=0", "--execute").code == 0
     for what in (("--group", "mail"), ("--topic", "orders")):
         allowed = ("acls", "add", "--principal", "User:carol", "--operation", "describe", *what)
@@ -133,7 +134,7 @@ def test_user_with_rights_on_a_group_alone_gets_its_history_and_the_broker_s_ver
     assert (row["group"], row["verdict"]) == ("mail", told[0]["verdict"])
 
 
-def test_a_wrong_password_and_a_stranger_s_certificate_are_sentences(secured: Secured) -> None:
+def test_wrong_password_and_untrusted_certificate_are_sentences(secured: Secured) -> None:
     ran = secured.as_("alice", "topics", "list", password="guess")
     assert "rejected the PLAIN login of user alice: Authentication failed" in ran.err
 

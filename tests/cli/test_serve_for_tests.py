@@ -1,4 +1,4 @@
-"""`muster serve --test` as whoever starts it sees it: one line of JSON, or one sentence why not."""
+"""`muster serve --test` for its parent process: one line of JSON, or one error sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.wire import Wire
 
 
 def refused(*words: str, stdin: int | None = subprocess.DEVNULL) -> tuple[int, str]:
-    """Run it with these words, with which it must not start; exit code and its sentence."""
+    """Run it with these words, with which it must not start; returns exit code and error."""
     done = subprocess.run(
         [*COMMAND, "serve", *words],
         cwd=CHECKOUT, stdin=stdin, capture_output=True, text=True, timeout=60, check=False,
@@ -31,7 +31,7 @@ def refused(*words: str, stdin: int | None = subprocess.DEVNULL) -> tuple[int, s
     return done.returncode, done.stderr.removeprefix("muster serve: ").rstrip("\n")
 
 
-def test_standard_output_has_one_line_of_json() -> None:
+def test_serve_test_prints_one_line_of_json() -> None:
     with tested() as muster:
         with Wire(muster.port) as wire:
             assert wire.call("ApiVersions", 0)["error_code"] == 0
@@ -49,7 +49,7 @@ def test_standard_output_has_one_line_of_json() -> None:
         assert "topic created" in muster.stderr()
 
 
-def test_nothing_is_written_without_a_directory(tmp_path: Path) -> None:
+def test_serve_test_without_data_writes_no_file(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "cli.main", "serve", "--test", "--with-stdin"],
         cwd=tmp_path,
@@ -80,7 +80,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("words", [[], ["--data"]], ids=["memory", "directory"])
-def test_it_ends_with_a_parent_that_is_killed(words: list[str], tmp_path: Path) -> None:
+def test_serve_test_ends_when_its_parent_is_killed(words: list[str], tmp_path: Path) -> None:
     more = [*words, str(tmp_path / "data")] if words else []
     command = [*COMMAND, "serve", "--test", "--with-stdin", *more]
     with subprocess.Popen(
@@ -104,14 +104,14 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it(number: signal.Signals) -> None:
+def test_signal_ends_serve_test_with_exit_code_0(number: signal.Signals) -> None:
     with tested() as muster:
         muster.process.send_signal(number)
 
         assert muster.process.wait(20) == 0
 
 
-def test_what_is_in_a_directory_is_written_down_at_its_end(tmp_path: Path) -> None:
+def test_serve_test_with_data_shuts_down_cleanly(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as muster:
         muster.post("/topics", topics=[{"name": "orders"}])
@@ -120,7 +120,7 @@ def test_what_is_in_a_directory_is_written_down_at_its_end(tmp_path: Path) -> No
     assert (data / ".kafka_cleanshutdown").exists()
 
 
-def test_what_comes_on_standard_input_is_not_read() -> None:
+def test_serve_test_ignores_standard_input() -> None:
     with tested() as muster:
         assert muster.process.stdin is not None
         muster.process.stdin.write("stop\n" * 100_000)
@@ -129,7 +129,7 @@ def test_what_comes_on_standard_input_is_not_read() -> None:
         assert muster.get("/lines")["lines"] == []
 
 
-def test_settings_are_those_of_serve(tmp_path: Path) -> None:
+def test_serve_test_accepts_the_settings_of_serve(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("num.partitions=7\nlog.dirs=/nowhere\n")
     with tested("--config", str(properties), "--set", "auto.create.topics.enable=false") as muster:
@@ -139,7 +139,7 @@ def test_settings_are_those_of_serve(tmp_path: Path) -> None:
     assert settings["partitions"] == 7
 
 
-def test_several_listeners_are_kept_too() -> None:
+def test_serve_test_keeps_several_listeners_after_a_reset() -> None:
     words = (
         "--set", "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0",
         "--set", "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT",
@@ -197,18 +197,18 @@ def test_several_listeners_are_kept_too() -> None:
         (["--with-stdin"], 1, "--with-stdin: standard input is a file; it must be a pipe"),
     ],
 )
-def test_what_it_can_not_be_is_one_sentence(words: list[str], code: int, sentence: str) -> None:
+def test_invalid_serve_test_is_one_sentence(words: list[str], code: int, sentence: str) -> None:
     got, said = refused("--test", *words)
 
     assert got == code
     assert said.startswith(sentence)
 
 
-def test_with_stdin_goes_with_test() -> None:
+def test_with_stdin_needs_test() -> None:
     assert refused("--with-stdin") == (2, "--with-stdin needs --test")
 
 
-def test_an_address_in_use_is_named(broker: Broker) -> None:
+def test_serve_test_names_an_address_in_use(broker: Broker) -> None:
     code, said = refused("--test", "--listen", broker.bootstrap)
 
     assert code == 1
@@ -218,7 +218,7 @@ def test_an_address_in_use_is_named(broker: Broker) -> None:
     )
 
 
-def test_an_http_address_in_use_is_named() -> None:
+def test_serve_test_names_an_http_address_in_use() -> None:
     with tested() as muster:
         taken = muster.told["http"].removeprefix("http://")
         code, said = refused("--test", "--http", taken)
@@ -230,7 +230,7 @@ def test_an_http_address_in_use_is_named() -> None:
     )
 
 
-def test_a_stopped_broker_s_port_is_in_use() -> None:
+def test_port_of_a_stopped_test_broker_stays_in_use() -> None:
     with tested() as muster:
         muster.post("/stop")
         code, said = refused("--test", "--listen", muster.bootstrap)
@@ -239,7 +239,7 @@ def test_a_stopped_broker_s_port_is_in_use() -> None:
     assert (code, "Address already in use" in said) == (1, True)
 
 
-def test_a_directory_that_can_not_be_had_is_named(tmp_path: Path, broker: Broker) -> None:
+def test_serve_test_names_an_unusable_data_directory(tmp_path: Path, broker: Broker) -> None:
     (tmp_path / "file").write_text("")
     assert refused("--test", "--data", str(tmp_path / "file")) == (
         1,
@@ -250,7 +250,7 @@ def test_a_directory_that_can_not_be_had_is_named(tmp_path: Path, broker: Broker
     assert said.startswith(f"The data directory {broker.data} is in use by another process")
 
 
-def test_a_broken_log_is_named(tmp_path: Path) -> None:
+def test_serve_test_names_a_damaged_meta_properties(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as muster:
         muster.post("/topics", topics=[{"name": "orders"}])
@@ -264,7 +264,7 @@ def test_a_broken_log_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_without_test_there_are_no_verbs(tmp_path: Path, method: str) -> None:
+def test_serve_without_test_has_no_test_verbs(tmp_path: Path, method: str) -> None:
     plain = Broker(tmp_path / "data", http="127.0.0.1:0")
     plain.start()
     try:
@@ -286,7 +286,7 @@ def test_without_test_there_are_no_verbs(tmp_path: Path, method: str) -> None:
         plain.stop()
 
 
-def test_a_page_in_a_browser_may_not_ask_for_verbs() -> None:
+def test_requests_of_browsers_to_test_verbs_are_rejected() -> None:
     with tested() as muster:
         answered = muster.asked("POST", "/test/reset", {}, origin="http://localhost:3000")
         assert answered.status == 403

@@ -1,4 +1,4 @@
-"""What `muster serve` says when it is ready."""
+"""The ready line of `muster serve`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cli.serve import shown_directory
         ("there", "{root}/there"),
     ],
 )
-def test_the_data_directory_is_shown_as_short_as_it_is_clear(
+def test_data_directory_is_shown_in_its_shortest_clear_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, shown: str
 ) -> None:
     (tmp_path / "here").mkdir()

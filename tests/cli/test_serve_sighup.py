@@ -1,4 +1,4 @@
-"""SIGHUP: the properties are read again; what may change at run time holds, the rest is named."""
+"""SIGHUP rereads the properties: dynamic settings take effect, others are named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Hangup = Callable[[str], str]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker with a file of settings, `tmp_path/server.properties`."""
+    """A broker with the settings file `tmp_path/server.properties`."""
     (tmp_path / "server.properties").write_text("log.retention.ms=1000\n")
     made = Broker(tmp_path / "data")
     words = [*made._command(), "--config", str(tmp_path / "server.properties")]
@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture
 def hangup(broker: Broker, tmp_path: Path) -> Hangup:
-    """Write the file anew, send SIGHUP, and return the line that the broker says."""
+    """A function that rewrites the file, sends SIGHUP, and returns the broker's log line."""
 
     def send(text: str) -> str:
         (tmp_path / "server.properties").write_text(text)
@@ -54,7 +54,9 @@ def value(broker: Broker, setting: str) -> str:
     return sessions.typed(line).splitlines()[1].split()[1]
 
 
-def test_what_may_change_holds_and_what_may_not_is_named(broker: Broker, hangup: Hangup) -> None:
+def test_sighup_applies_dynamic_settings_and_names_the_others(
+    broker: Broker, hangup: Hangup
+) -> None:
     assert value(broker, "log.retention.ms") == "1000"
 
     said = hangup("log.retention.ms=2000\nlog.segment.bytes=1048576\nnum.partitions=7\n")
@@ -67,7 +69,7 @@ def test_what_may_change_holds_and_what_may_not_is_named(broker: Broker, hangup:
     assert value(broker, "log.segment.bytes") == "1073741824"
 
 
-def test_a_file_with_a_fault_changes_nothing(broker: Broker, hangup: Hangup) -> None:
+def test_sighup_with_an_invalid_file_changes_nothing(broker: Broker, hangup: Hangup) -> None:
     said = hangup("log.retention.ms=2000\nlog.segment.bytes=many\n")
 
     assert "configs not reloaded" in said
@@ -75,7 +77,7 @@ def test_a_file_with_a_fault_changes_nothing(broker: Broker, hangup: Hangup) -> 
     assert value(broker, "log.retention.ms") == "1000"
 
 
-def test_a_setting_that_protects_is_not_taken_in_by_a_running_broker(
+def test_sighup_with_unsupported_security_settings_changes_nothing(
     broker: Broker, hangup: Hangup
 ) -> None:
     said = hangup("log.retention.ms=2000\nsasl.enabled.mechanisms=GSSAPI\nssl.provider=Own\n")
@@ -85,7 +87,7 @@ def test_a_setting_that_protects_is_not_taken_in_by_a_running_broker(
     assert value(broker, "log.retention.ms") == "1000"
 
 
-def test_what_was_altered_stays_stronger(broker: Broker, hangup: Hangup) -> None:
+def test_altered_setting_overrides_the_file_after_sighup(broker: Broker, hangup: Hangup) -> None:
     line = f"muster configs set log.retention.ms=3000 --broker 1 --bootstrap {broker.bootstrap}"
     assert "3000" in sessions.typed(line)
 

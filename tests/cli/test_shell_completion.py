@@ -1,4 +1,4 @@
-"""Shell completion: the scripts that `--show-completion` prints, and what they are told."""
+"""Shell completion: the scripts of `--show-completion`, and the completions that they receive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def muster(*words: str, **environment: str) -> str:
 
 
 def completed(line: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
-    """What bash offers at the end of a line; nothing listens on port 1."""
+    """The completions of bash at the end of a line; nothing listens on port 1."""
     words = line.split(" ")
     return muster(
         _MUSTER_COMPLETE="complete_bash",
@@ -51,12 +51,12 @@ def completed(line: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
         ("muster offsets i", ["import"]),
     ],
 )
-def test_bash_is_offered_what_fits(line: str, offered: list[str]) -> None:
+def test_bash_completion_offers_matching_words(line: str, offered: list[str]) -> None:
     assert completed(line)[: len(offered)] == offered
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_that_a_shell_loads(shell: str) -> None:
+def test_completion_script_can_be_loaded_by_the_shell(shell: str) -> None:
     script = muster("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
 
     assert f"_MUSTER_COMPLETE=complete_{shell}" in script
@@ -66,7 +66,7 @@ def test_the_script_that_a_shell_loads(shell: str) -> None:
 
 
 @pytest.mark.interop
-def test_names_of_the_cluster_are_offered(broker: Broker, name: str) -> None:
+def test_completion_offers_names_of_the_cluster(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     create_topics(cluster, [NewTopic(f"{name}-{end}", 1, 1, {}) for end in ("a", "b")])
     member = GroupMember(cluster, name, [f"{name}-a"])
@@ -86,7 +86,7 @@ def test_names_of_the_cluster_are_offered(broker: Broker, name: str) -> None:
     }
     try:
         for line, offered in lines.items():
-            # On a busy machine a broker may take longer than a shell waits.
+            # On a busy machine a broker may answer later than a shell waits.
             until(
                 f"{line} is completed",
                 lambda: completed(line.replace("NAME", name), broker.bootstrap) == offered,  # noqa: B023
@@ -97,19 +97,19 @@ def test_names_of_the_cluster_are_offered(broker: Broker, name: str) -> None:
 
 
 @pytest.mark.interop
-def test_the_line_says_which_cluster(broker: Broker, name: str) -> None:
+def test_completion_uses_the_bootstrap_of_the_line(broker: Broker, name: str) -> None:
     create_topics(Cluster(broker.bootstrap), [NewTopic(name, 1, 1, {})])
 
     line = f"muster topics describe --bootstrap {broker.bootstrap} {name[:-2]}"
     assert until("the topic is offered", lambda: completed(line) == [name], within_s=60)
 
 
-def test_choices_need_no_broker() -> None:
+def test_completion_of_option_choices_needs_no_broker() -> None:
     assert completed("muster consume t --isolation ") == ["read_committed", "read_uncommitted"]
     assert completed("muster produce t --compression z") == ["zstd"]
 
 
-def test_nothing_is_offered_or_said_where_no_broker_answers() -> None:
+def test_completion_is_empty_when_no_broker_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = "{}:{}".format(*silent.getsockname())
         assert completed("muster topics describe t", address) == []

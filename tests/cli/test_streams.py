@@ -1,4 +1,4 @@
-"""Standard streams that are closed, broken or full: a sentence or nothing, never a traceback."""
+"""Standard streams that are closed, broken or full: one sentence or nothing, never a traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A line of bash, in which $M is `muster`; its exit code is that of the first in a pipe."""
+    """Run a line of bash, in which $M is `muster`; a pipe has the exit code of its first
+    command."""
     return subprocess.run(
         ["bash", "-c", f'M="{" ".join(COMMAND)}"\n{line}'],
         capture_output=True,
@@ -35,27 +36,27 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.campaign
-def test_a_reader_that_has_enough_ends_nothing(file: Path) -> None:
+def test_exit_code_is_kept_when_the_reader_closes_the_pipe(file: Path) -> None:
     ran = shell(f"$M config check {file} | head -1; exit ${{PIPESTATUS[0]}}")
     assert ran.stdout.startswith("SETTING")
     assert ran.stderr == f"muster: {file} has 1 problem, listed first\n"
     assert ran.returncode == 4, "what was found is still said"
 
 
-def test_a_stream_ends_with_its_reader(file: Path) -> None:
+def test_streaming_command_ends_when_its_reader_ends(file: Path) -> None:
     ran = shell(f"$M logs dump {file.parent} --json | true; exit ${{PIPESTATUS[0]}}")
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", ["", "--json"])
-def test_a_full_disk_is_a_sentence(file: Path, form: str) -> None:
+def test_full_disk_for_standard_output_is_one_sentence(file: Path, form: str) -> None:
     ran = shell(f"$M config check {file} {form} > /dev/full")
     assert ran.stderr == "muster: standard output can't be written: No space left on device\n"
     assert ran.returncode == 1
 
 
-def test_help_on_a_full_disk_is_a_sentence() -> None:
+def test_full_disk_for_help_is_one_sentence() -> None:
     ran = shell("$M topics --help > /dev/full")
     assert ran.stderr == "muster: standard output: No space left on device\n"
     assert ran.returncode == 1
@@ -63,19 +64,19 @@ def test_help_on_a_full_disk_is_a_sentence() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", ">&- <&- 2>&-"])
-def test_closed_streams_change_no_exit_code(file: Path, closed: str) -> None:
+def test_closed_streams_do_not_change_the_exit_code(file: Path, closed: str) -> None:
     ran = shell(f"$M config check {file} {closed}")
     assert ran.returncode == 4
     assert "Traceback" not in ran.stderr
 
 
-def test_a_command_that_reads_a_closed_standard_input_says_what_is_wrong() -> None:
+def test_closed_standard_input_is_reported() -> None:
     ran = shell("$M offsets import - <&-")
     assert ran.returncode == 2
     assert ran.stderr == "muster: standard input is empty\n"
 
 
-def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
+def test_characters_outside_the_terminals_encoding_are_escaped(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("grün=1\n")
     ran = shell(f"$M config check {file}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
@@ -83,6 +84,6 @@ def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
     assert ran.returncode == 0
 
 
-def test_arguments_that_are_not_utf_8_are_named() -> None:
+def test_argument_that_is_not_utf_8_gives_no_traceback() -> None:
     ran = shell("$M groups describe $'caf\\xe9' -b 127.0.0.1:1")
     assert "Traceback" not in ran.stderr

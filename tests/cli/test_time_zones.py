@@ -1,4 +1,4 @@
-"""Every time that a command prints is UTC with its zone, and means the same when it is typed."""
+"""Every printed time is UTC with its zone, and means the same instant when it is typed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _LIKE_A_TIME = re.compile(r"\b\d\d:\d\d\b|\b\d{4}-\d\d-\d\d\b")
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker far away: a record each hour around now, and a group that came and went."""
+    """A broker in another time zone: one record per hour around now, and a group whose member
+    left."""
     os.environ["TZ"] = "Asia/Tokyo"
     try:
         data = tmp_path_factory.mktemp("shop") / "data"
@@ -60,7 +61,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def commands(shop: Broker) -> list[list[str]]:
-    """Those that print times."""
+    """Commands that print times."""
     at = ["-b", shop.bootstrap]
     reset = ["groups", "reset", "billing", "--topic", "orders", "--dry-run", *at]
     segment = str(shop.partition_folder("orders", 0) / f"{0:020}.log")
@@ -78,7 +79,7 @@ def commands(shop: Broker) -> list[list[str]]:
 
 @pytest.fixture(params=ZONES)
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The user's zone, for this process and those that it starts."""
+    """The user's zone, for this process and its children."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield request.param
@@ -86,7 +87,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     time.tzset()
 
 
-def test_no_command_prints_another_zones_time(zone: str, commands: list[list[str]]) -> None:
+def test_commands_print_times_only_in_utc(zone: str, commands: list[list[str]]) -> None:
     for words in commands:
         done = run(*words)
         assert done.code == 0, done.err
@@ -94,7 +95,7 @@ def test_no_command_prints_another_zones_time(zone: str, commands: list[list[str
         assert _LIKE_A_TIME.search(_INSTANT.sub("", done.out)) is None, done.out
 
 
-def test_commands_print_the_same_whatever_the_users_zone_is(commands: list[list[str]]) -> None:
+def test_printed_times_do_not_depend_on_the_users_zone(commands: list[list[str]]) -> None:
     printed = [
         [
             _INSTANT.findall(
@@ -117,7 +118,7 @@ def test_commands_print_the_same_whatever_the_users_zone_is(commands: list[list[
     assert printed[0][-1] == printed[0][-2] == ["2026-01-31T12:00:00.000Z"]
 
 
-def test_a_time_copied_from_a_story_into_a_plan_means_the_same_instant(
+def test_time_copied_from_groups_why_means_the_same_instant_in_a_reset(
     zone: str, shop: Broker
 ) -> None:
     story = run("groups", "why", "billing", "-b", shop.bootstrap).out
@@ -134,7 +135,7 @@ def test_a_time_copied_from_a_story_into_a_plan_means_the_same_instant(
     assert change["after"] == HOURS, "hours off would be that many records off"
 
 
-def test_the_brokers_own_lines_have_the_zone_and_milliseconds(shop: Broker) -> None:
+def test_log_lines_of_the_broker_have_the_zone_and_milliseconds(shop: Broker) -> None:
     stamps = [line.split()[0] for line in shop.lines() if "[info" in line]
 
     assert stamps

@@ -1,4 +1,4 @@
-"""Times and lengths of time: what is printed is UTC with its zone, what is read is bounded."""
+"""Times and durations: printed in UTC with the zone, and bounded when parsed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NOON_MS = 1_769_860_800_000
         (-(2**63), "-9223372036854775808 ms"),
     ],
 )
-def test_an_instant_has_its_date_and_its_zone(wall_ms: int, shown: str) -> None:
+def test_instant_is_printed_with_date_and_zone(wall_ms: int, shown: str) -> None:
     assert instant(wall_ms) == shown
 
 
-def test_milliseconds_are_shown_where_they_matter() -> None:
+def test_instant_is_printed_with_milliseconds_on_request() -> None:
     assert instant(NOON_MS + 7, to_the_ms=True) == "2026-01-31T12:00:00.007Z"
 
 
 @given(wall_ms=st.integers(0, 253_402_300_799_999))
-def test_what_is_printed_is_read_as_the_same_instant(wall_ms: int) -> None:
+def test_printed_instant_is_parsed_as_the_same_instant(wall_ms: int) -> None:
     assert datetime_ms(instant(wall_ms, to_the_ms=True)) == wall_ms
     assert datetime_ms(instant(wall_ms)) == wall_ms // 1000 * 1000
 
@@ -50,7 +50,7 @@ def test_what_is_printed_is_read_as_the_same_instant(wall_ms: int) -> None:
         str(NOON_MS),
     ],
 )
-def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
+def test_time_without_a_zone_is_utc(text: str) -> None:
     assert datetime_ms(text) == NOON_MS
 
 
@@ -69,14 +69,14 @@ def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
         ("0001-01-01T00:00:00+14:00", "before 1970"),
     ],
 )
-def test_what_is_no_time_is_one_sentence(text: str, says: str) -> None:
+def test_invalid_time_is_one_sentence(text: str, says: str) -> None:
     with pytest.raises(CommandError, match=says) as caught:
         datetime_ms(text, "--at")
     assert str(caught.value).startswith(f"--at {text}: ")
     assert caught.value.exit_code == USAGE
 
 
-def test_thirteen_digits_are_milliseconds_and_never_a_date() -> None:
+def test_number_of_13_digits_is_milliseconds() -> None:
     assert instant(datetime_ms("2026112212053")) == "2034-03-16T08:56:52Z"
 
 
@@ -95,18 +95,18 @@ def test_thirteen_digits_are_milliseconds_and_never_a_date() -> None:
         ("2w", 1_209_600),
     ],
 )
-def test_durations(text: str, expected_s: float) -> None:
+def test_duration_is_parsed(text: str, expected_s: float) -> None:
     assert duration_ms(text) == expected_s * 1000
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "90", "1h30m", "P1H", "-P1D"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(CommandError, match="PT1H30M"):
         duration_ms(text)
 
 
 @pytest.mark.parametrize("text", [f"{LONGEST_MS + 1}ms", "9" * 5000 + "d", f"P{'9' * 400}W"])
-def test_a_duration_has_an_end(text: str) -> None:
+def test_duration_beyond_100_years_is_rejected(text: str) -> None:
     with pytest.raises(CommandError, match="longer than 100 years") as caught:
         duration_ms(text, "--within")
     assert caught.value.exit_code == USAGE
@@ -124,5 +124,5 @@ def test_a_duration_has_an_end(text: str) -> None:
         (259_200_000, "3 days"),
     ],
 )
-def test_lengths_of_time(milliseconds: int, shown: str) -> None:
+def test_span_is_printed(milliseconds: int, shown: str) -> None:
     assert span(milliseconds) == shown

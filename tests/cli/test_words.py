@@ -1,4 +1,4 @@
-"""Words of other tools are answered with the command of ours that does the same."""
+"""Commands of other tools are answered with the corresponding command of `muster`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_every_command_that_is_named_exists(sentence: str) -> None:
+def test_every_command_in_the_answers_exists(sentence: str) -> None:
     nouns = {name.split()[0] for name in COMMANDS} | {"COMMAND"}
     for named in re.findall(r"`muster ([^`]+)`", sentence):
         noun, *more = named.split()
@@ -32,7 +32,7 @@ def test_every_command_that_is_named_exists(sentence: str) -> None:
             assert more[0] in below, named
 
 
-def test_no_word_that_is_answered_is_a_command() -> None:
+def test_words_of_other_tools_are_not_commands() -> None:
     after = {f"{noun} {word}" for noun, words in AFTER.items() for word in words}
 
     assert not after & set(COMMANDS)
@@ -66,7 +66,7 @@ def test_no_word_that_is_answered_is_a_command() -> None:
         ("kafka-dump-log.bat --files x", "`muster logs dump`"),
     ],
 )
-def test_a_word_of_another_tool_is_wrong_use_that_says_what_to_type(line: str, told: str) -> None:
+def test_word_of_another_tool_is_wrong_use_with_our_command(line: str, told: str) -> None:
     done = run(*line.split())
 
     assert done.code == USAGE
@@ -80,20 +80,20 @@ def test_a_word_of_another_tool_is_wrong_use_that_says_what_to_type(line: str, t
     ("line", "near"),
     [("groups descibe", "describe"), ("topic list", "topics"), ("grups", "groups")],
 )
-def test_a_slip_of_the_finger_is_answered_with_the_nearest_name(line: str, near: str) -> None:
+def test_mistyped_command_gets_a_suggestion(line: str, near: str) -> None:
     done = run(*line.split())
 
     assert done.code == USAGE
     assert f"Did you mean '{near}'" in done.err
 
 
-def test_a_word_that_nobody_knows_is_not_guessed_at() -> None:
+def test_unknown_word_gets_no_suggestion() -> None:
     assert instead("groups", "xyzzy", [], COMMANDS) is None
     assert instead("", "kafka-xyzzy", [], COMMANDS) is None
     assert "No such command 'xyzzy'; see muster --help" in run("xyzzy").err
 
 
-def test_the_page_has_every_tool() -> None:
+def test_page_lists_every_kafka_tool() -> None:
     rows = dict(re.findall(r"^\| `kafka-([a-z-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
 
     assert rows == {tool: _row(options) for tool, options in TOOLS.items()}

@@ -1,4 +1,4 @@
-"""Rows for archives, and what an archive has."""
+"""Rows for archives, and checks of an archive's content."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from tests.brokers import Broker
 Row = dict[str, Any]
 DAY_MS = 86_400_000
 START_MS = 1_767_225_600_000
-"""2026-01-01 00:00 UTC."""
 
 
 def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa.RecordBatch:
-    """Commits with these log offsets."""
+    """Commits at these log offsets."""
     rows = [
         {"log_partition": partition, "log_offset": offset, "written_at": at_ms * 1000,
          "kind": "commit", "group_id": "billing", "topic": "orders", "partition": 0,
@@ -32,7 +31,7 @@ def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa
 
 
 def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch:
-    """A row of what could not be read."""
+    """A history row for a damaged record."""
     row = {
         "log_partition": partition,
         "log_offset": offset,
@@ -44,14 +43,14 @@ def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch
 
 
 def stretch(base: int, last: int, at_ms: int = START_MS, topic: str = "orders") -> pa.Table:
-    """What a topic's partition 0 grew by."""
+    """A stretch (records base to last) of a topic's partition 0."""
     row = {"topic": topic, "partition": 0, "base_offset": base, "last_offset": last,
            "first_at": at_ms * 1000, "last_at": at_ms * 1000}  # fmt: skip
     return pa.Table.from_pylist([row], STRETCHES)
 
 
 def rows_of(folder: Path, table: str) -> list[Row]:
-    """What the manifest's files have."""
+    """Rows of a table, read from the files in the archive's manifest."""
     manifest = load(folder)
     assert manifest is not None
     return [
@@ -62,12 +61,12 @@ def rows_of(folder: Path, table: str) -> list[Row]:
 
 
 def places(folder: Path) -> list[tuple[int, int]]:
-    """Where in the log the events come from, sorted, each as often as it is there."""
+    """Sorted (partition, offset) of the archive's events; duplicates stay."""
     return sorted((row["log_partition"], row["log_offset"]) for row in rows_of(folder, "events"))
 
 
 def logged(broker: Broker) -> list[Row]:
-    """What the log has, over the wire."""
+    """The broker's events, read over the wire."""
     parts = open_source(broker.bootstrap).event_parts(None) or ()
     rows = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
     return sorted(rows, key=place)
@@ -78,7 +77,7 @@ def place(row: Row) -> tuple[int, int]:
 
 
 def is_the_log(broker: Broker, out: Path) -> None:
-    """Assert that the archive is the log: every record once."""
+    """Assert that the archive has every record of the broker's log once."""
     assert sorted(rows_of(out, "events"), key=place) == logged(broker)
     manifest = load(out)
     assert manifest is not None

@@ -1,4 +1,4 @@
-"""One Spark session for a test process, a small history, and times."""
+"""One Spark session per test process, a small history, and times."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.pipeline.small_logs import small_history
 
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
-    # short work on small frames: what the second compiler would win is never earned back
+    # short work on small frames never earns back the second compiler's cost
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Of a machine that has no Java but the extra's."""
+    """A session on a machine whose only Java is the extra's."""
     with pytest.MonkeyPatch.context() as patch:
         without_java(patch, tmp_path_factory.mktemp("path"))
         session = open_session("local[2, 2]", settings=SMALL)
@@ -31,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def without_java(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Empty PATH, but for the programs of Spark's scripts, and JAVA_HOME."""
+    """Set a PATH that has only the programs of Spark's scripts, and unset JAVA_HOME."""
     for name in ("bash", "chmod", "dirname"):
         (folder / name).symlink_to(shutil.which(name) or name)
     patch.setenv("PATH", str(folder))
@@ -49,5 +49,5 @@ def out(tmp_path: Path) -> Path:
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after 2026-01-01 00:00 UTC."""
+    """The time so many seconds after 2026-01-01 00:00 UTC."""
     return datetime.fromtimestamp(1_767_225_600 + seconds, UTC)

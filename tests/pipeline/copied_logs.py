@@ -1,6 +1,6 @@
-"""Logs whose records were written live or are copies of old ones, with when each arrived.
+"""Logs with live records and copies of old ones, and the time at which each record arrived.
 
-A log can be told as the batches of its files, and as a broker tells it by time.
+A log is available as the batches of its files, and as a broker's ListOffsets answers.
 """
 
 from __future__ import annotations
@@ -24,39 +24,40 @@ from tests.pipeline.relations import ms
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 YEAR: Final = 365 * DAY
 READ_MS: Final = ms(0)
-"""When all logs are read."""
+"""The time at which all logs are read."""
 
 
 @dataclass
 class Log:
-    """Records by their offsets: when each arrived, and the date that it bears."""
+    """Records by offset: the arrival time of each, and its timestamp."""
 
     arrived_ms: list[int] = field(default_factory=list)
     dates_ms: list[int] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
-    """Where each batch begins."""
+    """The first offset of each batch."""
     now_ms: int = READ_MS - 3 * DAY
     ahead_ms: int = 0
-    """How far a clock of a producer was ahead."""
+    """The largest lead of a producer's clock."""
 
     def live(self, count: int, every_ms: int = 1, ahead_ms: int = 0) -> Log:
-        """Records that were written at their dates, by a clock that may be ahead."""
+        """Append records written at their timestamps, by a clock that may be ahead."""
         return self._add([self.now_ms + n * every_ms for n in range(count)], ahead_ms, 1)
 
     def copy(self, count: int, old_ms: int = YEAR, every_ms: int = 1, together: int = 1) -> Log:
-        """Records whose dates are so much behind their arrival, in batches of so many."""
+        """Append records whose timestamps are `old_ms` before their arrival, `together` per
+        batch."""
         first = self.now_ms
         return self._add(
             [first + n // together * every_ms for n in range(count)], -old_ms, together
         )
 
     def rest(self, rest_ms: int) -> Log:
-        """Nothing arrives for so long."""
+        """Let this long pass without arrivals."""
         self.now_ms += rest_ms
         return self
 
     def read_after(self, later_ms: int) -> Log:
-        """The same log, its last record so long before the reading."""
+        """The same log, whose last record arrived this long before the read time."""
         moved_ms = READ_MS - later_ms - self.now_ms
         self.now_ms += moved_ms
         self.arrived_ms = [each + moved_ms for each in self.arrived_ms]
@@ -73,7 +74,7 @@ class Log:
         return self
 
     def in_files(self, topic: str, partition: int) -> list[dict[str, Any]]:
-        """Rows of STRETCHES: its batches."""
+        """The log's batches as rows of STRETCHES."""
         ends = [*self.batches[1:], len(self.dates_ms)]
         return [
             _row(topic, partition, base, end - 1, self.dates_ms[base], max(self.dates_ms[base:end]),
@@ -94,7 +95,7 @@ def _time(at_ms: int) -> datetime:
 
 
 class _Broker:
-    """Tells the offsets of logs by time, as ListOffsets does."""
+    """Returns offsets by time, as ListOffsets does."""
 
     moved_bytes = 0
 
@@ -102,7 +103,7 @@ class _Broker:
         self._most = {key: list(accumulate(log.dates_ms, max)) for key, log in logs.items()}
 
     def answer(self, partition: Partition, at_ms: int) -> Found:
-        """The first record that is as young as a time."""
+        """The first record whose timestamp is at or after a time."""
         most = self._most[partition]
         if at_ms in (EARLIEST, LATEST):
             return Found(0 if at_ms == EARLIEST else len(most), -1)
@@ -116,7 +117,7 @@ def over_the_wire(
     held: dict[Partition, Sequence[int]],
     since_ms: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of STRETCHES: what a broker tells of logs."""
+    """Rows of STRETCHES, as read from a broker that has these logs."""
     broker = _Broker(logs)
     monkeypatch.setattr(
         times, "list_known", lambda _, asks: [broker.answer(*each) for each in asks]
@@ -126,10 +127,10 @@ def over_the_wire(
 
 
 def any_log(chance: Random) -> Log:
-    """A log of live parts, rests and copies, read some time after its end.
+    """A random log of live parts, pauses and copies, read some time after its end.
 
-    Copies are dated two hours before their arrival or earlier, and before what was written live. A
-    clock that is ahead is contradicted by the next record.
+    Copies have timestamps at least two hours before their arrival, and before all live records. The
+    next record contradicts a clock that is ahead.
     """
     log, live_ms = Log(), 0
     for _ in range(chance.randint(1, 6)):

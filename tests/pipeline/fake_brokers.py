@@ -1,4 +1,4 @@
-"""Brokers of a test's own making: each answers as the test says, over real sockets."""
+"""Fake brokers over real sockets; each answers as the test specifies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from protocol.records.stored import iter_stored
 
 Value = dict[str, Any]
 Answer = Callable[["FakeBroker", Value], "Value | bytes | None"]
-"""Bytes are sent as they are; None closes the connection."""
+"""Bytes are sent unchanged; None closes the connection."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 VERSIONS = {"ApiVersions": (0, 0), "Metadata": (0, 12), "ListOffsets": (1, 7), "Fetch": (3, 12)}
 
 
 class FakeBroker:
-    """One of a cluster; `asked` has what it was asked, by API."""
+    """A broker of a fake cluster; `asked` has the requests that it received, by API."""
 
     def __init__(
         self, answers: Mapping[str, Answer], versions: Mapping[str, tuple[int, int]] | None = None
@@ -45,7 +45,7 @@ class FakeBroker:
         self._server.server_close()
 
     def requests(self, name: str) -> list[Value]:
-        """What it was asked of one API."""
+        """The requests that it received for one API."""
         return [value for api, value in self.asked if api == name]
 
     def answer(self, name: str, value: Value) -> Value | bytes | None:
@@ -88,7 +88,7 @@ class _Handler(socketserver.BaseRequestHandler):
 def metadata(
     brokers: Mapping[int, FakeBroker], leaders: Mapping[int, int], topic: str = OFFSETS_TOPIC
 ) -> Value:
-    """An answer: the cluster's brokers, and who leads the partitions of one topic."""
+    """A Metadata response: the cluster's brokers, and the leaders of one topic's partitions."""
     return {
         "brokers": [
             {"node_id": node, "host": "127.0.0.1", "port": broker.port}
@@ -116,7 +116,7 @@ def metadata(
 
 
 def listed(value: Value, offset_of: Callable[[int, int], int], code: int = 0) -> Value:
-    """An answer to ListOffsets by partition and timestamp."""
+    """A ListOffsets response with an offset per partition and timestamp."""
     return {
         "topics": [
             {
@@ -136,7 +136,7 @@ def listed(value: Value, offset_of: Callable[[int, int], int], code: int = 0) ->
 
 
 def fetched(entries: list[Value], throttle_time_ms: int = 0) -> Value:
-    """An answer to Fetch with these partitions."""
+    """A Fetch response with these partitions."""
     return {
         "throttle_time_ms": throttle_time_ms,
         "responses": [{"topic": OFFSETS_TOPIC, "partitions": entries}] if entries else [],
@@ -144,7 +144,7 @@ def fetched(entries: list[Value], throttle_time_ms: int = 0) -> Value:
 
 
 def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int = 1 << 40) -> Value:
-    """A partition of an answer to Fetch."""
+    """A partition of a Fetch response."""
     return {
         "partition_index": number,
         "error_code": code,
@@ -155,7 +155,7 @@ def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int 
 
 
 def from_log(log: bytes) -> Callable[[Value, int], Value]:
-    """Answers one batch from the fetch offset on, as a log that has these."""
+    """Return one batch per Fetch, from the fetch offset on, as a log with these batches does."""
     batches = [(header, log[at : header.end]) for header, at in iter_stored(log)]
 
     def answer(asked: Value, number: int) -> Value:

@@ -1,4 +1,4 @@
-"""A history given as rows, for any engine, and the tables that a run makes of it."""
+"""A source whose history is given as rows, for any engine, and the tables of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.pipeline.relations import rows_of
 
 
 class GivenSource:
-    """A source of rows, which says what it was asked."""
+    """A source of rows, which records the requests made to it."""
 
     where = "given"
     cluster_id: str | None = None
@@ -64,14 +64,15 @@ class GivenSource:
 
 
 def committed(number: int, group: str, offset: int, **columns: Any) -> dict[str, Any]:
-    """A commit of orders, partition 0: record ``number`` of the log, after so many seconds."""
+    """A commit of orders, partition 0: record ``number`` of the log, written after ``number``
+    seconds."""
     place = {"log_partition": 0, "log_offset": number, "kind": COMMIT, "written_at": at(number)}
     what = {"group_id": group, "topic": "orders", "partition": 0, "committed_offset": offset}
     return {**place, **what, "metadata": "", **columns}
 
 
 def table(folder: Path | str, name: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    """A table's rows as any reader of Parquet finds them, in the order of their text."""
+    """A table's rows as any Parquet reader returns them, sorted by their text."""
     place = Path(folder) / name
     found = pyarrow.dataset.dataset(place, pa.schema(list(schema)), partitioning="hive")
     return sorted(found.to_table().to_pylist(), key=str)

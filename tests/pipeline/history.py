@@ -20,28 +20,27 @@ from tests.pipeline.conftest import at
 
 
 class History:
-    """Events in the order of their log; times in seconds after 2026-01-01 00:00 UTC."""
+    """Events in log order; times are seconds after 2026-01-01 00:00 UTC."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
     def add(self, seconds: float, kind: str, group: str | None, **columns: Any) -> History:
-        """Any event."""
         row = {"log_partition": 0, "log_offset": len(self.rows), "written_at": at(seconds)}
         self.rows.append({**row, "kind": kind, "group_id": group, **columns})
         return self
 
     def marker(self, seconds: float, producer_id: int, ends: str, epoch: int = 0) -> History:
-        """The end of a transaction: COMMITTED or ABORTED."""
+        """A transaction's end marker: COMMITTED or ABORTED."""
         ended = {"producer_id": producer_id, "producer_epoch": epoch, "marker": ends}
         return self.add(seconds, MARKER, None, **ended)
 
     def unknown(self, seconds: float, group: str | None, key: bytes | None = b"\0\x63") -> History:
-        """A record of a kind that nobody knows yet."""
+        """A record of an unknown kind."""
         return self.add(seconds, UNKNOWN, group, raw_key=key, raw_value=b"four")
 
     def damaged(self, seconds: float) -> History:
-        """Records that could not be read."""
+        """A damaged record."""
         why = {"file": "0.log", "position": 7, "reason": "its checksum is wrong"}
         return self.add(seconds, DAMAGED, None, damage=why)
 
@@ -81,7 +80,7 @@ class ModernGroup:
         self._kind = kind
 
     def member(self, seconds: float, name: str, **columns: Any) -> None:
-        """Type 5: a member's names. ``regex`` and ``assignor`` are of the record."""
+        """Type 5: a member's metadata; ``regex`` and ``assignor`` are fields of the record."""
         details = json.dumps({"subscribed_topic_regex": columns.pop("regex", "")})
         assignor = columns.pop("assignor", None)
         row = {**member(name), "assignment": None, **columns}
@@ -92,17 +91,17 @@ class ModernGroup:
         self.add(seconds, "epoch", generation=number)
 
     def target(self, seconds: float, name: str, *partitions: int, **place: Any) -> None:
-        """Type 7: what a member shall have."""
+        """Type 7: a member's target assignment."""
         self._member(seconds, "target_member", name, members=[_holder(name, partitions, place)])
 
     def targeted(self, seconds: float, number: int) -> None:
-        """Type 6: the epoch of the target."""
+        """Type 6: the epoch of the target assignment."""
         self.add(seconds, "target", generation=number)
 
     def current(
         self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0
     ) -> None:
-        """Type 8: what a member has; ``state`` 1 while it gives others up."""
+        """Type 8: a member's current assignment; ``state`` is 1 while it revokes partitions."""
         holder = _holder(name, partitions, {})
         details = json.dumps({"member_epoch": epoch, "state": state})
         columns = {"members": [holder], "generation": epoch, "details": details}
@@ -114,7 +113,7 @@ class ModernGroup:
         self.add(seconds, "pattern", details=details)
 
     def gone(self, seconds: float, *names: str) -> None:
-        """Types 8, 7 and 5, tombstones: members left."""
+        """Tombstones of types 8, 7 and 5: members left."""
         for name in names:
             for kind in ("current_member", "target_member", "member"):
                 self._member(seconds, kind + TOMBSTONE, name)

@@ -1,4 +1,4 @@
-"""Jobs that are killed where it may hurt."""
+"""Kill a job at a chosen moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.waiting import until
 
 
 def killed_at(moment: Path, job: subprocess.Popen[Any], within_s: float) -> bool:
-    """Kill a job's process group once a file is there; False when the job had ended."""
+    """Kill a job's process group once a file exists; False when the job had ended before."""
     try:
         until(
             f"{moment} is there, or the job has ended",

@@ -1,4 +1,4 @@
-"""Offsets that are committed at a running broker, by requests of Kafka's protocol."""
+"""Many offset commits at a running broker, by requests of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = 50
 
 
 def prepare(broker: Broker) -> None:
-    """Make the topic, and wait until offsets can be committed."""
+    """Create the topic, and wait until offsets can be committed."""
     Cluster(broker.bootstrap).create_topic(TOPIC, PARTITIONS)
     with RawConnection(broker.port) as connection:
         waiting.until(
@@ -25,7 +25,7 @@ def prepare(broker: Broker) -> None:
 
 
 def commit(broker: Broker, groups: range) -> None:
-    """Each group commits 50 partitions of one topic."""
+    """Commit 50 partitions of one topic for each group."""
     with RawConnection(broker.port) as connection:
         for group in groups:
             waiting.until(f"the commit of group {group} is taken", _committing(connection, group))

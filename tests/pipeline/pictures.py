@@ -1,4 +1,4 @@
-"""`make pictures`: the report in README and docs, made over the wire of a small shop at work."""
+"""`make pictures`: the report in README and docs, made over the wire of a small running shop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURES = (
     ("report-group", DROWNING, (1180, 1290), False),
     ("report-phone", DROWNING, PHONE, True),
 )
-"""Of each its name, the group whose part it shows, the screen, and whether it is dark."""
+"""Name, group whose part is shown, screen size, and whether it is dark."""
 SHOW = """
     const part = [...document.querySelectorAll('.part')].find(
         (each) => each.querySelector('h2').innerText === arguments[0]);
@@ -34,14 +34,14 @@ SHOW = """
 
 
 def play(broker: str, life: Shop) -> None:
-    """Seven minutes: members come, go and are killed; groups drown, stop, and are set back."""
+    """Seven minutes: members join, leave and are killed; groups drown, stop, and are reset."""
     for group in life.groups:
         each_takes_s = 0.012 if group == DROWNING else 0
         life.start(group, f"{group}-1", each_takes_s=each_takes_s)
     pause(40)
     life.start("billing", "billing-2")
     pause(50)
-    life.members["clickstream-archive"].pop().leave()  # nobody reads for it any more
+    life.members["clickstream-archive"].pop().leave()  # the group has no member any more
     life.start("billing", "billing-3")
     pause(45)
     life.kill("billing")
@@ -50,7 +50,7 @@ def play(broker: str, life: Shop) -> None:
     pause(30)
     set_back(Cluster(broker), life, "fraud-check", "payments")
     life.start(DROWNING, f"{DROWNING}-2", each_takes_s=0.012)
-    for _ in range(5):  # one that cannot make up its mind
+    for _ in range(5):  # a member that joins and leaves again and again
         life.start("shipping", "shipping-2")
         pause(18)
         life.members["shipping"].pop().leave()
@@ -60,7 +60,7 @@ def play(broker: str, life: Shop) -> None:
 
 
 def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
-    """Have the group's members leave, set its offsets to 0 as an operator does, start one again."""
+    """Stop the group's members, reset its offsets to 0 as an operator does, start one again."""
     while life.members[group]:
         life.members[group].pop().leave()
     until(f"{group} is empty", lambda: cluster.describe(group).state == "Empty", 30)
@@ -88,7 +88,7 @@ def draw(tables: Path, source: str) -> None:
 
 
 def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES) -> None:
-    """Take the pictures of a report, which must name the source that it was made from."""
+    """Take the pictures of a report, which must name its source."""
     for name, group, size, dark in PICTURES:
         browser.system(dark)
         browser.screen(size)
@@ -101,12 +101,12 @@ def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES)
 
 
 def pause(seconds: float) -> None:
-    """Let the shop live."""
+    """Wait while the shop runs."""
     time.sleep(seconds)
 
 
 def main() -> None:
-    """Play the scene and write docs/images/report*.png."""
+    """Run the scene and write docs/images/report*.png."""
     port = int(SOURCE.rpartition(":")[2])
     with tempfile.TemporaryDirectory() as folder, shop(Path(folder) / "data", port) as playing:
         broker, life = playing

@@ -1,4 +1,4 @@
-"""Relations and tables of a small history, made by the light engine."""
+"""Relations and tables of a small history, made by DuckDB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH_S = at(0).timestamp()
 
 
 class Relations:
-    """What a history gives: each relation and table is made when it is asked for."""
+    """The relations and tables of a history, each made when it is first read."""
 
     def __init__(
         self,
@@ -35,7 +35,8 @@ class Relations:
         read: float | None = None,
         retention: timedelta = OFFSETS_RETENTION,
     ) -> None:
-        """Times in seconds after 2026-01-01 00:00 UTC; the source was read at ``read``, or then."""
+        """Times are seconds after 2026-01-01 00:00 UTC; the source is read at ``read``, default
+        ``as_of``."""
         folder.mkdir(exist_ok=True)
         self._engine = DuckEngine(str(folder))
         self._made: set[str] = {catalog.EVENTS, catalog.STRETCHES}
@@ -48,14 +49,14 @@ class Relations:
         feed(self._engine, events, stretches)
 
     def rows(self, name: str, *columns: str, by: str = "log_offset") -> list[tuple[Any, ...]]:
-        """These columns of a relation or a table, in an order; times as seconds after 2026."""
+        """These columns of a relation or table, sorted; times as seconds after 2026-01-01."""
         self._make(name)
         asked = ", ".join(f'"{column}"' for column in columns)
         found = self._engine.ask(f"SELECT {asked} FROM {name} ORDER BY {by}")
         return [tuple(plain(value) for value in row.values()) for row in found]
 
     def figures(self, name: str) -> tuple[int, tuple[Figure, ...]]:
-        """How many rows a table has, and its figures."""
+        """The row count of a table, and its figures."""
         self._make(name)
         return figures_of(self._engine, name)
 
@@ -75,7 +76,7 @@ class Relations:
 def feed(
     engine: Engine, events: Sequence[dict[str, Any]], stretches: Sequence[dict[str, Any]]
 ) -> None:
-    """Give an engine its two first relations; columns that a row leaves out are null."""
+    """Define an engine's two source relations; columns that a row omits are null."""
     engine.read(catalog.EVENTS, [rows_of(EVENTS, events)], EVENTS)
     engine.read(catalog.STRETCHES, [rows_of(STRETCHES, stretches)], STRETCHES)
 
@@ -97,7 +98,7 @@ def stretch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, A
 
 
 def ms(seconds: float) -> int:
-    """Of a time in seconds after 2026-01-01 00:00 UTC."""
+    """Milliseconds of a time in seconds after 2026-01-01 00:00 UTC."""
     return round((EPOCH_S + seconds) * 1000)
 
 

@@ -1,4 +1,4 @@
-"""What a page of the report says, by its groups."""
+"""Parse a page of the report by group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def listed(page: str) -> dict[str, dict[str, str]]:
-    """The list at the top: group to what is said of it."""
+    """The columns of each group in the list at the top."""
     found = {}
     for line in re.findall(r'<tr><th scope="row">.*?</tr>', page):
         name = re.search(r"<bdi>(.*?)</bdi>", line)
@@ -17,7 +17,6 @@ def listed(page: str) -> dict[str, dict[str, str]]:
 
 
 def part(page: str, name: str) -> str:
-    """The part of a group."""
     parts = re.findall(r'<section id="g\d+".*?</section>', page, re.S)
     [found] = [each for each in parts if f"<bdi>{name}</bdi></a></h2>" in each]
     return str(found)

@@ -1,4 +1,4 @@
-"""Small logs made by hand, and the data folders that Apache Kafka wrote."""
+"""Small hand-made logs, and the data folders that Apache Kafka wrote."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def write_segment(
 
 
 def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
-    """The rows of a folder, read in this process as the tasks of a job read them."""
+    """The rows of a folder, read in this process in the way of a job's tasks."""
     reader = SegmentsReader({"path": str(data), "as": what, **options})
     return [
         row
@@ -89,7 +89,7 @@ def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str,
 
 
 def unpacked(name: str, into: Path) -> Path:
-    """The data folder of an Apache Kafka, unpacked."""
+    """Unpack the data folder of an Apache Kafka."""
     with tarfile.open(KAFKA_DIRS / name / "data.tar.xz") as archive:
         archive.extractall(into, filter="data")
     [partition] = into.rglob("__consumer_offsets-0")
@@ -97,7 +97,7 @@ def unpacked(name: str, into: Path) -> Path:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """What its clients were told."""
+    """The results that the clients of that Kafka recorded."""
     found: dict[str, Any] = json.loads((KAFKA_DIRS / name / "expect.json").read_text())
     return found
 

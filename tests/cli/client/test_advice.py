@@ -1,4 +1,4 @@
-"""What to do about a broker that does not answer: the one that was named, or another one."""
+"""Advice for a broker that does not answer: the one in --bootstrap, or another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def only_the_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.connection.Connection, "__init__", connect)
 
 
-def test_bootstrap_that_does_not_answer_is_for_the_user_to_name_otherwise() -> None:
+def test_unreachable_bootstrap_advises_to_start_a_broker() -> None:
     with pytest.raises(
         CommandError, match=r"9002 .*; start a broker with `muster serve`"
     ) as caught:
@@ -29,7 +29,7 @@ def test_bootstrap_that_does_not_answer_is_for_the_user_to_name_otherwise() -> N
     assert caught.value.exit_code == UNREACHABLE
 
 
-def test_another_broker_of_the_cluster_is_not_for_the_user_to_name() -> None:
+def test_unreachable_other_broker_advises_cluster_check() -> None:
     cluster = Cluster("a:9001", security=Mock())
     with pytest.raises(CommandError, match=r"9002 .*; `muster cluster check` shows") as caught:
         cluster.connect("a", 9002)

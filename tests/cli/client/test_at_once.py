@@ -1,4 +1,4 @@
-"""Requests that are under way at once, and how many of them many groups take."""
+"""Concurrent requests, and the number of requests for many groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Value = dict[str, Any]
 
 
 class Lane:
-    """A connection whose answers wait until so many requests are under way at once."""
+    """A connection whose responses wait until so many requests are in flight."""
 
     def __init__(self, together: threading.Barrier) -> None:
         self.together = together
@@ -36,7 +36,7 @@ class Lane:
 
 
 class Lanes:
-    """A cluster that makes lanes."""
+    """A cluster that opens lanes."""
 
     def __init__(self, together: int) -> None:
         self.barrier = threading.Barrier(together)
@@ -53,7 +53,7 @@ def ask(cluster: Lanes, values: Iterable[Value]) -> list[Value]:
     return at_once(cluster, calls)  # type: ignore[arg-type]
 
 
-def test_answers_come_in_the_order_of_the_calls_and_as_many_at_once_as_there_are_lanes() -> None:
+def test_answers_are_in_call_order_with_one_request_per_lane_in_flight() -> None:
     cluster = Lanes(together=LANES)
     values = [{"number": number} for number in range(3 * LANES)]
 
@@ -68,7 +68,7 @@ def test_one_call_needs_no_further_connection() -> None:
     assert cluster.made == []
 
 
-def test_a_refused_call_ends_all() -> None:
+def test_rejected_call_ends_all_calls() -> None:
     with pytest.raises(CommandError, match="refused"):
         ask(Lanes(together=1), [{"wrong": 1}, *({"number": n} for n in range(50))])
 
@@ -78,10 +78,10 @@ PARTITIONS = 4
 
 
 @pytest.mark.interop
-def test_many_groups_take_few_requests(
+def test_many_groups_need_few_requests(
     broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted, not timed: a request per batch of groups, and two per leader for all bounds."""
+    """One request per batch of groups, and two per leader for all log bounds."""
     Asked(broker.bootstrap).create_topic(name, PARTITIONS)
     cluster = Cluster(broker.bootstrap)
     asked: Counter[str] = Counter()

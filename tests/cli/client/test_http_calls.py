@@ -1,4 +1,4 @@
-"""Where names and passwords are sent over HTTP: encrypted, or to this machine, and nowhere else."""
+"""Names and passwords are sent over HTTP only when encrypted, or to this machine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SENT = {"Authorization": "Basic YWxpY2U6YTpi"}
         ("b1:9644", "127.0.0.1", ALICE, SENT),
         ("http://b1:9644", "::1", ALICE, SENT),
         ("b1:9644", "10.0.0.5", ALICE, {}),
-        ("localhost:9644", "10.0.0.5", ALICE, {}),  # the name may lead anywhere
+        ("localhost:9644", "10.0.0.5", ALICE, {}),  # the name may resolve to any machine
         ("https://b1:9644", "10.0.0.5", PLAINTEXT, {}),
         ("https://b1:9644", "10.0.0.5", BY_TOKEN, {}),
         ("https://b1:9644", "10.0.0.5", OAUTH, {}),
     ],
 )
-def test_a_password_is_sent_where_nobody_on_the_way_reads_it(
+def test_password_is_sent_only_over_https_or_loopback(
     address: str, peer: str, security: Security, sent: dict[str, str]
 ) -> None:
     stream: Any = SimpleNamespace(getpeername=lambda: (peer, 9644))
@@ -40,7 +40,7 @@ def test_a_password_is_sent_where_nobody_on_the_way_reads_it(
     assert connection._who(stream) == sent
 
 
-def test_whoever_is_not_let_in_is_told_what_to_do() -> None:
+def test_http_401_has_advice_on_logging_in() -> None:
     assert HttpEndpoint("https://b1:9644", PLAINTEXT).advice(401) == (
         "; log in with a file of Kafka client properties: --command-config"
     )

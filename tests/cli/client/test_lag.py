@@ -1,4 +1,4 @@
-"""What lies between a committed offset and its log."""
+"""The lag of a committed offset in its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cli.client.offsets_at import Bounds
         (None, None, Lag(None)),
     ],
 )
-def test_the_lag_of_a_partition(
+def test_lag_of_a_partition_is_counted_from_its_log_bounds(
     committed: int | None, bounds: Bounds | None, expected: Lag
 ) -> None:
     assert lag_of(committed, bounds) == expected
@@ -33,5 +33,5 @@ def test_the_lag_of_a_partition(
     ("lag", "outside"),
     [(Lag(0), False), (Lag(None), False), (Lag(-1), True), (Lag(0, lost=1), True)],
 )
-def test_an_offset_outside_its_log_is_told(lag: Lag, outside: bool) -> None:
+def test_offset_outside_its_log_is_out_of_range(lag: Lag, outside: bool) -> None:
     assert lag.out_of_range is outside

@@ -1,4 +1,4 @@
-"""What a file of client properties says in vain is told, and no more of it than a line holds."""
+"""Ignored properties of a client properties file are reported, at most one line of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from client.security import PLAINTEXT
 from tests.cli.running import run
 
 
-def test_properties_that_mean_nothing_here_are_named_and_many_are_counted(
+def test_ignored_properties_are_named_up_to_five_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "client.properties"
@@ -28,7 +28,7 @@ def test_properties_that_mean_nothing_here_are_named_and_many_are_counted(
     )
 
 
-def test_every_command_that_speaks_to_a_cluster_takes_it_behind_its_name(tmp_path: Path) -> None:
+def test_every_command_with_bootstrap_has_command_config(tmp_path: Path) -> None:
     for path, each in commands(command_of()):
         names = {param.name for param in each.params}
         assert "bootstrap" not in names or "command_config" in names, path
@@ -45,7 +45,7 @@ def test_every_command_that_speaks_to_a_cluster_takes_it_behind_its_name(tmp_pat
 
 
 @pytest.mark.parametrize("words", [["logs", "dump"], ["config", "check"]])
-def test_file_of_the_variable_is_not_read_by_a_command_that_asks_no_broker(
+def test_command_without_a_broker_ignores_muster_command_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
@@ -58,7 +58,7 @@ def test_file_of_the_variable_is_not_read_by_a_command_that_asks_no_broker(
 
 
 @pytest.mark.parametrize("words", [["topics", "list"], ["groups", "why", "g"]])
-def test_unreadable_file_is_named_by_the_variable_that_names_it(
+def test_error_of_an_unreadable_file_names_muster_command_config(
     monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
@@ -70,7 +70,7 @@ def test_unreadable_file_is_named_by_the_variable_that_names_it(
     assert "[env var: MUSTER_COMMAND_CONFIG]" in " ".join(run(*words[:2], "--help").out.split())
 
 
-def test_typed_file_is_stronger_than_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_config_option_overrides_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
 
     for words in (["--command-config", "/x", "topics", "list"],

@@ -1,4 +1,4 @@
-"""`muster cluster` and what stands below it: which options go where."""
+"""`muster cluster` and its subcommands: where options are allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cli.running import run
 
 @pytest.mark.parametrize("option", ["--json", "--wide", "--apis"])
 @pytest.mark.parametrize("command", ["describe", "check"])
-def test_an_option_before_the_subcommand_is_refused(command: str, option: str) -> None:
+def test_option_before_the_subcommand_is_rejected(command: str, option: str) -> None:
     ran = run("cluster", option, command)
 
     assert ran.code == USAGE

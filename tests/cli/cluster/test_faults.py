@@ -1,4 +1,4 @@
-"""What is wrong with a cluster: fake answers of brokers in, verdicts out."""
+"""Faults of a cluster: fake Metadata responses in, verdicts out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WELL: Mapping[str, list[Partition]] = {
 def answer(
     topics: Mapping[str, list[Partition]], brokers: tuple[int, ...] = (1, 2, 3), controller: int = 2
 ) -> dict[str, Any]:
-    """What a broker answers to Metadata."""
+    """A Metadata response."""
     return {
         "cluster_id": "c1",
         "controller_id": controller,
@@ -56,7 +56,7 @@ def seen(
     moves: Moves | None = None,
     min_isr: int = 2,
 ) -> Facts:
-    """The facts of an answer, every topic with one min.insync.replicas."""
+    """The facts of a response, with one min.insync.replicas for every topic."""
     return facts_of(answer(topics, *more), moves or {}, dict.fromkeys(topics, min_isr))
 
 
@@ -66,15 +66,15 @@ def judged(facts: Facts, views: Mapping[int, Facts | str] | None = None) -> list
 
 
 def verdicts(found: list[Fault]) -> list[tuple[str, int | None]]:
-    """What is wrong, and with which broker."""
+    """Each fault's verdict and broker."""
     return [(each.verdict, each.broker) for each in found]
 
 
-def test_nothing_is_wrong_with_a_cluster_that_is_whole() -> None:
+def test_intact_cluster_has_no_faults() -> None:
     assert judged(seen()) == []
 
 
-def test_a_broker_that_is_down_is_the_fault_and_what_follows_comes_before_it() -> None:
+def test_broker_down_is_reported_after_its_worse_consequences() -> None:
     topics = {
         "orders": [(1, [1, 2, 3], [1, 2]), (2, [2, 3, 1], [2]), (-1, [3], [3])],
         "events": [(1, [3, 1, 2], [1, 2])],
@@ -97,21 +97,21 @@ def test_a_broker_that_is_down_is_the_fault_and_what_follows_comes_before_it() -
     assert lagging.sentence == ("broker 1 is out of the ISR of 1 partition: orders:1")
 
 
-def test_a_leaderless_partition_whose_replicas_are_all_there_is_for_the_controller() -> None:
+def test_leaderless_partition_with_live_replicas_points_to_the_controller() -> None:
     [found] = judged(seen({"orders": [(-1, [1, 2], [1, 2])]}))
 
     assert found.verdict == "LEADERLESS"
     assert "controller's log" in found.advice
 
 
-def test_replicas_that_a_reassignment_brings_are_not_late() -> None:
+def test_replicas_added_by_a_reassignment_are_not_under_replicated() -> None:
     topics = {"orders": [(1, [1, 2, 3], [1, 2])]}
 
     assert judged(seen(topics, moves={("orders", 0): (3,)})) == []
     assert verdicts(judged(seen(topics))) == [("UNDER_REPLICATED", 3)]
 
 
-def test_a_reassignment_that_brings_what_min_isr_lacks_is_awaited() -> None:
+def test_under_min_isr_advises_to_wait_for_a_reassignment() -> None:
     topics = {"orders": [(1, [1, 2], [1])]}
     [found] = judged(seen(topics, moves={("orders", 0): (2,)}))
 
@@ -119,11 +119,11 @@ def test_a_reassignment_that_brings_what_min_isr_lacks_is_awaited() -> None:
     assert found.advice == "wait: the replicas that a reassignment adds are not in sync yet"
 
 
-def test_no_topic_needs_more_replicas_in_sync_than_it_has() -> None:
+def test_min_isr_above_the_replica_count_is_not_a_fault() -> None:
     assert judged(seen({"orders": [(1, [1], [1])]}, min_isr=2)) == []
 
 
-def test_a_partition_is_not_led_as_preferred_only_where_it_could_be() -> None:
+def test_not_preferred_is_reported_only_when_the_preferred_replica_is_in_sync() -> None:
     topics = {"orders": [(2, [1, 2], [1, 2]), (2, [1, 2], [2])]}
     found = judged(seen(topics, min_isr=1))
 
@@ -132,12 +132,12 @@ def test_a_partition_is_not_led_as_preferred_only_where_it_could_be() -> None:
 
 
 @pytest.mark.parametrize("controller", [-1, 9])
-def test_a_cluster_without_a_controller_is_named(controller: int) -> None:
+def test_missing_controller_is_a_fault(controller: int) -> None:
     found = judged(seen(WELL, (1, 2, 3), controller))
     assert verdicts(found) == [("NO_CONTROLLER", None)]
 
 
-def test_brokers_that_see_it_otherwise_or_do_not_answer_are_named() -> None:
+def test_brokers_with_other_views_or_no_answer_are_named() -> None:
     facts = seen()
     stale = {**WELL, "events": [(1, [3, 1, 2], [3, 1, 2])]}
     views: dict[int, Facts | str] = {
@@ -170,7 +170,7 @@ def test_brokers_that_see_it_otherwise_or_do_not_answer_are_named() -> None:
         (None, "check that it runs and that clients can reach its advertised listener"),
     ],
 )
-def test_broker_that_died_a_moment_ago_is_reported_with_the_end_of_its_session(
+def test_advice_on_a_broker_that_just_died_names_the_end_of_its_session(
     session: Session | None, advice: str
 ) -> None:
     facts = seen()
@@ -192,13 +192,13 @@ def test_broker_that_does_not_answer_is_reported_once(
     assert printed.count("broker 2 could not be queried") == 1
 
 
-def test_another_controller_is_no_other_view() -> None:
-    """With KRaft each answer names any broker."""
+def test_different_controller_is_not_a_different_view() -> None:
+    """With KRaft each response names an arbitrary broker."""
     facts = seen()
     assert judged(facts, {1: seen(WELL, (1, 2, 3), 1), 2: facts}) == []
 
 
-def test_many_topics_are_named_in_json_alone() -> None:
+def test_many_topics_are_complete_only_in_json() -> None:
     topics = {f"t{number}": [(-1, [3], [3])] for number in range(9)}
     [leaderless, _] = judged(seen(topics, (1, 2)))
 
@@ -206,7 +206,7 @@ def test_many_topics_are_named_in_json_alone() -> None:
     assert len(leaderless.partitions) == 9
 
 
-def test_a_cluster_is_described_with_the_brokers_that_should_be_there() -> None:
+def test_description_includes_brokers_that_are_down() -> None:
     topics = {"orders": [(1, [1, 2, 3], [1]), (1, [3, 1], [1])], "events": [(-1, [3], [3])]}
     view = described(seen(topics, (1, 2), 1, moves={("orders", 1): ()}))
     rows = [[*row.values()] for row in view.pop("brokers")]
@@ -228,7 +228,7 @@ def test_a_cluster_is_described_with_the_brokers_that_should_be_there() -> None:
     ]
 
 
-def test_what_brokers_do_not_tell_is_null() -> None:
+def test_unknown_values_of_the_description_are_null() -> None:
     view = described(facts_of(answer(WELL, controller=-1), None, {}))
 
     assert (view["reassigning"], view["controller"], view["under_min_isr"]) == (None, None, 0)

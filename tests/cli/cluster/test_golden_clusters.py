@@ -1,7 +1,7 @@
-"""Golden sessions of `muster cluster describe|why|check`: what a user is told of each trouble.
+"""Golden sessions of `muster cluster describe|why|check`: the output for each kind of trouble.
 
-Three brokers in this process, over a ZooKeeper in memory, suffer it; the files are in
-`tests/cli/golden/clusters`. How long something took differs from run to run and is shown as N.
+Three brokers run in this process, over a ZooKeeper in memory; the files are in
+`tests/cli/golden/clusters`. Durations differ from run to run and are shown as N.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LAG = {
     "replica.fetch.backoff.ms": "50",
 }
 AT_ONCE = {"controlled.shutdown.enable": "false"}
-"""A broker that ends without a word to the controller: to the others it was killed."""
+"""A broker stops without notifying the controller: to the others it was killed."""
 AHEAD_S = 90
 WITHIN_S = 240
 _VARIES = re.compile(r"\d+\.\d s(?= ago| or more)|(?<=broker epoch )\d+|(?<=  epoch )\d+")
@@ -58,8 +58,8 @@ _SOONER = re.compile(
     r"\S+  broker \2 has registered \(broker epoch N\)\n)",
     re.MULTILINE,
 )
-"""The controller may hear that a broker is registered before that broker does, or within the
-millisecond of its session: such entries stand in the order of the brokers that tell them."""
+"""The controller may hear of a registration before the broker itself, or within the millisecond
+of its session: such entries are in the order of the brokers that reported them."""
 
 
 @asynccontextmanager
@@ -76,12 +76,12 @@ async def three(
 
 
 async def called(broker: Broker, name: str, version: int, **value: Any) -> Any:
-    """What a broker answers."""
+    """The response of a broker."""
     return await asked(broker, lambda wire: wire.call(name, version, value))
 
 
 async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
-    """A topic with its replicas; ends when they are all in sync and known to all."""
+    """Create a topic; return when its replicas are in sync and known to all brokers."""
     placed = [
         {"partition_index": index, "broker_ids": brokers} for index, brokers in enumerate(replicas)
     ]
@@ -94,13 +94,13 @@ async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
 
 
 def isr(there: Members, name: str, index: int) -> list[int]:
-    """Who is in sync, as ZooKeeper has it."""
+    """The ISR according to ZooKeeper."""
     node = there.ensemble.nodes[topics.state_path(name, index)]
     return sorted(topics.decode_state(name, index, node.data or b"").isr)
 
 
 async def whole(there: Members, name: str, replicas: list[list[int]]) -> None:
-    """Waits until all replicas are in sync, and everybody knows so."""
+    """Wait until all replicas are in sync, and all brokers know it."""
 
     def is_so() -> bool:
         for index, brokers in enumerate(replicas):
@@ -116,7 +116,7 @@ async def whole(there: Members, name: str, replicas: list[list[int]]) -> None:
 
 
 def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bool:
-    """Whether each leader has heard of each follower."""
+    """Whether each leader has received a fetch of each follower."""
     for broker in there.brokers.values():
         for index, brokers in enumerate(replicas):
             entry = broker.logs.topics.get(name)
@@ -131,7 +131,7 @@ def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bo
 
 
 async def known(there: Members, name: str, index: int, leader: int, in_sync: list[int]) -> None:
-    """Waits until all brokers know of a leader and its in-sync replicas."""
+    """Wait until all brokers know a leader and its ISR."""
 
     def is_so() -> bool:
         views = [each.cluster.partition(name, index) for each in there.brokers.values()]
@@ -141,7 +141,7 @@ async def known(there: Members, name: str, index: int, leader: int, in_sync: lis
 
 
 async def without_three(there: Members) -> None:
-    """Waits until nobody knows of broker 3."""
+    """Wait until no broker knows broker 3."""
 
     def is_so() -> bool:
         return all(len(each.cluster.brokers(LISTENER)) == 2 for each in there.brokers.values())
@@ -150,7 +150,7 @@ async def without_three(there: Members) -> None:
 
 
 async def play(there: Members, name: str, more: Iterable[Broker] = ()) -> None:
-    """Plays a session at the brokers that run."""
+    """Play a session at the running brokers."""
     ports = {node: each.sockets.addresses()[0][1] for node, each in there.brokers.items()}
     addresses = [f"127.0.0.1:{port}" for port in ports.values()]
     addresses += [f"127.0.0.1:{each.sockets.addresses()[0][1]}" for each in more]
@@ -231,7 +231,7 @@ async def a_deletion_waits_and_the_controller_moves(folder: Path) -> None:
 
 
 def waits(broker: Broker) -> bool:
-    """Whether a broker is the controller and waits for somebody."""
+    """Whether a broker is the controller and waits for a broker."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term
@@ -301,7 +301,9 @@ STORIES = [
 @pytest.mark.parametrize(
     "story", sampled(STORIES, (replicas_move,)), ids=lambda story: story.__name__
 )
-def test_story(story: Callable[[Path], Coroutine[Any, Any, None]], tmp_path: Path) -> None:
+def test_cluster_commands_print_the_golden_output_for_each_trouble(
+    story: Callable[[Path], Coroutine[Any, Any, None]], tmp_path: Path
+) -> None:
     async def told() -> None:
         await asyncio.wait_for(story(tmp_path), WITHIN_S)
 

@@ -1,4 +1,4 @@
-"""What Musters tell of faults that the protocol does not: answers in, verdicts out."""
+"""Faults that brokers report through Muster's own API: responses in, verdicts out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = dict[str, Any]
 
 
 def said(ahead_ms: int = 0, took_ms: int = 10, **more: Any) -> Value:
-    """What a broker answers whose clock is so far ahead of the one here."""
+    """The response of a broker whose clock is `ahead_ms` ahead of the local one."""
     return {
         "epoch": 7,
         "zookeeper": "connected",
@@ -27,12 +27,12 @@ def verdicts(told: dict[int, Value], nodes: Value | None = None) -> list[tuple[s
     return [(each.verdict, each.sentence) for each in reported_faults(told, nodes, [])]
 
 
-def test_nothing_is_wrong_where_all_agree() -> None:
+def test_agreeing_brokers_have_no_faults() -> None:
     assert verdicts({1: said(), 2: said(300), 3: said(-300)}) == []
     assert verdicts({}, {"bad_nodes": [], "more_bad_nodes": 0}) == []
 
 
-def test_a_clock_that_is_apart_is_told_against_those_that_agree() -> None:
+def test_clock_of_one_broker_apart_from_the_others_is_reported() -> None:
     assert verdicts({1: said(), 2: said(90_000), 3: said(5)}) == [
         ("CLOCKS_APART", "the clock of broker 2 is at least 90.0 s ahead of the others'")
     ]
@@ -41,12 +41,12 @@ def test_a_clock_that_is_apart_is_told_against_those_that_agree() -> None:
     ]
 
 
-def test_a_clock_that_a_slow_answer_hides_is_not_told() -> None:
+def test_clock_difference_within_the_response_time_is_not_reported() -> None:
     assert verdicts({1: said(), 2: said(3_000, took_ms=4_000)}) == []
     assert verdicts({2: said(90_000)}) == [], "there is nobody to differ from"
 
 
-def test_a_broker_without_registration_is_told() -> None:
+def test_unregistered_broker_is_reported() -> None:
     assert verdicts({1: said(epoch=None, zookeeper="expired"), 2: said()}) == [
         (
             "NOT_REGISTERED",
@@ -68,7 +68,7 @@ def test_strays_are_counted_and_the_first_are_named() -> None:
     assert many.endswith("a-0, b-0, c-0 and 1 more")
 
 
-def test_nodes_that_do_not_parse_are_named_with_the_reason() -> None:
+def test_unparsable_zookeeper_nodes_are_named_with_the_reason() -> None:
     path = "/brokers/topics/t"
     why = f"ZooKeeper's node {path} is no JSON object"
     nodes = {"bad_nodes": [{"path": path, "why": why}], "more_bad_nodes": 0}
@@ -78,7 +78,7 @@ def test_nodes_that_do_not_parse_are_named_with_the_reason() -> None:
     ]
 
 
-def test_an_id_that_is_there_twice_comes_first() -> None:
+def test_duplicate_broker_id_is_the_first_fault() -> None:
     found = reported_faults({1: said(epoch=None)}, None, [Twin(1, "a:9092", "b:9092")])
 
     assert [(each.verdict, each.broker) for each in found] == [
@@ -90,7 +90,7 @@ def test_an_id_that_is_there_twice_comes_first() -> None:
     )
 
 
-def test_quotas_and_credentials_that_nobody_follows_are_told_once() -> None:
+def test_quotas_and_credentials_that_are_not_followed_are_reported_once() -> None:
     rows = [
         {"entity": "client-id app", "settings": ["consumer_byte_rate", "producer_byte_rate"]},
         {"entity": "user alice", "settings": ["SCRAM-SHA-256", "request_percentage"]},
@@ -101,8 +101,8 @@ def test_quotas_and_credentials_that_nobody_follows_are_told_once() -> None:
         (
             "QUOTAS_NOT_FOLLOWED",
             "quotas of client-id app (consumer_byte_rate, producer_byte_rate), user alice"
-            " (request_percentage) are set; Muster does not enforce them (4 more entities have"
-            " settings too)",
+            " (request_percentage) are set; Muster does not enforce them (and those of 4"
+            " more)",
         ),
         (
             "CREDENTIALS_NOT_FOLLOWED",

@@ -1,4 +1,4 @@
-"""`muster cluster why`: journals of several brokers in, one story and its words out."""
+"""`muster cluster why`: journals of several brokers in, one story in words out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = dict[str, Any]
 
 
 def entry(at_s: int, kind: str, cause: str, why: str, **more: Any) -> Value:
-    """An entry of a journal, as the API shows it."""
+    """A journal entry, in the API's form."""
     return {
         "at_ms": 1_700_000_000_000 + 1000 * at_s,
         "kind": kind,
@@ -62,7 +62,7 @@ ASKED = entry(
 )  # fmt: skip
 
 
-def test_of_one_change_the_broker_is_believed_that_knows_why() -> None:
+def test_merged_story_keeps_the_entry_with_the_cause() -> None:
     story = merged({1: [TOLD, SLOW], 2: [CREATED, GONE, ASKED], 3: [TOLD]})
 
     assert [(each["cause"], each["told_by"]) for each in story] == [
@@ -72,12 +72,12 @@ def test_of_one_change_the_broker_is_believed_that_knows_why() -> None:
     ]
 
 
-def test_what_is_hearsay_is_told_where_nobody_knows_more() -> None:
+def test_merged_story_keeps_second_hand_entries_without_a_better_one() -> None:
     assert [each["cause"] for each in merged({1: [TOLD], 3: [TOLD, ASKED]})] == ["told", "isr"]
     assert merged({}) == []
 
 
-def test_since_when_a_replica_is_out_is_found_in_the_story() -> None:
+def test_left_isr_finds_the_entry_since_which_a_replica_is_out() -> None:
     back = entry(95, "isr", "in", "broker 2 has caught up", isr=[1, 2], isr_before=[1])
     story = [CREATED, GONE, SLOW]
 
@@ -87,13 +87,13 @@ def test_since_when_a_replica_is_out_is_found_in_the_story() -> None:
     assert left_isr(story, 1) is None
 
 
-def test_the_move_to_the_leader_of_now_is_found() -> None:
+def test_last_move_finds_the_election_of_the_present_leader() -> None:
     assert last_move([CREATED, GONE, SLOW], 1) == GONE
     assert last_move([CREATED, GONE], 2) is None
     assert last_move([], 1) is None
 
 
-def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
+def test_lines_of_a_partition_name_replicas_out_of_isr_and_waits() -> None:
     story = merged({1: [SLOW], 2: [CREATED, GONE]})
     found = {
         "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
@@ -131,7 +131,7 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
     ]
 
 
-def test_a_partition_of_which_nobody_knows_anything_is_told_as_it_is() -> None:
+def test_lines_of_a_partition_without_history_say_so() -> None:
     found = {
         "topic": "orders", "partition": 0, "leader": None, "leader_epoch": None, "replicas": [3],
         "isr": [3], "adding": [], "moving": False, "controller": None, "unasked": [],
@@ -146,7 +146,7 @@ def test_a_partition_of_which_nobody_knows_anything_is_told_as_it_is() -> None:
     ]
 
 
-def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
+def test_lines_of_a_broker_name_where_it_is_out_of_sync_and_why() -> None:
     row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
            "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None,
            "held_up": "the disk is full"}  # fmt: skip
@@ -170,7 +170,7 @@ def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
     ]
 
 
-def test_the_controller_is_told_with_what_it_is_at_and_whom_it_waits_for() -> None:
+def test_lines_of_the_controller_name_its_operations_and_waits() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
         "shutdowns": [{"broker": 3, "partitions": 2}],
@@ -206,7 +206,7 @@ def test_the_controller_is_told_with_what_it_is_at_and_whom_it_waits_for() -> No
 
 
 @pytest.mark.parametrize("what", ["orders", "-1", "controllers"])
-def test_what_is_no_partition_broker_or_controller_is_refused(what: str) -> None:
+def test_cluster_why_rejects_an_unknown_subject(what: str) -> None:
     ran = run("cluster", "why", "--", what)
 
     assert ran.code == USAGE
@@ -215,7 +215,7 @@ def test_what_is_no_partition_broker_or_controller_is_refused(what: str) -> None
     )
 
 
-def test_who_knows_and_could_not_be_asked_is_named() -> None:
+def test_unqueried_broker_that_knows_the_history_is_named() -> None:
     unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster broker"}]
     moved = merged({2: [TOLD]})[0]
     out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,
@@ -247,7 +247,7 @@ def test_who_knows_and_could_not_be_asked_is_named() -> None:
     ]
 
 
-def test_hearsay_tells_when_a_replica_left_too() -> None:
+def test_left_isr_uses_second_hand_entries() -> None:
     first = led(0, "told", "the controller reports broker 3 as leader", 3, 0, [1, 2, 3])
     then = {**TOLD, "isr_before": []}
 

@@ -1,4 +1,4 @@
-"""`muster config check` finds beforehand what would end the start."""
+"""`muster config check` finds the faults that would end a start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ),
     ],
 )
-def test_store_that_the_start_refuses_is_a_fault(
+def test_key_store_that_a_start_rejects_is_a_fault(
     tmp_path: Path, stores: dict[str, str], text: str, setting: str, why: str
 ) -> None:
     for name, path in stores.items():
@@ -59,7 +59,9 @@ def test_store_that_the_start_refuses_is_a_fault(
     assert fault["why"] == _refusal_of_the_start(file, tmp_path)
 
 
-def test_stores_that_the_start_takes_are_no_fault(tmp_path: Path, stores: dict[str, str]) -> None:
+def test_key_stores_that_a_start_accepts_are_not_a_fault(
+    tmp_path: Path, stores: dict[str, str]
+) -> None:
     text = f"ssl.keystore.location={stores['OWN']}\nssl.truststore.location={stores['CA']}\n"
     file = _file(tmp_path, f"{LISTENERS}{text}ssl.client.auth=required")
 
@@ -86,7 +88,7 @@ def test_stores_that_the_start_takes_are_no_fault(tmp_path: Path, stores: dict[s
         ),
     ],
 )
-def test_other_settings_that_the_start_refuses_are_a_fault(
+def test_other_settings_that_a_start_rejects_are_a_fault(
     tmp_path: Path, text: str, why: str
 ) -> None:
     [fault] = _faults(_file(tmp_path, text))

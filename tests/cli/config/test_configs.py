@@ -1,4 +1,4 @@
-"""`muster configs` for machines and for old brokers; `golden/configs.txt` has what people see."""
+"""`muster configs --json`, and at old brokers; `golden/configs.txt` has the tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Muster = Callable[..., str]
 
 @pytest.fixture
 def muster(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Muster:
-    """Runs a command in this process; what it printed, or said is wrong if ``code`` is not 0."""
+    """A function that runs a command in this process; returns its output, or its error if
+    ``code`` is not 0."""
 
     def run(*words: str, code: int = 0, to: Broker = broker) -> str:
         try:
@@ -36,19 +37,20 @@ def muster(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Muster:
 
 @pytest.fixture
 def as_json(muster: Muster) -> Callable[..., Any]:
-    """What a command prints with --json."""
+    """A function that returns the JSON output of a command."""
     return lambda *words, **more: json.loads(muster(*words, "--json", **more))
 
 
 @pytest.fixture
 def orders(muster: Muster, name: str) -> Iterator[str]:
-    """A topic of its own."""
     muster("topics", "create", name, "-c", "retention.ms=86400000")
     yield name
     muster("topics", "delete", name, "--execute")
 
 
-def test_what_is_not_at_its_default_is_shown(muster: Muster, as_json: Muster, orders: str) -> None:
+def test_configs_get_shows_non_default_settings(
+    muster: Muster, as_json: Muster, orders: str
+) -> None:
     shown = muster("configs", "get", "--topic", orders)
     [named] = as_json("configs", "get", "segment.ms", "--topic", orders)
     everything = as_json("configs", "get", "--all", "--topic", orders)
@@ -62,7 +64,7 @@ def test_what_is_not_at_its_default_is_shown(muster: Muster, as_json: Muster, or
     assert len(everything) > 30
 
 
-def test_a_dry_run_foretells_and_changes_nothing(
+def test_configs_set_dry_run_shows_the_result_and_changes_nothing(
     muster: Muster, as_json: Muster, orders: str
 ) -> None:
     words = ("configs", "set", "segment.ms=5", "--append", "cleanup.policy=compact", "--dry-run")
@@ -85,7 +87,7 @@ def test_a_dry_run_foretells_and_changes_nothing(
         (["set", "listeners=x", "--broker", "1"], 1, "INVALID_REQUEST"),
     ],
 )
-def test_every_error_says_what_to_do(
+def test_error_of_configs_has_advice(
     muster: Muster, words: list[str], code: int, says: str
 ) -> None:
     wrong = muster("configs", *words, code=code)
@@ -105,8 +107,8 @@ def entry(name: str, value: str, source: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_a_broker_before_kafka_2_3_is_sent_all_that_it_shall_keep() -> None:
-    """Its AlterConfigs forgets whatever is not named."""
+def test_alter_configs_before_kafka_2_3_contains_all_settings() -> None:
+    """AlterConfigs resets every setting that it does not name."""
     before = {
         each["name"]: each
         for each in (

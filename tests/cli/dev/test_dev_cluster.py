@@ -1,4 +1,4 @@
-"""`muster dev cluster`: what is missing is said; with a ZooKeeper three brokers run."""
+"""`muster dev cluster`: missing programs are reported; with a ZooKeeper three brokers run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.zookeeper import MAIN
 
 
 def free_ports(number: int) -> int:
-    """The first of some free ports in a row."""
+    """The first of a row of free ports."""
     while True:
         first = free_port()
         try:
@@ -35,7 +35,7 @@ def free_ports(number: int) -> int:
         return first
 
 
-def test_without_a_zookeeper_it_says_how_to_get_one(tmp_path: Path) -> None:
+def test_dev_cluster_without_zookeeper_says_how_to_get_one(tmp_path: Path) -> None:
     words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
     ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
 
@@ -46,7 +46,7 @@ def test_without_a_zookeeper_it_says_how_to_get_one(tmp_path: Path) -> None:
     assert not (tmp_path / "dev").exists()
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_dev_cluster_names_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = run("dev", "cluster", "--port", str(port), "--dir", str(tmp_path / "dev"))
@@ -59,7 +59,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "dev").exists()
 
 
-def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> None:
+def test_dev_cluster_shows_the_last_line_of_a_zookeeper_that_exited(tmp_path: Path) -> None:
     script(tmp_path / "zkServer.sh", "echo java: not found; exit 127")
     words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
     ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
@@ -78,7 +78,9 @@ def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> No
     ],
     ids=["Ctrl-C", "SIGTERM", "a terminal that is closed"],
 )
-def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_dev_cluster_runs_three_brokers_until_it_is_stopped(
+    ending: signal.Signals, code: int, tmp_path: Path
+) -> None:
     started = shlex.join(java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, MAIN))
     script(tmp_path / "bin" / "zookeeper-server-start.sh", f'exec {started} "$1"')
     port, folder = free_ports(7), tmp_path / "dev"
@@ -110,7 +112,7 @@ def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_
 
 
 def works(bootstrap: str) -> None:
-    """Records come back from a topic with a replica on each broker, and nothing is wrong."""
+    """A topic with a replica on each broker returns its records, and the cluster has no faults."""
     created = run("topics", "create", "orders", "-p", "6", "-b", bootstrap)
     assert created.code == 0, created.err
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
@@ -132,7 +134,7 @@ def works(bootstrap: str) -> None:
 
 
 def polled(consumer: Consumer) -> list[int]:
-    """The values of records that have come."""
+    """The values of the records polled so far."""
     messages = consumer.consume(60, 1.0)
     return [int(each.value() or b"") for each in messages if each.error() is None]
 
@@ -147,13 +149,13 @@ def is_there(process: int) -> bool:
 
 
 def script(path: Path, line: str) -> None:
-    """Write a script that can be run."""
+    """Write an executable script."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
 
 
 def free_again(port: int) -> bool:
-    """Whether nobody listens there."""
+    """Whether the port is free."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0

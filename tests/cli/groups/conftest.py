@@ -1,4 +1,4 @@
-"""A Muster and an Apache Kafka, for commands that must work with either."""
+"""A Muster and an Apache Kafka, for commands that work with either."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.brokers import Broker, KafkaBroker
 def any_kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker of either kind."""
     make = Broker if request.param == "muster" else KafkaBroker
     folder = tmp_path_factory.mktemp(request.param) / "data"
     broker = make(folder, {"offsets.topic.num.partitions": "2"}).start()
@@ -23,6 +22,6 @@ def any_kafka(
 
 @pytest.fixture
 def at(any_kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """The broker that commands speak to without being told."""
+    """The broker that commands use by default."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", any_kafka.bootstrap)
     return any_kafka

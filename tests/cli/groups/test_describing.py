@@ -1,4 +1,4 @@
-"""What `muster groups describe` says of a group before its members and offsets."""
+"""The findings that `muster groups describe` prints before members and offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.groups.describing import headline
-from cli.groups.judging import Told
+from cli.groups.judging import GroupHealth
 from tests.broker.seen import seeing
 from tests.broker.serving import asked
 from tests.cli.running import Ran, run
@@ -23,7 +23,7 @@ def finding(verdict: str) -> dict[str, Any]:
 
 
 def test_every_finding_is_shown_with_its_advice() -> None:
-    told = Told("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED"), finding("FLAPPING")])
+    told = GroupHealth("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED"), finding("FLAPPING")])
     assert headline(told) == [
         "BLOCKED: it is BLOCKED",
         "    what helps against BLOCKED",
@@ -32,22 +32,22 @@ def test_every_finding_is_shown_with_its_advice() -> None:
     ]
 
 
-def test_findings_that_the_answer_left_out_are_counted() -> None:
-    told = Told("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED")], more_findings=7)
+def test_findings_omitted_from_the_response_are_counted() -> None:
+    told = GroupHealth("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED")], more_findings=7)
     assert headline(told)[-1] == "and 7 more findings of the same or lower severity"
 
 
-def test_verdict_that_only_the_command_saw_comes_first() -> None:
-    told = Told("OUT_OF_RANGE", None, "it is outside", [finding("FLAPPING")])
+def test_verdict_found_only_by_the_command_is_first() -> None:
+    told = GroupHealth("OUT_OF_RANGE", None, "it is outside", [finding("FLAPPING")])
     assert headline(told)[:2] == ["OUT_OF_RANGE: it is outside", "FLAPPING: it is FLAPPING"]
 
 
-def test_group_without_findings_is_said_to_be_ok() -> None:
-    assert headline(Told("OK", None, "all is read")) == ["OK: all is read"]
-    assert headline(Told()) == []
+def test_group_without_findings_is_ok() -> None:
+    assert headline(GroupHealth("OK", None, "all is read")) == ["OK: all is read"]
+    assert headline(GroupHealth()) == []
 
 
-def test_group_that_only_a_client_of_the_new_protocol_knows_is_described(tmp_path: Path) -> None:
+def test_group_used_only_by_clients_of_the_new_protocol_is_described(tmp_path: Path) -> None:
     described, unknown, why = asyncio.run(_commands(tmp_path))
 
     assert described.code == 0, described.err

@@ -1,4 +1,4 @@
-"""`muster groups evict`: who goes, what is shown first, and what is said of each."""
+"""`muster groups evict`: selection of members, the plan, and the result of each."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ for line in sys.stdin:
     consumer.poll(0.05)
     print("polled", flush=True)
 """
-"""A member that polls once for each line, in a process of its own that is killed at the end.
+"""A member in a child process that polls once per input line, and is killed at the end.
 
-librdkafka 2.16 was seen to wait for ever to leave a group of Kafka 4.3.1 that had evicted it. It
-holds Python's lock meanwhile, so that no timeout ended the test, and all workers waited for it.
+librdkafka 2.16 once waited forever for leaving a group of Kafka 4.3.1 that had evicted it. It
+holds Python's lock then, so that no timeout ended the test, and all workers waited for it.
 """
 Row = dict[str, Any]
 Join = Callable[..., str]
@@ -46,7 +46,8 @@ def members(group: str) -> list[Row]:
 
 @pytest.fixture
 def join(at: Broker, name: str) -> Iterator[Join]:
-    """Start a member of the group ``name`` and return its id, once it owns partitions."""
+    """A function that starts a member of group ``name`` and returns its id once it owns
+    partitions."""
     Cluster(at.bootstrap).create_topic(name, 4)
     processes: list[subprocess.Popen[str]] = []
 
@@ -89,7 +90,7 @@ def poll(member: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.interop
-def test_a_plan_names_the_member_and_changes_nothing(join: Join, name: str) -> None:
+def test_evict_plan_names_the_member_and_changes_nothing(join: Join, name: str) -> None:
     member = join(client_id="payments")
     plan = run("groups", "evict", name, member)
     numbered = run("groups", "evict", name, "#1", "--dry-run")
@@ -107,9 +108,7 @@ def test_a_plan_names_the_member_and_changes_nothing(join: Join, name: str) -> N
 
 @pytest.mark.interop
 @pytest.mark.parametrize("static", [False, True])
-def test_an_evicted_member_is_out_and_its_neighbour_is_not(
-    join: Join, name: str, static: bool
-) -> None:
+def test_evict_removes_only_the_named_member(join: Join, name: str, static: bool) -> None:
     stays = join(client_id="stays")
     goes = join(client_id="goes", **({"group_instance_id": "one"} if static else {}))
     whom = ["--instance", "one"] if static else [goes]
@@ -124,9 +123,7 @@ def test_an_evicted_member_is_out_and_its_neighbour_is_not(
 
 
 @pytest.mark.interop
-def test_a_static_member_is_known_by_its_id_too_and_json_has_its_result(
-    join: Join, name: str
-) -> None:
+def test_evict_accepts_the_member_id_of_a_static_member(join: Join, name: str) -> None:
     member = join(group_instance_id="one")
     done = run("groups", "evict", name, member, "--execute", "--json")
 
@@ -138,11 +135,11 @@ def test_a_static_member_is_known_by_its_id_too_and_json_has_its_result(
 
 @pytest.mark.interop
 @pytest.mark.parametrize("static", [False, True])
-def test_a_member_of_the_new_protocol_goes_too(
+def test_evict_removes_a_member_of_the_new_protocol(
     at: Broker, join: Join, name: str, static: bool
 ) -> None:
     if not isinstance(at, KafkaBroker):
-        return  # Muster has no such groups
+        return  # Muster has no KIP-848 groups
     member = join(group_protocol="consumer", **({"group_instance_id": "one"} if static else {}))
     done = run("groups", "evict", name, member, "--execute")
 
@@ -151,7 +148,7 @@ def test_a_member_of_the_new_protocol_goes_too(
 
 
 @pytest.mark.interop
-def test_who_is_not_there_is_told_with_who_is(join: Join, name: str) -> None:
+def test_evict_of_an_unknown_member_names_the_members(join: Join, name: str) -> None:
     member = join()
     unknown = run("groups", "evict", name, "nobody-1", "--execute")
     instance = run("groups", "evict", name, "--instance", "two", "--execute")
@@ -164,7 +161,7 @@ def test_who_is_not_there_is_told_with_who_is(join: Join, name: str) -> None:
 
 
 @pytest.mark.interop
-def test_a_group_without_members_and_no_group_at_all(at: Broker, name: str) -> None:
+def test_evict_rejects_an_empty_and_an_unknown_group(at: Broker, name: str) -> None:
     Cluster(at.bootstrap).create_topic(name, 1)
     line = ("offsets", "set", name, f"{name}:0=0", "--execute")
     until("the group has an offset", lambda: run(*line).code == 0)
@@ -181,7 +178,7 @@ def test_a_group_without_members_and_no_group_at_all(at: Broker, name: str) -> N
         (("a", "--execute", "--dry-run"), "choose one of --dry-run and --execute"),
     ],
 )
-def test_wrong_use(words: tuple[str, ...], says: str) -> None:
+def test_wrong_use_of_evict_is_rejected(words: tuple[str, ...], says: str) -> None:
     ran = run("groups", "evict", "billing", *words)
 
     assert ran.code == USAGE
@@ -189,7 +186,7 @@ def test_wrong_use(words: tuple[str, ...], says: str) -> None:
 
 
 class Coordinator:
-    """Answers LeaveGroup with these codes, as a broker of that version."""
+    """Returns these error codes to LeaveGroup, in this version."""
 
     def __init__(self, version: int, *codes: int) -> None:
         self.version = version
@@ -213,7 +210,7 @@ DYNAMIC: Row = {"member": "a-1", "instance": None}
 STATIC: Row = {"member": "b-2", "instance": "b"}
 
 
-def test_a_static_member_goes_by_both_its_names_so_that_a_new_owner_is_fenced() -> None:
+def test_evict_sends_both_ids_of_a_static_member_to_protect_a_new_owner() -> None:
     broker = Coordinator(5, 0, errors.FENCED_INSTANCE_ID)
     codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
 
@@ -227,7 +224,7 @@ def test_a_static_member_goes_by_both_its_names_so_that_a_new_owner_is_fenced() 
     ]
 
 
-def test_a_broker_before_2_4_is_asked_for_each_member_by_itself() -> None:
+def test_evict_sends_one_request_per_member_before_kafka_2_4() -> None:
     broker = Coordinator(2, 0, errors.UNKNOWN_MEMBER_ID)
     codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
 
@@ -235,7 +232,7 @@ def test_a_broker_before_2_4_is_asked_for_each_member_by_itself() -> None:
     assert list(map(_result, codes)) == ["evicted", "has already left"]
 
 
-def test_an_answer_about_the_whole_group_is_each_members() -> None:
+def test_error_of_the_whole_group_applies_to_each_member() -> None:
     class Whole(Coordinator):
         def call(self, _: str, value: Row) -> Row:
             return {"error_code": errors.UNKNOWN_MEMBER_ID, "members": []}

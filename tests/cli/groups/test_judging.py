@@ -1,4 +1,4 @@
-"""Verdicts in the command line: a Muster's own, and those of one look over the wire."""
+"""Verdicts in the command line: from a Muster, and computed over the wire."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cli.client.cluster import Cluster as Commands
 from cli.client.group_reads import Committed, Group, Known
 from cli.client.offsets_at import Bounds
 from cli.groups import judging, looking
-from cli.groups.judging import Manner, Told
+from cli.groups.judging import GroupHealth, Manner
 from protocol.errors import NONE
 from tests.broker.transactional import initialized
 from tests.brokers import Broker, free_port
@@ -63,7 +63,7 @@ def row(ran: Ran, group: str) -> dict[str, Any]:
 
 @pytest.fixture
 def topic(at: Broker, name: str) -> str:
-    """A topic without records, of one partition; a group of that name is to read it."""
+    """An empty topic with one partition; a group of the same name will read it."""
     Cluster(at.bootstrap).create_topic(name, 1)
     return name
 
@@ -76,7 +76,7 @@ def reader(at: Broker, topic: str) -> Iterator[Reader]:
 
 
 @pytest.mark.interop
-def test_a_group_that_reads_nothing_of_old_records_lags_and_each_table_says_so(
+def test_group_with_old_unread_records_is_lagging_in_every_table(
     at: Broker, reader: Reader, topic: str
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -99,7 +99,7 @@ def test_a_group_that_reads_nothing_of_old_records_lags_and_each_table_says_so(
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("reader")
-def test_new_records_make_no_verdict(at: Broker, topic: str) -> None:
+def test_group_with_new_unread_records_is_ok(at: Broker, topic: str) -> None:
     produce(at, topic, 0)
     [partition] = run("groups", "lag", topic, "--json").json
 
@@ -108,7 +108,7 @@ def test_new_records_make_no_verdict(at: Broker, topic: str) -> None:
 
 
 @pytest.mark.interop
-def test_group_without_members_is_lagging_over_the_wire_which_has_no_history(
+def test_empty_group_is_lagging_when_judged_over_the_wire(
     at: Broker, reader: Reader, topic: str
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -121,7 +121,7 @@ def test_group_without_members_is_lagging_over_the_wire_which_has_no_history(
         ),
     )
     listed = [each["verdict"] for each in run("groups", "list", "--json").json]
-    ranks = [verdict for verdict in listed if verdict]  # share groups of other tests have none
+    ranks = [verdict for verdict in listed if verdict]  # share groups have no verdict
 
     assert row(run("groups", "list", "--json"), topic)["verdict"] == "LAGGING"
     assert ranks == sorted(ranks, key=lambda verdict: judging.Verdict(verdict).rank)
@@ -129,7 +129,7 @@ def test_group_without_members_is_lagging_over_the_wire_which_has_no_history(
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("reader")
-def test_more_lags_than_are_looked_at_one_by_one_are_judged_by_a_bound(
+def test_lag_is_judged_by_a_bound_when_there_are_too_many_partitions(
     at: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -148,8 +148,6 @@ def test_more_lags_than_are_looked_at_one_by_one_are_judged_by_a_bound(
 
 
 class SeeingBroker(Broker):
-    """A Muster that serves HTTP."""
-
     http = ""
 
     def _command(self) -> list[str]:
@@ -168,7 +166,7 @@ def muster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 
 @pytest.mark.interop
-def test_a_muster_tells_what_needs_its_history(muster: Broker, name: str) -> None:
+def test_muster_reports_verdicts_that_need_its_history(muster: Broker, name: str) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     reader = Reader(muster, name)
     produce(muster, name, 0)
@@ -202,7 +200,7 @@ def test_a_muster_tells_what_needs_its_history(muster: Broker, name: str) -> Non
 
 
 @pytest.mark.interop
-def test_the_http_of_another_cluster_is_no_answer(
+def test_http_address_of_another_cluster_is_rejected(
     muster: Broker, tmp_path: Path, name: str
 ) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
@@ -219,9 +217,7 @@ def test_the_http_of_another_cluster_is_no_answer(
 
 
 @pytest.mark.interop
-def test_an_offset_outside_its_log_is_told_before_the_broker_looks_again(
-    muster: Broker, name: str
-) -> None:
+def test_out_of_range_is_reported_before_the_brokers_next_check(muster: Broker, name: str) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     line = ("offsets", "set", name, f"{name}:0=7", "--force", "--execute")
     until("the offset is committed", lambda: run(*line).code == 0)
@@ -233,7 +229,7 @@ def test_an_offset_outside_its_log_is_told_before_the_broker_looks_again(
 
 
 @pytest.mark.interop
-def test_offsets_of_an_open_transaction_are_told(muster: Broker, name: str) -> None:
+def test_offsets_of_an_open_transaction_are_shown(muster: Broker, name: str) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     Reader(muster, name).close()
     with Wire(muster.port) as wire:
@@ -259,7 +255,7 @@ def test_offsets_of_an_open_transaction_are_told(muster: Broker, name: str) -> N
 
 
 class Api:
-    """A Muster's HTTP side with many groups of these verdicts."""
+    """A Muster's HTTP API with groups of these verdicts."""
 
     def __init__(self, verdicts: list[str], findings: list[dict[str, Any]] | None = None) -> None:
         self.verdicts = verdicts
@@ -275,13 +271,13 @@ class Api:
         return {"findings": self.findings, "more_findings": 0, "offsets": []}
 
 
-def told(api: Api) -> dict[str, Told]:
+def told(api: Api) -> dict[str, GroupHealth]:
     group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
     known = {f"g{number}": Known(group, {}) for number in range(len(api.verdicts))}
     return judging._by_history(api, known, Manner("test", None, 1))  # type: ignore[arg-type]
 
 
-def test_of_many_groups_a_muster_is_asked_for_those_that_are_not_ok(
+def test_details_of_many_groups_are_requested_only_if_not_ok(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(judging, "MOST_ASKED", 2)
@@ -292,14 +288,14 @@ def test_of_many_groups_a_muster_is_asked_for_those_that_are_not_ok(
     assert sorted(api.asked) == ["/api/groups/g3", "/api/groups/g4"]
 
 
-def test_of_few_groups_it_is_asked_for_all() -> None:
+def test_details_of_few_groups_are_requested_for_all() -> None:
     api = Api(["OK", "LAGGING"])
     told(api)
 
     assert sorted(api.asked) == ["/api/groups/g0", "/api/groups/g1"]
 
 
-def test_a_group_that_is_asked_for_by_itself_is_judged_anew() -> None:
+def test_details_of_a_group_replace_its_listed_verdict() -> None:
     anew = {"verdict": "STALLED", "since_ms": 7, "sentence": "it stands"}
     found = told(Api(["OK"], [anew]))["g0"]
     well = told(Api(["LAGGING"]))["g0"]
@@ -308,12 +304,12 @@ def test_a_group_that_is_asked_for_by_itself_is_judged_anew() -> None:
     assert (well.verdict, well.sentence) == ("OK", "the problem is over")
 
 
-def test_partitions_of_a_group_that_is_ok_are_ok_unasked() -> None:
+def test_partitions_of_an_ok_group_are_ok_without_lookups() -> None:
     group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
     known = Known(group, {("t", 0): Committed(5)})
     logs = {("t", 0): Bounds(0, 9)}
-    [well] = looking._offsets(known, logs, Told("OK"))
-    [unknown] = looking._offsets(known, logs, Told("LAGGING"))
+    [well] = looking._offsets(known, logs, GroupHealth("OK"))
+    [unknown] = looking._offsets(known, logs, GroupHealth("LAGGING"))
 
     assert (well["verdict"], well["lag"]) == ("OK", 4)
     assert unknown["verdict"] is None

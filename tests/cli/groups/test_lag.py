@@ -21,7 +21,7 @@ RECORDS = 6
 
 @pytest.fixture
 def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of two partitions with six records each; commands speak to the broker."""
+    """A topic of two partitions with six records each; commands use the broker by default."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     Cluster(broker.bootstrap).create_topic(name, 2)
     Feed(broker.bootstrap, name, 2).send(2 * RECORDS)
@@ -47,7 +47,7 @@ def outside(broker: Broker, topic: str) -> str:
     return topic
 
 
-def test_offsets_outside_their_logs_are_told_in_every_table(outside: str) -> None:
+def test_offsets_outside_their_logs_are_in_every_table(outside: str) -> None:
     [above, below] = run("groups", "lag", outside, "--json").json
     [described] = run("groups", "describe", outside, "--json").json
     table = run("groups", "lag", outside).out
@@ -61,7 +61,7 @@ def test_offsets_outside_their_logs_are_told_in_every_table(outside: str) -> Non
     assert "-10000" in table
 
 
-def test_an_offset_outside_its_log_takes_nothing_from_the_sum_and_is_found(outside: str) -> None:
+def test_offset_outside_its_log_does_not_reduce_the_total_and_fails_the_check(outside: str) -> None:
     line = ("groups", "lag", outside, "--fail-above", "1000000")
     total = run("groups", "lag", outside, "--total", "--json").json
 
@@ -71,7 +71,7 @@ def test_an_offset_outside_its_log_takes_nothing_from_the_sum_and_is_found(outsi
         assert f"offsets are outside the log: {outside}" in found.err
 
 
-def test_offsets_in_their_logs_show_nothing_of_this(topic: str) -> None:
+def test_lost_records_column_is_absent_when_offsets_are_in_their_logs(topic: str) -> None:
     commit(topic, f"{topic}:0=2", f"{topic}:1=6")
 
     assert "LOST-RECORDS" not in run("groups", "lag", topic).out
@@ -80,7 +80,7 @@ def test_offsets_in_their_logs_show_nothing_of_this(topic: str) -> None:
 
 @pytest.fixture
 def reader(broker: Broker, topic: str) -> Iterator[group_member.GroupMember]:
-    """A member that owns both partitions and commits the first alone."""
+    """A member that owns both partitions and commits only the first."""
     commands = Commands(broker.bootstrap)
     member = group_member.GroupMember(commands, topic, [topic])
     try:
@@ -97,9 +97,7 @@ def lag_above_nothing(group: str) -> Ran:
 
 
 @pytest.mark.usefixtures("reader")
-def test_a_partition_that_nobody_commits_has_no_lag_once_it_is_empty(
-    broker: Broker, topic: str
-) -> None:
+def test_uncommitted_partition_has_lag_0_only_when_it_is_empty(broker: Broker, topic: str) -> None:
     unread = lag_above_nothing(topic)
     trim(broker, topic, 1, RECORDS)
     empty = lag_above_nothing(topic)
@@ -110,7 +108,7 @@ def test_a_partition_that_nobody_commits_has_no_lag_once_it_is_empty(
     assert (never["committed"], never["lag"]) == (None, 0)
 
 
-def test_group_that_never_committed_has_no_known_lag(broker: Broker, topic: str) -> None:
+def test_group_that_never_committed_has_unknown_lag(broker: Broker, topic: str) -> None:
     member = group_member.GroupMember(Commands(broker.bootstrap), topic, [topic])
     member.join()
     [owned] = run("groups", "list", topic, "--json").json

@@ -1,4 +1,4 @@
-"""`muster groups list`: what is shown when a broker tells less."""
+"""`muster groups list` when a broker returns less."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 @pytest.mark.interop
-def test_a_list_is_still_a_list_where_nobody_may_read_offsets(
+def test_groups_list_works_without_the_right_to_read_offsets(
     at: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(at.bootstrap).create_topic(name, 1)
@@ -33,6 +33,6 @@ def test_a_list_is_still_a_list_where_nobody_may_read_offsets(
 
 
 @pytest.mark.interop
-def test_nothing_found_says_whether_there_are_groups_at_all(at: Broker) -> None:
+def test_groups_list_says_no_such_groups_for_an_empty_match(at: Broker) -> None:
     assert run("groups", "list", "no-such-*").out == "No such groups\n"
     assert run("groups", "list", "--state", "Dead").out == "No such groups\n"

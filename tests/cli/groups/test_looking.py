@@ -1,4 +1,4 @@
-"""A group as commands look at it: when its lag is known, and what `--fail-above` finds."""
+"""A group as commands see it: when its lag is known, and what `--fail-above` finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from cli.client.group_reads import Group
 from cli.errors import CommandError
 from cli.groups import lag, listing
-from cli.groups.judging import Told
+from cli.groups.judging import GroupHealth
 from cli.groups.looking import Look
 
 
@@ -15,21 +15,21 @@ def look(*lags: int | None, state: str = "Stable") -> Look:
     """A group with a partition for each of these lags."""
     group = Group("billing", "classic", state, "consumer", "range", "b:9092", [], {})
     rows = [{"lag": each, "verdict": "OK", "partition": at} for at, each in enumerate(lags)]
-    return Look(group, rows, Told("OK"))
+    return Look(group, rows, GroupHealth("OK"))
 
 
 @pytest.mark.parametrize(
     ("lags", "total"),
     [((), None), ((None,), None), ((0, None), None), ((3, None), None), ((0, 0), 0), ((4, -2), 4)],
 )
-def test_lag_of_a_listed_group_is_known_only_where_that_of_each_partition_is(
+def test_lag_of_a_listed_group_is_known_only_if_every_partition_lag_is(
     lags: tuple[int | None, ...], total: int | None
 ) -> None:
     row = {"group": "billing", "state": "Stable", "type": "classic", "protocol_type": "consumer"}
     assert listing._row(row, look(*lags))["lag"] == total
 
 
-def test_total_of_a_group_is_the_sum_of_what_is_known_and_says_what_is_not() -> None:
+def test_total_of_a_group_sums_known_lags_and_counts_unknown_ones() -> None:
     rows = [lag._sum(look(*lags)) for lags in ((), (None,), (3, None), (0, 0))]
     assert [(row["lag"], row["unknown"]) for row in rows] == [(None, 0), (None, 1), (3, 1), (0, 0)]
 
@@ -48,7 +48,7 @@ def test_total_of_a_group_is_the_sum_of_what_is_known_and_says_what_is_not() -> 
         (look(9), "lag is above 0 records: billing"),
     ],
 )
-def test_check_of_lag_fails_where_lag_is_not_known(found: Look, reason: str, total: bool) -> None:
+def test_fail_above_fails_when_lag_is_unknown(found: Look, reason: str, total: bool) -> None:
     rows = lag._totals([found]) if total else lag._partitions([found], wide=False, json=True)
     with pytest.raises(CommandError) as error:
         lag._fail_above([found], rows, 0)
@@ -56,7 +56,7 @@ def test_check_of_lag_fails_where_lag_is_not_known(found: Look, reason: str, tot
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty"])
-def test_check_of_lag_passes_where_all_is_read(state: str) -> None:
+def test_fail_above_passes_when_everything_is_read(state: str) -> None:
     found = look(0, 0, state=state)
     lag._fail_above([found], lag._partitions([found], wide=False, json=True), 0)
     lag._fail_above([found], lag._totals([found]), 0)

@@ -1,4 +1,4 @@
-"""Groups by name and by pattern, several at once, of other kinds, and not there at all."""
+"""Groups by name and by pattern, several at once, of other types, and unknown ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFFSETS = 2
 
 @pytest.fixture
 def groups(at: Broker, name: str) -> list[str]:
-    """Two groups whose names begin alike, each with a record to read in each partition."""
+    """Two groups with a common name prefix, each with a record to read in each partition."""
     cluster = Cluster(at.bootstrap)
     cluster.create_topic(name, OFFSETS)
     data = [{"index": index, "records": batch(b"paid")} for index in range(OFFSETS)]
@@ -49,7 +49,7 @@ def left(name: str) -> list[str]:
 
 
 @pytest.mark.interop
-def test_a_pattern_means_every_group_that_it_fits(groups: list[str], name: str) -> None:
+def test_pattern_selects_every_matching_group(groups: list[str], name: str) -> None:
     for line in (
         ("groups", "lag", f"{name}*", "--json"),
         ("groups", "reset", f"{name}-*", "--all-topics", "--to-latest", "--dry-run", "--json"),
@@ -65,7 +65,7 @@ def test_a_pattern_means_every_group_that_it_fits(groups: list[str], name: str) 
 
 
 @pytest.mark.interop
-def test_all_groups_are_those_of_the_cluster(groups: list[str], name: str) -> None:
+def test_all_groups_selects_every_group_of_the_cluster(groups: list[str], name: str) -> None:
     rows = run("groups", "describe", "--all-groups", "--json").json
 
     assert [row["group"] for row in rows if row["group"] in groups] == groups
@@ -74,9 +74,7 @@ def test_all_groups_are_those_of_the_cluster(groups: list[str], name: str) -> No
 
 
 @pytest.mark.interop
-def test_one_that_is_not_there_keeps_the_others_from_being_deleted(
-    groups: list[str], name: str
-) -> None:
+def test_delete_with_an_unknown_group_deletes_nothing(groups: list[str], name: str) -> None:
     for wrong in (f"{name}-typo", f"{name}-typo*"):
         ran = run("groups", "delete", groups[0], wrong, "--execute")
         assert ran.code == REFUSED
@@ -85,12 +83,12 @@ def test_one_that_is_not_there_keeps_the_others_from_being_deleted(
 
 
 @pytest.mark.interop
-def test_each_group_that_was_deleted_is_named_and_each_that_was_not(
+def test_delete_names_deleted_and_not_deleted_groups(
     at: Broker, groups: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def agreed(*_: object, **__: object) -> bool:
         Cluster(at.bootstrap).call("DeleteGroups", 1, groups_names=[groups[1]])
-        return True  # and meanwhile somebody else was faster
+        return True  # another client deletes the group first
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(deletion, "agreed", agreed)
@@ -104,7 +102,7 @@ def test_each_group_that_was_deleted_is_named_and_each_that_was_not(
 
 
 @pytest.mark.interop
-def test_a_reset_of_a_group_that_is_not_there_makes_none(groups: list[str], name: str) -> None:
+def test_reset_of_an_unknown_group_needs_new_group(groups: list[str], name: str) -> None:
     line = ("groups", "reset", f"{name}-typo", "--topic", name, "--to-latest", "--execute")
     slip = run(*line)
     assert slip.code == REFUSED
@@ -115,9 +113,9 @@ def test_a_reset_of_a_group_that_is_not_there_makes_none(groups: list[str], name
 
 
 @pytest.mark.interop
-def test_a_share_group_is_told_to_be_one(at: Broker, name: str) -> None:
+def test_commands_reject_a_share_group_by_its_type(at: Broker, name: str) -> None:
     if not isinstance(at, KafkaBroker):
-        return  # Muster has no such groups
+        return  # Muster has no share groups
     asked = Cluster(at.bootstrap)
     asked.create_topic(name, 1)
 
@@ -133,7 +131,7 @@ def test_a_share_group_is_told_to_be_one(at: Broker, name: str) -> None:
         )
         return answer["error_code"] == 0
 
-    run("offsets", "get", name)  # whoever asks for a coordinator first has its topic made
+    run("offsets", "get", name)  # the first coordinator lookup creates the offsets topic
     until("a share group has a member", joined)
     rows = {row["group"]: row for row in run("groups", "list", "--json").json}
     assert rows[name]["type"] == "share"
@@ -152,12 +150,12 @@ def test_a_share_group_is_told_to_be_one(at: Broker, name: str) -> None:
     assert run("groups", "lag", "--all-groups").code == 0
 
 
-def test_states_are_spelled_as_anybody_spells_them() -> None:
+def test_group_states_are_case_insensitive() -> None:
     assert states_named([state.lower() for state in STATES]) == list(STATES)
 
 
 @pytest.mark.interop
-def test_a_name_that_a_terminal_would_obey_is_escaped_in_every_line(at: Broker, name: str) -> None:
+def test_control_characters_of_a_group_name_are_escaped(at: Broker, name: str) -> None:
     group = f"\x1b[31m{name}\n"
     Cluster(at.bootstrap).create_topic(name, 1)
     line = ("offsets", "set", group, f"{name}:0=0", "--execute")
@@ -171,7 +169,7 @@ def test_a_name_that_a_terminal_would_obey_is_escaped_in_every_line(at: Broker, 
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("groups")
-def test_a_topic_that_is_misspelled_is_told_with_the_one_that_was_meant(name: str) -> None:
+def test_misspelled_topic_gets_a_suggestion(name: str) -> None:
     for words in (("produce", f"{name}x", "-v", "1"), ("topics", "grow", f"{name}x", "-p", "9")):
         ran = run(*words)
         assert (ran.code, ran.out) == (REFUSED, "")

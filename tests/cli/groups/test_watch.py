@@ -1,4 +1,4 @@
-"""`muster groups watch`: what is a change, what is told of verdicts, and what is drawn."""
+"""`muster groups watch`: which changes it prints, and its table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _at_a_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS)
 
 
-def test_a_verdict_is_told_when_it_changes_and_only_then() -> None:
+def test_verdict_is_printed_only_when_it_changes() -> None:
     verdicts = Verdicts()
 
     assert verdicts.changes([group("billing"), group("audit", "LAGGING")]) == [
@@ -52,21 +52,21 @@ def test_a_verdict_is_told_when_it_changes_and_only_then() -> None:
     assert verdicts.changes([group("billing")]) == []
 
 
-def test_what_a_group_calls_itself_can_not_move_the_cursor() -> None:
+def test_group_name_cannot_move_the_cursor() -> None:
     [line] = Verdicts().changes([group("\x1b[2J\n", "STALLED")])
 
     assert line.startswith(f"{NOW}  \\x1b[2J\\n is STALLED: ")
 
 
 class ScriptedApi:
-    """One answer after the other, then Ctrl-C."""
+    """Returns one answer after the other, then raises Ctrl-C."""
 
     def __init__(self, answers: list[Any], journal: Any = None) -> None:
         self._answers = iter(answers)
         self._journal = journal
 
     def renew(self) -> None:
-        """Nothing takes time here."""
+        """No time passes."""
 
     def get(self, path: str, **_: Any) -> Any:
         if path.endswith("/journal"):
@@ -87,7 +87,7 @@ def watched(
     return done.out
 
 
-def test_a_pipe_gets_the_line_and_the_view_at_each_change_the_worst_first(
+def test_watch_into_a_pipe_prints_line_and_table_at_each_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calm = {"groups": [group("audit"), group("billing")]}
@@ -106,7 +106,7 @@ def test_a_pipe_gets_the_line_and_the_view_at_each_change_the_worst_first(
     )
 
 
-def test_json_has_a_line_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_json_has_one_line_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [
         {"groups": [group("billing")]},
         {"groups": [group("billing", lag=100, verdict_since_ms=1)]},
@@ -154,7 +154,7 @@ def one(verdict: str, findings: list[Any]) -> dict[str, Any]:
     }
 
 
-def test_a_lag_that_is_not_known_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_shows_unknown_lag_as_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = {"group": "billing", "rebalances": [], "findings": []}
     quiet = {"restored": None, "notes": [], "rejected_commits": [], "flapping": []}
     quiet |= {
@@ -169,7 +169,7 @@ def test_a_lag_that_is_not_known_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     assert "  lag -  OK" in drawn
 
 
-def test_one_group_has_its_findings_and_its_members_by_number(
+def test_watch_of_one_group_shows_findings_and_numbered_members(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     finding = {
@@ -206,7 +206,7 @@ def test_one_group_has_its_findings_and_its_members_by_number(
     ]
 
 
-def test_groups_are_in_the_order_of_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_sorts_groups_by_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     names = list(Verdict)
     shuffled = {"groups": [group(f"g-{verdict}", verdict) for verdict in sorted(names)]}
     drawn = watched(monkeypatch, [shuffled])

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cli.groups.why import partitions_of, story, told
+from cli.groups.why import finding_lines, partitions_of, story
 from cli.times import instant
 from tests import waiting
 from tests.brokers import CHECKOUT, KIND, Broker
@@ -81,7 +81,7 @@ def journal(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_rebalance_is_three_lines() -> None:
+def test_rebalance_has_three_lines() -> None:
     assert story(journal(rebalances=[rebalance()])) == [
         "g  Stable  OK",
         "2026-11-22T12:05:31Z  a-1 from /10.0.0.1 left: bye",
@@ -91,7 +91,7 @@ def test_a_rebalance_is_three_lines() -> None:
     ]
 
 
-def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
+def test_rebalance_in_progress_names_awaited_members_and_deadline() -> None:
     going_on = rebalance(
         phase="join",
         outcome=None,
@@ -107,7 +107,7 @@ def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
     ]
 
 
-def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
+def test_membership_changes_during_a_rebalance_omit_its_cause() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
@@ -121,7 +121,7 @@ def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
     ]
 
 
-def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_helps() -> None:
+def test_restarted_client_is_in_its_rebalance_and_at_the_end_with_advice() -> None:
     same = {"member": "a-0", "words": "the same client rejoined with a new member id"}
     changes = [
         {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
@@ -141,7 +141,7 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
     )
 
 
-def test_static_member_that_came_back_is_named_by_its_instance() -> None:
+def test_restarted_static_member_is_named_by_its_instance_id() -> None:
     client = {"instance": "i-1", "client": "a", "host": "10.0.0.1", "times": 6, "last_ms": NOW_MS}
     client |= {"what": "has restarted", "advice": "help", "source": "seen"}
     assert story(journal(rebalances=[rebalance()], returning=[client]))[-1] == (
@@ -160,7 +160,7 @@ def test_takeovers_of_a_static_member_are_one_line() -> None:
     )
 
 
-def test_what_is_no_rebalance_stands_where_it_happened() -> None:
+def test_other_events_are_in_chronological_order() -> None:
     lines = story(
         journal(
             restored={
@@ -209,7 +209,7 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
     )
     assert lines[1] == (
         f"{instant(NOW_MS - 1000)}  the coordinator started and loaded the group from offset 9"
-        " of its log: generation 7, 2 members"
+        " of its __consumer_offsets partition: generation 7, 2 members"
     )
     assert lines[2].endswith(f"left: bye, last heard at {instant(NOW_MS - 10_000)}")
     assert lines[5:] == [
@@ -223,7 +223,7 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
     ]
 
 
-def test_what_an_earlier_run_wrote_down_and_what_only_the_log_knows_are_marked() -> None:
+def test_entries_kept_or_read_from_the_log_are_marked() -> None:
     log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
     kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
     lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
@@ -239,7 +239,7 @@ def test_what_an_earlier_run_wrote_down_and_what_only_the_log_knows_are_marked()
     ]
 
 
-def test_a_group_to_which_nothing_happened_says_so() -> None:
+def test_group_without_events_says_so() -> None:
     assert story(journal())[1:] == ["no events since the broker started"]
 
 
@@ -251,7 +251,7 @@ def test_a_group_to_which_nothing_happened_says_so() -> None:
         (None, "9 bytes"),
     ],
 )
-def test_what_a_member_got(owned: Any, shown: str) -> None:
+def test_partitions_of_a_member_are_shown_as_ranges(owned: Any, shown: str) -> None:
     assert partitions_of(owned, 9) == shown
 
 
@@ -271,16 +271,14 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_a_time_without_its_unit_is_wrong_use() -> None:
+def test_within_without_a_unit_is_wrong_use() -> None:
     done = run("offsets", "expiring", "--within", "30", code=2)
     assert "--within 30" in done.stderr
 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_a_live_group_is_watched_explained_and_its_offsets_listed(
-    tmp_path: Path, name: str
-) -> None:
+def test_watch_why_and_expiring_work_on_a_live_group(tmp_path: Path, name: str) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     broker.start()
     at = ("--bootstrap", broker.bootstrap)
@@ -345,7 +343,7 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
 
 
 def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
-    """The first line that a live command writes into a pipe; then comes Ctrl-C."""
+    """The first line that a live command writes into a pipe; it is then interrupted."""
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", *words, *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
@@ -359,7 +357,7 @@ def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
 
 
 def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int, str]:
-    """What `groups watch` draws until it has drawn ``until`` and Ctrl-C is pressed."""
+    """The output of `groups watch` until it contains ``until`` and Ctrl-C is pressed."""
     ours, its = os.openpty()
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "groups", "watch", group, "--bootstrap", bootstrap],
@@ -378,7 +376,7 @@ def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int,
     return code, shown.decode()
 
 
-def test_refused_joins_are_told_with_client_host_and_reason() -> None:
+def test_rejected_joins_have_client_host_and_reason() -> None:
     refused = [
         {
             "error": "INVALID_SESSION_TIMEOUT",
@@ -417,7 +415,7 @@ def test_client_of_the_new_protocol_is_shown_as_not_served() -> None:
     )
 
 
-def test_losses_stand_where_they_happened() -> None:
+def test_losses_are_in_chronological_order() -> None:
     sentence = (
         "User:ops (client cli) from 10.0.0.9 moved the committed offset of t:1 forward from 5 to 20"
     )
@@ -430,7 +428,7 @@ def test_losses_stand_where_they_happened() -> None:
 
 
 @pytest.mark.parametrize(("by", "has_command"), [("groups why", False), ("groups watch", True)])
-def test_a_finding_leaves_out_the_command_that_prints_it(by: str, has_command: bool) -> None:
+def test_finding_omits_its_command_when_that_command_prints_it(by: str, has_command: bool) -> None:
     finding = {
         "verdict": "FLAPPING",
         "sentence": "the group has rebalanced 9 times",
@@ -438,7 +436,7 @@ def test_a_finding_leaves_out_the_command_that_prints_it(by: str, has_command: b
         "command": "muster groups why billing",
     }
 
-    lines = told([finding], by)
+    lines = finding_lines([finding], by)
 
     assert lines[:2] == [
         "FLAPPING: the group has rebalanced 9 times",

@@ -1,4 +1,4 @@
-"""Files of offsets: what `export` writes `import` reads; what it can't read it says where."""
+"""Offset files: `import` reads what `export` writes, and names the place of an error."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ GROUPS = st.dictionaries(NAMES, OFFSETS, min_size=1, max_size=3)
 
 
 @given(GROUPS)
-def test_both_forms_give_back_what_was_written(
+def test_json_and_csv_survive_a_round_trip(
     groups: dict[str, dict[tuple[str, int], Committed]],
 ) -> None:
     assert read(as_json(groups), "f", None) == groups
     assert read(as_csv(groups), "f", None) == groups
 
 
-def test_the_csv_of_apaches_tool() -> None:
+def test_csv_of_kafka_consumer_groups_is_read() -> None:
     three = read('"orders",0,9\n', "f", "g")
     four = read('"g","orders",0,9\n', "f", None)
     assert three == four == {"g": {("orders", 0): Committed(9)}}
 
 
-def test_offsets_of_one_group_may_go_to_another() -> None:
+def test_offsets_of_a_single_group_can_be_read_for_another() -> None:
     assert list(read("a,t,0,1\n", "f", "b")) == ["b"]
 
 
@@ -57,7 +57,7 @@ def test_offsets_of_one_group_may_go_to_another() -> None:
         ("a,t,0,1\nb,t,0,1\n", "offsets of 2 groups"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) -> None:
+def test_invalid_file_is_rejected_with_the_place(text: str, says: str) -> None:
     group = "g" if says == "offsets of 2 groups" else None
     with pytest.raises(CommandError) as caught:
         read(text, "f", group)

@@ -1,4 +1,4 @@
-"""Leader epochs that come with offsets from elsewhere: kept where the log bears them out."""
+"""Leader epochs of imported offsets: kept when the log confirms them."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Leader:
     ("offset", "epoch", "true"),
     [
         (150, 5, True),
-        (151, 5, False),  # behind the end: a consumer would take its records for lost
+        (151, 5, False),  # after the end: a consumer would report lost records
         (100, 2, True),
         (100, 4, True),  # between two: a leader that wrote nothing
         (101, 4, False),
         (0, 37, False),  # a consumer would wait for that epoch
     ],
 )
-def test_an_epoch_is_confirmed_when_a_consumer_would_find_it_so(
+def test_epoch_is_confirmed_when_a_consumer_would_accept_it(
     offset: int, epoch: int, true: bool
 ) -> None:
     claim = Claim(ONE, offset, epoch)
@@ -86,7 +86,7 @@ def test_an_epoch_is_confirmed_when_a_consumer_would_find_it_so(
     assert confirmed(Leader(), [claim]) == ({claim} if true else set())  # type: ignore[arg-type]
 
 
-def test_groups_that_differ_are_asked_about_in_turn_and_nobody_without_an_epoch() -> None:
+def test_different_epochs_of_a_partition_need_several_requests() -> None:
     leader = Leader()
     claims = [Claim(ONE, 9, 2), Claim(ONE, 9, 5), Claim(TWO, 9, 5), Claim(TWO, 120, 5)]
 
@@ -96,7 +96,7 @@ def test_groups_that_differ_are_asked_about_in_turn_and_nobody_without_an_epoch(
     assert leader.asked == [{ONE: 2, TWO: 5}, {ONE: 5}]
 
 
-def test_many_partitions_are_asked_about_in_several_requests(
+def test_many_partitions_are_confirmed_by_several_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(leader_epochs, "CHUNK", 2)
@@ -111,7 +111,7 @@ def test_many_partitions_are_asked_about_in_several_requests(
     ("leader", "topic"),
     [(Leader(NOT_LEADER_OR_FOLLOWER), "orders"), (Leader(api=-1), "orders"), (Leader(), "gone")],
 )
-def test_what_can_not_be_asked_is_not_confirmed(leader: Leader, topic: str) -> None:
+def test_epoch_is_not_confirmed_when_the_lookup_fails(leader: Leader, topic: str) -> None:
     assert confirmed(leader, [Claim((topic, 0), 9, 5)]) == set()  # type: ignore[arg-type]
 
 
@@ -127,11 +127,11 @@ class Scene:
     def __init__(self, broker: Broker, name: str) -> None:
         self.name, self.bootstrap = name, broker.bootstrap
         self.cluster = Cluster(broker.bootstrap)
-        Commands(broker.bootstrap).coordinator(name)  # so that there is one
+        Commands(broker.bootstrap).coordinator(name)  # creates the coordinator
         self.make_topic()
 
     def make_topic(self) -> None:
-        # The records are of 1970: with a bound they go as soon as somebody looks.
+        # The records are of 1970: with a retention bound, the next check deletes them.
         self.cluster.create_topic(self.name, 2, **{"retention.ms": "-1"})
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(2 * RECORDS):
@@ -170,7 +170,7 @@ class Scene:
         }
 
     def file(self) -> str:
-        """An export of another cluster, where this topic's leaders were 37 and 0."""
+        """An export of another cluster, where this topic's leader epochs were 37 and 0."""
         offsets = [
             {"topic": self.name, "partition": 0, "offset": 4, "leader_epoch": 37, "metadata": ""},
             {"topic": self.name, "partition": 1, "offset": 5, "leader_epoch": 0, "metadata": ""},
@@ -180,7 +180,7 @@ class Scene:
         return "offsets.json"
 
     def plan(self) -> str:
-        """A plan that an earlier Muster, or a hand, wrote."""
+        """A plan written by an earlier Muster, or by hand."""
         step = {
             "group": self.name,
             "topic": self.name,
@@ -213,7 +213,7 @@ def scene(broker: Broker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.interop
-def test_an_import_leaves_out_what_another_cluster_called_its_leaders(scene: Scene) -> None:
+def test_import_omits_leader_epochs_of_another_cluster(scene: Scene) -> None:
     looked = run("offsets", "import", scene.file(), "--dry-run", "-b", scene.bootstrap)
     done = run("offsets", "import", scene.file(), "--execute", "--json", "-b", scene.bootstrap)
 
@@ -227,7 +227,7 @@ def test_an_import_leaves_out_what_another_cluster_called_its_leaders(scene: Sce
 
 
 @pytest.mark.interop
-def test_an_offset_that_is_outside_its_log_has_both_notes(scene: Scene) -> None:
+def test_offset_outside_its_log_has_both_notes(scene: Scene) -> None:
     file = Path("outside.csv")
     file.write_text(f"group,topic,partition,offset,leader_epoch\n{scene.name},{scene.name},0,99,37")
 
@@ -239,8 +239,8 @@ def test_an_offset_that_is_outside_its_log_has_both_notes(scene: Scene) -> None:
 
 
 @pytest.mark.interop
-def test_an_export_gives_back_what_it_was_made_of_until_the_topic_is_another(scene: Scene) -> None:
-    """A topic that was deleted and made again begins with epoch 0 once more."""
+def test_import_of_an_export_keeps_epochs_until_the_topic_is_recreated(scene: Scene) -> None:
+    """A recreated topic starts with epoch 0 again."""
     scene.commit(p0=(4, 0), p1=(5, -1))
     words = ["offsets", "export", scene.name, "-o", "was.json", "-b", scene.bootstrap]
     assert run(*words).code == 0
@@ -258,7 +258,7 @@ def test_an_export_gives_back_what_it_was_made_of_until_the_topic_is_another(sce
 
 
 @pytest.mark.interop
-def test_migrate_from_a_file_leaves_out_what_another_cluster_called_its_leaders(
+def test_migrate_from_a_file_omits_leader_epochs_of_another_cluster(
     scene: Scene,
 ) -> None:
     words = ["pipeline", "migrate", "--from", scene.file(), "--plan", "plan.json", "--execute"]
@@ -272,8 +272,8 @@ def test_migrate_from_a_file_leaves_out_what_another_cluster_called_its_leaders(
 
 
 @pytest.mark.interop
-def test_a_plan_is_done_and_undone_without_epochs_that_are_not_the_logs(scene: Scene) -> None:
-    """Undoing it finds again what was there, but for the epoch that nobody could use."""
+def test_plan_is_applied_and_undone_without_unconfirmed_epochs(scene: Scene) -> None:
+    """Undo restores the previous offset, without its unusable epoch."""
     done = run("pipeline", "restore", "--apply", scene.plan(), "--execute", "-b", scene.bootstrap)
     assert done.code == 0, done.err
     assert LEFT_OUT in done.out
@@ -289,10 +289,10 @@ def test_a_plan_is_done_and_undone_without_epochs_that_are_not_the_logs(scene: S
 
 
 @pytest.mark.interop
-def test_replicate_takes_no_epochs_along(
+def test_replicate_omits_leader_epochs(
     brokers: Callable[..., Broker], scene: Scene, name: str
 ) -> None:
-    """They are a cluster's own; the offset may even be the same."""
+    """Epochs belong to a cluster, even when the offset is the same."""
     there = Scene(brokers(), name)
     scene.commit(p0=(4, 0), p1=(5, 37))
 
@@ -304,7 +304,7 @@ def test_replicate_takes_no_epochs_along(
 
 
 @pytest.mark.interop
-def test_a_reset_to_where_it_is_heals_a_group_that_has_a_wrong_epoch(scene: Scene) -> None:
+def test_reset_to_current_removes_a_wrong_epoch(scene: Scene) -> None:
     scene.commit(p0=(4, 37))
 
     words = ["groups", "reset", scene.name, "--all-topics", "--to-current", "--execute"]

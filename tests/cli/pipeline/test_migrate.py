@@ -1,4 +1,5 @@
-"""Offsets from a real ZooKeeper, from exports and from version 0 into Kafka's log, and back."""
+"""Offsets from a real ZooKeeper, from exports and from OffsetCommit v0 into Kafka's log, and
+back."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
-    """ZooKeeper below a chroot of this test's own."""
+    """A client of ZooKeeper below a chroot of this test."""
     with_root = KazooClient(ensemble)
     with_root.start()
     with_root.create(f"/{name}")
@@ -39,7 +40,7 @@ def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
 
 
 class Scene:
-    """A group `name` and a topic `name` of two partitions with 100 places to be at."""
+    """A group `name`, and a topic `name` of two partitions with 100 records each."""
 
     def __init__(self, broker: Broker, ensemble: str, name: str, paths: KazooClient) -> None:
         self.name, self.paths, self.bootstrap = name, paths, broker.bootstrap
@@ -86,7 +87,7 @@ def scene(
     return Scene(broker, ensemble, name, paths)
 
 
-def test_zookeepers_offsets_are_moved_once_and_the_second_run_has_nothing_to_do(
+def test_migrate_moves_zookeeper_offsets_once(
     scene: Scene,
 ) -> None:
     scene.commit_old(0, 41)
@@ -112,7 +113,7 @@ def test_zookeepers_offsets_are_moved_once_and_the_second_run_has_nothing_to_do(
     assert len(list(Path().glob("migrate-*.json"))) == 1
 
 
-def test_an_offset_goes_backwards_only_when_told_to_and_undo_puts_all_back(scene: Scene) -> None:
+def test_migrate_moves_offsets_backwards_only_with_backwards_and_undoes_it(scene: Scene) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, 7)
     scene.commit_new(0, 90)
@@ -137,7 +138,7 @@ def test_an_offset_goes_backwards_only_when_told_to_and_undo_puts_all_back(scene
     assert json.loads(Path("first.json").read_text())["undone_at"]
 
 
-def test_the_roll_back_writes_to_zookeeper_and_can_be_undone(scene: Scene) -> None:
+def test_migrate_back_writes_to_zookeeper_and_can_be_undone(scene: Scene) -> None:
     scene.commit_old(1, 7)
     scene.commit_new(0, 60)
     scene.commit_new(1, 30)
@@ -151,7 +152,7 @@ def test_the_roll_back_writes_to_zookeeper_and_can_be_undone(scene: Scene) -> No
     assert scene.old() == {1: 7}
 
 
-def test_a_path_that_somebody_changed_since_the_plan_is_left(scene: Scene) -> None:
+def test_undo_rejects_a_path_changed_after_the_plan(scene: Scene) -> None:
     scene.commit_old(1, 7)
     scene.commit_new(1, 30)
     words = ["--zookeeper", scene.zookeeper, "--back", "--execute", "--plan", "plan.json"]
@@ -167,7 +168,7 @@ def test_a_path_that_somebody_changed_since_the_plan_is_left(scene: Scene) -> No
     assert scene.old() == {1: 7}
 
 
-def test_consumers_that_still_run_the_old_way_are_told_of_and_not_overwritten(
+def test_offsets_of_running_zookeeper_consumers_are_not_overwritten(
     scene: Scene,
 ) -> None:
     scene.commit_old(0, 41)
@@ -183,12 +184,12 @@ def test_consumers_that_still_run_the_old_way_are_told_of_and_not_overwritten(
     assert scene.old() == {0: 41}
 
 
-def test_a_path_that_is_no_offset_stops_it_unless_it_is_left_out(scene: Scene) -> None:
+def test_invalid_zookeeper_path_stops_migrate_without_skip_unreadable(scene: Scene) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, "later")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute")
     assert ran.code == 1
-    assert f"{scene.path(1)} has 'later', which is not an offset" in ran.err
+    assert f"{scene.path(1)} is not an offset: 'later'" in ran.err
     assert "1 path can't be read: nothing was changed" in ran.err
     assert scene.new() == {}
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--skip-unreadable")
@@ -196,7 +197,7 @@ def test_a_path_that_is_no_offset_stops_it_unless_it_is_left_out(scene: Scene) -
     assert scene.new() == {0: 41}
 
 
-def test_the_file_of_kafkas_own_export_tool_is_read(scene: Scene, tmp_path: Path) -> None:
+def test_migrate_reads_a_file_of_export_zk_offsets(scene: Scene, tmp_path: Path) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, 7)
     exported = tmp_path / "offsets.txt"
@@ -214,7 +215,7 @@ def test_the_file_of_kafkas_own_export_tool_is_read(scene: Scene, tmp_path: Path
     assert scene.new() == {0: 41, 1: 7}
 
 
-def test_an_export_of_ours_is_read_and_a_file_takes_none_back(scene: Scene) -> None:
+def test_migrate_reads_an_export_of_muster_and_rejects_back_to_a_file(scene: Scene) -> None:
     exported = Path("offsets.json")
     exported.write_text(
         json.dumps({"version": 1, "groups": [{"group": scene.name, "offsets": [
@@ -227,7 +228,7 @@ def test_an_export_of_ours_is_read_and_a_file_takes_none_back(scene: Scene) -> N
     assert scene.new() == {1: 12}
 
 
-def test_offsets_that_the_broker_keeps_the_old_way_are_moved_and_back(scene: Scene) -> None:
+def test_migrate_moves_offsets_of_version_0_commits_and_back(scene: Scene) -> None:
     entry = {"partition_index": 0, "committed_offset": 41, "committed_metadata": None}
     topics = [{"name": scene.name, "partitions": [entry]}]
     scene.cluster.call("OffsetCommit", 0, group_id=scene.name, topics=topics)
@@ -255,7 +256,7 @@ def test_offsets_that_the_broker_keeps_the_old_way_are_moved_and_back(scene: Sce
         (["--old-way", "g", "-b", "127.0.0.1:1"], 3, "no broker answers"),
     ],
 )
-def test_what_can_not_be_done_is_a_sentence(
+def test_invalid_migrate_is_one_sentence(
     scene: Scene, words: list[str], code: int, says: str
 ) -> None:
     Path("bad.txt").write_text("/consumers/g/offsets/t/0:1\n/consumers/g/offsets/t/0\n")
@@ -266,7 +267,7 @@ def test_what_can_not_be_done_is_a_sentence(
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_file_that_is_there_is_not_written_over(scene: Scene) -> None:
+def test_existing_plan_file_is_not_overwritten(scene: Scene) -> None:
     scene.commit_old(0, 41)
     Path("plan.json").write_text("mine")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--plan", "plan.json")
@@ -276,7 +277,7 @@ def test_a_file_that_is_there_is_not_written_over(scene: Scene) -> None:
     assert scene.new() == {}
 
 
-def test_in_a_pipe_nothing_is_changed_unless_said(scene: Scene) -> None:
+def test_migrate_in_a_pipe_changes_nothing_without_execute(scene: Scene) -> None:
     scene.commit_old(0, 41)
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--plan", "plan.json")
     assert ran.code == 2

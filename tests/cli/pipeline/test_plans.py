@@ -1,4 +1,4 @@
-"""A plan of the pipeline at the command line: what is refused never reads as done."""
+"""A plan on the command line: a rejected plan is never shown as done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = Key("billing", "orders", 3)
 
 
 class Refusing:
-    """A target whose broker takes nothing."""
+    """A target whose broker rejects the plan."""
 
     kind = KAFKA
     where = "127.0.0.1:9092"
@@ -54,7 +54,7 @@ def refused(plan: Plan, target: Refusing, file: Path, json: bool) -> None:
         carry_out(target, plan, file, manner)
 
 
-def test_a_plan_that_is_refused_when_it_is_done_was_only_to_be_done(
+def test_plan_rejected_at_its_write_is_shown_as_to_be_changed(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
@@ -67,7 +67,7 @@ def test_a_plan_that_is_refused_when_it_is_done_was_only_to_be_done(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_a_plan_that_is_refused_before_shows_no_table(
+def test_plan_rejected_before_its_write_shows_no_table(
     plan: Plan, tmp_path: Path, json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("check"), tmp_path / "plan.json", json)
@@ -76,7 +76,7 @@ def test_a_plan_that_is_refused_before_shows_no_table(
     assert not (tmp_path / "plan.json").exists()
 
 
-def test_json_of_a_refused_plan_never_says_executed(
+def test_rejected_plan_prints_no_json(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("write"), tmp_path / "plan.json", json=True)

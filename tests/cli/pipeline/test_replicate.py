@@ -28,7 +28,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Broker]
     muster = Broker(folder / "muster" / "data", settings)
     kafka = KafkaBroker(folder / "kafka" / "data", settings)
     with running(muster, kafka):
-        for group in range(16):  # of every partition of the offsets topic, so that all are led
+        for group in range(16):  # of every partition of the offsets topic: each needs a leader
             until("groups are served", lambda group=group: _serves(kafka, f"warm-{group}"))
         yield {"muster": muster, "kafka": kafka}
 
@@ -71,7 +71,7 @@ def committed(broker: Broker, group: str) -> dict[str, int]:
 
 
 class Copied:
-    """A topic on both: at the target 30 records are missing in front, or none are."""
+    """A topic on both clusters: at the target the first 30 records are missing, or none."""
 
     def __init__(self, source: Broker, target: Broker, name: str) -> None:
         self.source, self.target = source, target
@@ -89,7 +89,7 @@ class Copied:
 
 
 @pytest.mark.parametrize("source", ["muster", "kafka"])
-def test_offsets_follow_their_records_to_the_other_cluster(
+def test_replicate_translates_offsets_to_the_other_cluster(
     pair: dict[str, Broker], source: str, name: str
 ) -> None:
     [target] = set(pair) - {source}
@@ -118,22 +118,22 @@ def test_offsets_follow_their_records_to_the_other_cluster(
     } == {copied.shifted: (20, 70, 0, 50), copied.in_step: (50, 10, 40, 0)}
     assert committed(there, name) == {copied.shifted: 70, copied.in_step: 10}
 
-    commit(copied.source, name, f"{copied.shifted}:0=10")  # whose record the target never had
+    commit(copied.source, name, f"{copied.shifted}:0=10")  # the target never had this record
     assert copied.replicate(name, "--execute").code == 0
     assert committed(there, name)[copied.shifted] == 0
 
 
-def test_of_records_of_one_millisecond_some_are_read_again_and_none_is_missed(
+def test_replicate_rereads_but_never_skips_records_with_equal_timestamps(
     pair: dict[str, Broker], name: str
 ) -> None:
-    """A time finds the first record that has it, whichever of them the offset was."""
+    """A lookup by time finds the first record with that time, whichever the offset was."""
     source, target = pair["muster"], pair["kafka"]
     began = int(time.time() * 1000) - 200_000
     times = [began, *[began + 1] * 5, began + 2]
     for broker, of in ((source, times), (target, times[1:])):
         Cluster(broker.bootstrap).create_topic(name, 1)
         produce(broker, name, of)
-    commit(source, name, f"{name}:0=4")  # the fourth of the five comes next
+    commit(source, name, f"{name}:0=4")  # the next record is the fourth of the five
 
     words = ["--source", source.bootstrap, "-b", target.bootstrap, "--execute"]
     ran = run("pipeline", "replicate", name, *words)
@@ -142,7 +142,7 @@ def test_of_records_of_one_millisecond_some_are_read_again_and_none_is_missed(
     assert committed(target, name) == {name: 0}, "the three before it come once more"
 
 
-def test_what_the_target_does_not_have_is_told(pair: dict[str, Broker], name: str) -> None:
+def test_partition_missing_at_the_target_is_reported(pair: dict[str, Broker], name: str) -> None:
     source, target = pair["muster"], pair["kafka"]
     Cluster(source.bootstrap).create_topic(name, 1)
     commit(source, name, f"{name}:0=0")
@@ -163,7 +163,7 @@ def test_what_the_target_does_not_have_is_told(pair: dict[str, Broker], name: st
         (["g", "--source", "MUSTER", "-b", "127.0.0.1:1"], 3, "no broker answers at 127.0.0.1:1"),
     ],
 )
-def test_what_can_not_be_replicated_is_a_sentence(
+def test_invalid_replicate_is_one_sentence(
     pair: dict[str, Broker], words: list[str], code: int, says: str
 ) -> None:
     at = {"MUSTER": pair["muster"].bootstrap, "KAFKA": pair["kafka"].bootstrap}
@@ -177,7 +177,7 @@ def test_what_can_not_be_replicated_is_a_sentence(
 
 
 class Member:
-    """A consumer that polls in a thread, commits what it has read when told, and is told of."""
+    """A consumer that polls in a thread, and commits on request what it has read."""
 
     def __init__(self, broker: Broker, group: str, topic: str, **config: str) -> None:
         self.consumer = Consumer(
@@ -230,7 +230,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_a_group_with_members_is_refused_and_when_forced_they_read_from_what_was_restored(
+def test_members_read_from_restored_offsets_when_a_restore_is_forced(
     pair: dict[str, Broker], kind: str, name: str
 ) -> None:
     where, config = MEMBERS[kind]
@@ -292,7 +292,7 @@ def plan_to(broker: Broker, name: str, before: int, after: int) -> Path:
     return path
 
 
-def test_a_plan_is_for_the_cluster_that_it_was_made_for(pair: dict[str, Broker], name: str) -> None:
+def test_plan_of_another_cluster_is_rejected(pair: dict[str, Broker], name: str) -> None:
     plan = plan_to(pair["muster"], name, before=20, after=5)
     ran = run("pipeline", "restore", "--apply", str(plan), "-b", pair["kafka"].bootstrap)
     assert ran.code == 1

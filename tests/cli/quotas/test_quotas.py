@@ -57,7 +57,7 @@ def test_quotas_are_set_listed_and_removed(at: list[str]) -> None:
     assert told(quotas("list", at)) == []
 
 
-def test_nothing_is_removed_without_a_plan(at: list[str]) -> None:
+def test_quotas_remove_shows_a_plan_and_needs_execute(at: list[str]) -> None:
     quotas("set --user alice producer_byte_rate=1024 request_percentage=12.5", at)
     remove_ = ["quotas", "remove", "--user", "alice", *at]
     asked = run(*remove_)
@@ -78,7 +78,7 @@ def test_nothing_is_removed_without_a_plan(at: list[str]) -> None:
     assert told(quotas("list --user alice", at)) == []
 
 
-def test_an_address_is_found_however_it_is_written(at: list[str]) -> None:
+def test_ip_quota_is_found_in_any_notation(at: list[str]) -> None:
     rate, short = "connection_creation_rate", "2001:db8::1"
     made = told(quotas(f"set --ip 2001:0DB8:0::0001 {rate}=7", at))
     assert made == [(None, None, short, rate, 7)]
@@ -93,15 +93,13 @@ def test_an_address_is_found_however_it_is_written(at: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", ["list", "remove"])
-def test_a_host_s_name_is_not_taken_for_an_address_without_quotas(
-    words: str, at: list[str]
-) -> None:
+def test_host_name_is_rejected_as_an_ip(words: str, at: list[str]) -> None:
     ran = quotas(f"{words} --ip localhost", at)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "muster: --ip localhost: not an IP address\n"
 
 
-def test_kafka_keeps_hosts_names_which_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ip_quota_of_a_host_name_at_kafka_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def call(_: object, name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +139,7 @@ def test_kafka_keeps_hosts_names_which_can_be_removed(monkeypatch: pytest.Monkey
         ("set --ip localhost connection_creation_rate=1", "--ip localhost"),
     ],
 )
-def test_what_makes_no_sense_is_said_without_a_broker(words: str, said: str) -> None:
+def test_invalid_quotas_are_rejected_without_a_broker(words: str, said: str) -> None:
     ran = run("quotas", *words.split())
     assert ran.code == 2
     assert said in ran.err

@@ -1,4 +1,4 @@
-"""Offsets committed by the command line, as soon as the coordinator takes them."""
+"""Commit offsets with the command line, once the coordinator accepts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the topic commands share."""
+"""Shared fixtures of the tests of topic commands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.brokers import Broker
 
 @pytest.fixture
 def bootstrap(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Commands speak to the shared broker."""
+    """The address of the shared broker, which commands use by default."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     return broker.bootstrap

@@ -1,4 +1,4 @@
-"""`muster consume`: where it starts and ends, and what of a topic it reads."""
+"""`muster consume`: start, end, and the selection of records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def values(ran: Ran) -> list[str]:
     return ran.out.split()
 
 
-def test_partitions_are_read_from_their_beginning_until_their_end(orders: str) -> None:
+def test_consume_reads_partitions_from_beginning_until_end(orders: str) -> None:
     every = run("consume", orders, "--from-beginning", "--until-end")
     one = run("consume", f"{orders}:1", "--from-beginning", "--until-end")
     pattern = run("consume", f"{orders[:-2]}*:0", "--from-beginning", "--until-end")
@@ -43,7 +43,7 @@ def test_partitions_are_read_from_their_beginning_until_their_end(orders: str) -
     assert values(none) == []
 
 
-def test_reading_begins_at_an_offset_and_ends_after_so_many(orders: str) -> None:
+def test_consume_starts_at_offset_and_stops_after_max(orders: str) -> None:
     ran = run("consume", f"{orders}:0", "--offset", "1", "--max", "3")
     end = run("consume", f"{orders}:0", "--offset", "5", "--until-end")
 
@@ -51,7 +51,7 @@ def test_reading_begins_at_an_offset_and_ends_after_so_many(orders: str) -> None
     assert values(end) == []
 
 
-def test_an_offset_outside_the_log_is_an_error_that_names_the_log(orders: str) -> None:
+def test_offset_outside_the_log_is_an_error_with_the_log_bounds(orders: str) -> None:
     above = run("consume", orders, "--offset", "6")
     run("topics", "trim", f"{orders}:0", "--before-offset", "2", "--execute")
     below = run("consume", f"{orders}:0", "--offset", "1")
@@ -66,7 +66,7 @@ def test_an_offset_outside_the_log_is_an_error_that_names_the_log(orders: str) -
     assert [above.code, below.code, empty.code] == [1, 1, 1]
 
 
-def test_the_last_records_are_those_of_all_partitions_in_the_order_of_time(orders: str) -> None:
+def test_last_reads_the_newest_records_of_all_partitions(orders: str) -> None:
     run("produce", orders, "-p", "0", "-v", "newest")
     ran = run("consume", orders, "--last", "3", "--until-end")
     more = run("consume", orders, "--last", "100", "--until-end")
@@ -76,7 +76,7 @@ def test_the_last_records_are_those_of_all_partitions_in_the_order_of_time(order
     assert len(values(more)) == 11
 
 
-def test_reading_begins_at_a_time_and_says_which_instant_that_is(orders: str) -> None:
+def test_from_starts_at_a_time_and_prints_the_instant(orders: str) -> None:
     record = run("consume", f"{orders}:1", "--offset", "0", "-n", "1", "--json").json
     first = record["timestamp_ms"]
     ran = run("consume", orders, "--from", str(first), "--until-end")
@@ -90,7 +90,7 @@ def test_reading_begins_at_a_time_and_says_which_instant_that_is(orders: str) ->
     assert later.err == "muster: records since 2100-01-01T00:00:00.000Z\n"
 
 
-def test_a_group_goes_on_at_its_offsets_until_the_end(orders: str) -> None:
+def test_consume_with_group_continues_at_committed_offsets(orders: str) -> None:
     words = ["consume", orders, "--group", orders, "--from-beginning"]
     first = run(*words, "--max", "4")
     rest = run(*words, "--until-end")
@@ -100,7 +100,7 @@ def test_a_group_goes_on_at_its_offsets_until_the_end(orders: str) -> None:
     assert values(again) == []
 
 
-def test_idle_ends_a_reader_that_nothing_reaches(orders: str) -> None:
+def test_idle_ends_consume_without_records(orders: str) -> None:
     assert values(run("consume", orders, "--idle", "0")) == []
 
 
@@ -112,14 +112,16 @@ def test_idle_ends_a_reader_that_nothing_reaches(orders: str) -> None:
         (["TOPIC", "--isolation", "serializable"], 2, "choose one of read_committed, read_uncomm"),
         (["TOPIC", "--from", "noon"], 2, "--from noon: write it as 2026-01-31T12:00:00Z"),
         (["TOPIC", "--last", "0"], 2, ", 1 or greater"),
-        (["TOPIC", "--raw", "--json"], 2, "choose one of --json, --raw and --format"),
-        (["TOPIC", "--keys", "-f", "%s"], 2, "choose one of --json, --raw and --format"),
+        (["TOPIC", "--raw", "--json"], 2, "--json, --raw and --format can't be combined"),
+        (["TOPIC", "--keys", "-f", "%s"], 2, "--json, --raw and --format can't be combined"),
         (["TOPIC", "--delimiter", "x"], 2, "--delimiter needs --raw"),
         (["TOPIC", "--group", "g", "--last", "3"], 2, "with --group the group chooses"),
         (["TOPIC:0", "--group", "g"], 2, "with --group the group chooses"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(orders: str, words: list[str], code: int, says: str) -> None:
+def test_wrong_use_of_consume_is_one_sentence(
+    orders: str, words: list[str], code: int, says: str
+) -> None:
     ran = run("consume", *(word.replace("TOPIC", orders) for word in words))
 
     assert (ran.code, ran.out) == (code, "")
@@ -127,7 +129,7 @@ def test_what_is_wrong_is_one_sentence(orders: str, words: list[str], code: int,
     assert ran.err.count("\n") == 1
 
 
-def test_a_reader_that_goes_away_ends_it_without_a_word(bootstrap: str, orders: str) -> None:
+def test_consume_ends_silently_when_its_reader_closes_the_pipe(bootstrap: str, orders: str) -> None:
     line: list[Any] = [sys.executable, "-m", "cli.main", "consume", orders, "--from-beginning"]
     with subprocess.Popen(
         [*line, "-b", bootstrap], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""`muster topics delete`: what goes is shown and asked about, and each topic is reported."""
+"""`muster topics delete`: the plan, the confirmation, and a result per topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def topics() -> set[str]:
     return {row["topic"] for row in run("topics", "list", "--json").json}
 
 
-def test_the_plan_names_records_groups_their_offsets_and_live_members(
+def test_delete_plan_names_records_groups_offsets_and_live_members(
     bootstrap: str, name: str
 ) -> None:
     run("topics", "create", name, "-p", "3")
@@ -44,7 +44,7 @@ def test_the_plan_names_records_groups_their_offsets_and_live_members(
     assert name in topics()
 
 
-def test_a_pipe_without_execute_deletes_nothing(bootstrap: str, name: str) -> None:
+def test_delete_in_a_pipe_without_execute_deletes_nothing(bootstrap: str, name: str) -> None:
     run("topics", "create", name)
     ran = run("topics", "delete", name)
 
@@ -52,7 +52,7 @@ def test_a_pipe_without_execute_deletes_nothing(bootstrap: str, name: str) -> No
     assert ran.err.startswith("muster: nothing was deleted: add --execute")
 
 
-def test_a_person_at_a_terminal_is_asked(
+def test_delete_is_confirmed_at_a_terminal(
     bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("topics", "create", name)
@@ -75,7 +75,7 @@ def test_a_person_at_a_terminal_is_asked(
 
 
 class Terminal:
-    """In the place of `sys`: both streams are a terminal's."""
+    """Replaces `sys`; both streams are a terminal's."""
 
     class stdin:
         isatty = staticmethod(lambda: True)
@@ -83,7 +83,7 @@ class Terminal:
     stdout = stdin
 
 
-def test_one_wrong_name_among_several_keeps_all(bootstrap: str, name: str) -> None:
+def test_delete_with_an_unknown_topic_deletes_nothing(bootstrap: str, name: str) -> None:
     run("topics", "create", f"{name}-a", f"{name}-b")
     ran = run("topics", "delete", f"{name}-a", f"{name}-x", f"{name}-b", "--execute")
 
@@ -92,7 +92,7 @@ def test_one_wrong_name_among_several_keeps_all(bootstrap: str, name: str) -> No
     assert {f"{name}-a", f"{name}-b"} <= topics()
 
 
-def test_a_pattern_deletes_what_it_matches_and_offsets_go_with_the_topics(
+def test_delete_by_pattern_removes_topics_and_their_committed_offsets(
     bootstrap: str, name: str
 ) -> None:
     run("topics", "create", f"{name}-a", f"{name}-b", f"{name}2")
@@ -106,14 +106,14 @@ def test_a_pattern_deletes_what_it_matches_and_offsets_go_with_the_topics(
     assert kept == [f"{name}2"]
 
 
-def test_what_the_broker_refuses_is_named_beside_what_is_deleted(
+def test_delete_names_rejected_and_deleted_topics(
     bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("topics", "create", f"{name}-a", f"{name}-b")
     asked = Connection.call
 
     def refuses(connection: Connection, api: str, value: Value, *more: Any) -> Value:
-        """Refuses one topic of a DeleteTopics, as an authorizer would."""
+        """Rejects one topic of a DeleteTopics, as an authorizer does."""
         if api != "DeleteTopics":
             return asked(connection, api, value, *more)
         for topics_field in ("topics", "topic_names"):
@@ -134,7 +134,7 @@ def test_what_the_broker_refuses_is_named_beside_what_is_deleted(
     assert ran.err == f"muster: 1 topic of 2 deleted; not deleted: {name}-b\n"
 
 
-def test_of_several_new_topics_each_is_reported(bootstrap: str, name: str) -> None:
+def test_create_of_several_topics_reports_each(bootstrap: str, name: str) -> None:
     run("topics", "create", f"{name}-b")
     ran = run("topics", "create", f"{name}-a", f"{name}-b", f"{name}-c")
     again = run("topics", "create", f"{name}-a", f"{name}-d", "--if-not-exists", "--json")

@@ -1,4 +1,4 @@
-"""How a record is printed."""
+"""Output formats of a record."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TOMBSTONE = Record(8, -1, None, None)
         (True, True, TOMBSTONE, b"-\tnull\tnull\n"),
     ],
 )
-def test_a_line_has_the_bytes_as_they_are(
+def test_line_in_a_pipe_has_the_bytes_unchanged(
     keys: bool, timestamps: bool, record: Record, printed: bytes
 ) -> None:
     assert as_line(keys, timestamps, on_terminal=False)(WHERE, record) == printed
 
 
-def test_a_terminal_is_given_nothing_to_obey() -> None:
+def test_control_characters_are_escaped_on_a_terminal() -> None:
     record = Record(0, 0, None, b"\x1b[2J\tred\nna\xc3\xafve \xff")
     printed = as_line(False, False, on_terminal=True)(WHERE, record)
     formatted = as_format("%s", on_terminal=True)(WHERE, record)
@@ -38,12 +38,12 @@ def test_a_terminal_is_given_nothing_to_obey() -> None:
     assert formatted + b"\n" == printed
 
 
-def test_raw_bytes_are_the_value_and_a_delimiter() -> None:
+def test_raw_output_is_the_value_and_a_delimiter() -> None:
     assert as_bytes(b"\0")(WHERE, RECORD) == b"one\xff\0"
     assert as_bytes(b"")(WHERE, TOMBSTONE) == b""
 
 
-def test_json_has_base64_where_bytes_are_no_text() -> None:
+def test_json_has_base64_for_bytes_that_are_not_utf_8() -> None:
     assert as_json(WHERE, RECORD) == (
         b'{"topic": "orders", "partition": 3, "offset": 7, "timestamp_ms": 1795353450808,'
         b' "key": "k", "value_base64": "b25l/w==", "headers": [{"name": "trace", "value": "abc"},'
@@ -70,7 +70,7 @@ def test_json_has_base64_where_bytes_are_no_text() -> None:
         ("", RECORD, b""),
     ],
 )
-def test_a_format_says_what_is_printed(template: str, record: Record, printed: bytes) -> None:
+def test_format_template_is_filled_in(template: str, record: Record, printed: bytes) -> None:
     assert as_format(template, on_terminal=False)(WHERE, record) == printed
 
 
@@ -84,12 +84,12 @@ def test_a_format_says_what_is_printed(template: str, record: Record, printed: b
         (r"\xZZ", r"--format: unknown escape \x; choose"),
     ],
 )
-def test_a_format_that_means_nothing_is_named(template: str, says: str) -> None:
+def test_invalid_format_is_rejected(template: str, says: str) -> None:
     with pytest.raises(CommandError) as error:
         as_format(template, on_terminal=False)
     assert str(error.value).startswith(says)
     assert error.value.exit_code == 2
 
 
-def test_a_delimiter_has_the_same_escapes() -> None:
+def test_delimiter_has_the_escapes_of_a_format() -> None:
     assert unescaped(r"\n--\x00ä", "--delimiter") == b"\n--\0\xc3\xa4"

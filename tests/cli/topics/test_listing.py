@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def shop(bootstrap: str, name: str) -> str:
-    """Two topics: one of two partitions with three records, one that is empty."""
+    """Two topics: one of two partitions with three records, and an empty one."""
     run("topics", "create", f"{name}-orders", "-p", "2", "-c", "retention.ms=86400000")
     run("topics", "create", f"{name}-empty")
     run("produce", f"{name}-orders", "-p", "0", "-v", "a")
@@ -35,7 +35,7 @@ def test_topics_are_listed_with_records_and_bytes(shop: str) -> None:
     assert rows[1]["bytes"] > 100
 
 
-def test_groups_that_read_a_topic_are_counted_and_named(bootstrap: str, shop: str) -> None:
+def test_groups_of_a_topic_are_counted_and_named(bootstrap: str, shop: str) -> None:
     commit(f"{shop}-idle", f"{shop}-orders:0=1", f"{shop}-orders:1=2")
     member = GroupMember(Cluster(bootstrap), f"{shop}-live", [f"{shop}-orders"])
     try:
@@ -54,13 +54,13 @@ def test_groups_that_read_a_topic_are_counted_and_named(bootstrap: str, shop: st
     assert (cells[0][-2], cells[1][0], cells[1][-2]) == ("GROUPS", f"{shop}-orders", "2")
 
 
-def test_the_largest_topics_come_first(shop: str) -> None:
+def test_sort_by_bytes_lists_the_largest_topics_first(shop: str) -> None:
     rows = run("topics", "list", f"{shop}-*", "--sort", "bytes", "--top", "1", "--json").json
 
     assert [row["topic"] for row in rows] == [f"{shop}-orders"]
 
 
-def test_a_description_has_offsets_bytes_and_settings(shop: str) -> None:
+def test_topic_description_has_offsets_bytes_and_settings(shop: str) -> None:
     [described] = run("topics", "describe", f"{shop}-ord*", "--json").json
     first = run("topics", "describe", f"{shop}-ord*", "--sort", "records").out.splitlines()
 
@@ -76,14 +76,14 @@ def test_a_description_has_offsets_bytes_and_settings(shop: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "describe"])
-def test_a_name_that_is_not_there_is_an_error(shop: str, command: str) -> None:
+def test_unknown_topic_name_is_an_error(shop: str, command: str) -> None:
     ran = run("topics", command, f"{shop}-orders", f"{shop}-*x", f"{shop}-none")
 
     assert (ran.code, ran.out) == (1, "")
     assert f"topic {shop}-none and topics like {shop}-*x: not found" in ran.err
 
 
-def test_internal_topics_are_listed_when_they_are_asked_for(shop: str) -> None:
+def test_internal_topics_are_listed_only_with_internal(shop: str) -> None:
     commit(shop, f"{shop}-orders:0=1")
     plain = {row["topic"] for row in run("topics", "list", "--json").json}
     internal = {row["topic"] for row in run("topics", "list", "--internal", "--json").json}
@@ -91,7 +91,7 @@ def test_internal_topics_are_listed_when_they_are_asked_for(shop: str) -> None:
     assert "__consumer_offsets" in internal - plain
 
 
-def test_many_topics_cost_no_more_requests_than_one(
+def test_many_topics_need_as_few_requests_as_one(
     shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Counter[str] = Counter()

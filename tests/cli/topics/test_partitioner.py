@@ -1,4 +1,4 @@
-"""Keys go where the Java client puts them, and topics are shared out as its range assignor does."""
+"""Keys are partitioned as by the Java client, and topics are assigned as by its range assignor."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def test_murmur2_agrees_with_another_implementation(key: bytes) -> None:
     assert murmur2(key) == independent_murmur2(key) & 0xFFFFFFFF
 
 
-def test_a_key_keeps_its_partition() -> None:
+def test_partition_of_a_key_is_stable() -> None:
     assert {partition_of_key(b"21", n) for n in (1, 2, 7)} <= {0, 1, 2, 3, 4, 5, 6}
     assert partition_of_key(b"foobar", 1000) == (murmur2(b"foobar") & 0x7FFFFFFF) % 1000
 
 
-def test_range_gives_runs_and_the_first_members_one_more() -> None:
+def test_range_assignment_gives_the_first_members_one_partition_more() -> None:
     members = {"b": ["t"], "a": ["t", "u"], "c": ["t"]}
 
     assert range_assignment(members, {"t": 7, "u": 2}) == {
@@ -31,7 +31,7 @@ def test_range_gives_runs_and_the_first_members_one_more() -> None:
     }
 
 
-def test_addresses() -> None:
+def test_address_is_parsed() -> None:
     assert parse_address("kafka:9093") == ("kafka", 9093)
     assert parse_address("kafka") == ("kafka", 9092)
     assert parse_address("[::1]:9093") == ("::1", 9093)
@@ -42,6 +42,6 @@ def test_addresses() -> None:
     "text",
     ["", ":9092", "host:port", "host:0", "host:70000", "host:²", "host:" + "9" * 5000],
 )
-def test_addresses_that_are_none(text: str) -> None:
+def test_invalid_address_is_rejected(text: str) -> None:
     with pytest.raises(CommandError, match="HOST:PORT"):
         parse_address(text)

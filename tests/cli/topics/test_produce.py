@@ -1,4 +1,4 @@
-"""`muster produce`: records as they were meant, and what is said of those that are refused."""
+"""`muster produce`: records arrive as specified, and rejected ones are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def topic(bootstrap: str, name: str) -> str:
-    """A topic of two partitions."""
     run("topics", "create", name, "-p", "2")
     return name
 
@@ -56,9 +55,7 @@ def test_keys_headers_times_and_tombstones_arrive(topic: str) -> None:
     ]
 
 
-def test_what_consume_prints_as_json_is_produced_again_as_it_was(
-    topic: str, tmp_path: Path
-) -> None:
+def test_json_of_consume_is_produced_again_unchanged(topic: str, tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(bytes(range(256)))
     run("produce", topic, "-p", "0", "--file", str(binary), "-k", "ä", "-H", "h=\udcff")
@@ -76,7 +73,7 @@ def test_what_consume_prints_as_json_is_produced_again_as_it_was(
     assert [{**each, "topic": topic} for each in read(f"{topic}-again")] == read(topic)
 
 
-def test_files_are_records(topic: str, tmp_path: Path) -> None:
+def test_files_are_produced_as_records_or_lines(topic: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1\n2\n")
     (tmp_path / "b").write_bytes(b"3")
     paths = ["--file", str(tmp_path / "a"), "--file", str(tmp_path / "b")]
@@ -87,7 +84,7 @@ def test_files_are_records(topic: str, tmp_path: Path) -> None:
     assert [each["value"] for each in read(topic)] == ["1\n2\n", "3", "1", "2", "3", "5\n6"]
 
 
-def test_a_record_that_is_too_large_is_named_and_those_beside_it_are_sent(topic: str) -> None:
+def test_too_large_record_is_named_by_line_and_earlier_ones_are_sent(topic: str) -> None:
     run("configs", "set", "max.message.bytes=10000", "--topic", topic)
     lines = "\n".join(["small"] * 5 + ["x" * 20_000] + ["small"] * 5)
     ran = run("produce", topic, "-p", "0", stdin=lines)
@@ -101,7 +98,7 @@ def test_a_record_that_is_too_large_is_named_and_those_beside_it_are_sent(topic:
     assert (many.code, len(read(topic))) == (0, 105)
 
 
-def test_a_record_that_a_broker_finds_wrong_is_named_by_its_line(
+def test_record_rejected_by_the_broker_is_named_by_its_line(
     topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Connection.call
@@ -122,7 +119,7 @@ def test_a_record_that_a_broker_finds_wrong_is_named_by_its_line(
     )
 
 
-def test_a_leader_that_is_new_is_asked_again(
+def test_produce_retries_when_the_leader_is_new(
     topic: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Producer._ask
@@ -157,7 +154,9 @@ def test_a_leader_that_is_new_is_asked_again(
         (["--from-json"], 2, "line 1 is not JSON"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(topic: str, words: list[str], code: int, says: str) -> None:
+def test_wrong_use_of_produce_is_one_sentence(
+    topic: str, words: list[str], code: int, says: str
+) -> None:
     ran = run("produce", topic, *words, stdin="{\n")
 
     assert (ran.code, ran.out) == (code, "")

@@ -1,4 +1,4 @@
-"""What a consumer makes of the batches of a Fetch answer: transactions, control records, gaps."""
+"""How a consumer reads the batches of a Fetch response: transactions, control records, gaps."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ ABORTED = {
 }
 
 
-def test_aborted_records_and_markers_are_left_out_of_what_is_committed() -> None:
+def test_read_committed_omits_aborted_records_and_markers() -> None:
     assert read(ABORTED) == [1, 5]
     assert read(ABORTED, READ_UNCOMMITTED) == [0, 1, 2, 5]
 
 
-def test_an_abort_that_lies_ahead_touches_nothing_before_it() -> None:
+def test_aborted_transaction_does_not_affect_earlier_records() -> None:
     answer = {
         "records": batch(0, 7) + batch(1, 7, control=True) + batch(2, 7) + batch(3, 7),
         "aborted_transactions": [{"producer_id": 7, "first_offset": 2}],
@@ -60,7 +60,7 @@ def test_an_abort_that_lies_ahead_touches_nothing_before_it() -> None:
     assert read(answer) == [0]
 
 
-def test_reading_begins_at_its_position_and_goes_past_what_has_no_record() -> None:
+def test_reader_starts_at_its_position_and_skips_gaps() -> None:
     positions: dict[Any, int] = {}
     thinned = encode_batch([Record(4, 0, None, b"4")], base_offset=4, last_offset=9)
     answer = {"records": batch(0, count=3) + thinned, "aborted_transactions": None}
@@ -69,7 +69,7 @@ def test_reading_begins_at_its_position_and_goes_past_what_has_no_record() -> No
     assert positions == {WHERE: 10}
 
 
-def test_reading_ends_at_the_end_that_was_there() -> None:
+def test_reader_stops_at_the_given_end_offset() -> None:
     positions: dict[Any, int] = {}
     answer = {"records": batch(0, count=5), "aborted_transactions": []}
 
@@ -77,7 +77,7 @@ def test_reading_ends_at_the_end_that_was_there() -> None:
     assert positions == {WHERE: 3}
 
 
-def test_a_batch_that_is_damaged_is_named() -> None:
+def test_damaged_batch_is_named() -> None:
     damaged = bytearray(batch(3, count=2))
     damaged[-6] = 0x7F
     with pytest.raises(CommandError, match="orders:0: the batch at offset 3 can't be read: "):

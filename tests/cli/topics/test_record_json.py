@@ -1,4 +1,4 @@
-"""Records as JSON, there and back."""
+"""Records as JSON, written and parsed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ headers = st.lists(st.tuples(names, some_bytes), max_size=3).map(tuple)
 
 
 @given(some_bytes, some_bytes, headers, st.integers(-1, 1 << 42))
-def test_what_is_printed_is_read_as_it_was(
+def test_record_survives_a_json_round_trip(
     key: bytes | None,
     value: bytes | None,
     headers: tuple[tuple[str, bytes | None], ...],
@@ -30,7 +30,7 @@ def test_what_is_printed_is_read_as_it_was(
     assert from_json(json.loads(line), "line 1") == record
 
 
-def test_a_key_headers_and_a_time_may_be_left_out() -> None:
+def test_key_headers_and_timestamp_are_optional_in_json() -> None:
     assert from_json({"value": "one"}, "line 1") == Record(0, -1, None, b"one")
 
 
@@ -52,7 +52,7 @@ def test_a_key_headers_and_a_time_may_be_left_out() -> None:
         ({"value": None, "headers": [{"name": 1}]}, "a header of line 3: name must be a string"),
     ],
 )
-def test_what_is_no_record_is_named_by_its_line(value: object, says: str) -> None:
+def test_invalid_json_record_is_named_by_its_line(value: object, says: str) -> None:
     with pytest.raises(CommandError) as error:
         from_json(value, "line 3")
     assert str(error.value).startswith(says)

@@ -1,4 +1,4 @@
-"""What becomes of lines, files and JSON, and when."""
+"""Records from lines, files and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.running import stream
 
 
 class Slow(io.BytesIO):
-    """A stream that gives one piece a read, as a pipe does."""
+    """A stream that returns one piece per read, as a pipe does."""
 
     def __init__(self, *pieces: bytes) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, *pieces: bytes) -> Slow:
     return slow
 
 
-def test_lines_leave_as_soon_as_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_becomes_a_record_as_soon_as_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = reading(monkeypatch, b"one\ntwo\nth", b"r", b"ee\r\n\n", b"last")
     pieces = of_lines([], Shape())
 
@@ -49,7 +49,7 @@ def test_lines_leave_as_soon_as_they_are_whole(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-def test_a_line_without_an_end_is_refused_before_memory_is_full(
+def test_endless_line_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sources, "LONGEST", 1 << 20)
@@ -58,7 +58,7 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
         list(of_lines([], Shape()))
 
 
-def test_a_file_is_one_record_as_it_is_or_one_a_line(tmp_path: Path) -> None:
+def test_file_is_one_record_or_one_per_line(tmp_path: Path) -> None:
     path = tmp_path / "two"
     path.write_bytes(b"\xff\n\0")
 
@@ -70,13 +70,13 @@ def test_a_file_is_one_record_as_it_is_or_one_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [of_files, of_lines])
-def test_a_file_that_is_not_there_is_named(read: object, tmp_path: Path) -> None:
+def test_missing_file_is_named(read: object, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="none can't be read: No such file or directory"):
         list(read([str(tmp_path / "none")], Shape()))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("read", [of_files, of_lines])
-def test_a_file_that_breaks_off_is_named(read: object) -> None:
+def test_file_with_a_read_error_is_named(read: object) -> None:
     with pytest.raises(CommandError, match="/proc/self/mem can't be read: Input/output error"):
         list(read(["/proc/self/mem"], Shape()))  # type: ignore[operator]
 
@@ -98,7 +98,7 @@ def test_a_file_that_breaks_off_is_named(read: object) -> None:
          Record(0, 5, None, b"v")),
     ],
 )  # fmt: skip
-def test_options_shape_the_record(shape: Shape, line: bytes, record: Record) -> None:
+def test_options_set_the_fields_of_a_record(shape: Shape, line: bytes, record: Record) -> None:
     assert shape.outgoing(line, "line 1").record == record
 
 
@@ -111,18 +111,18 @@ def test_options_shape_the_record(shape: Shape, line: bytes, record: Record) -> 
         (b"7", "line 1 is not a JSON object"),
     ],
 )
-def test_what_is_not_json_is_one_sentence(line: bytes, says: str) -> None:
+def test_invalid_json_is_one_sentence(line: bytes, says: str) -> None:
     with pytest.raises(CommandError) as error:
         Shape(is_json=True).outgoing(line, "line 1")
     assert str(error.value) == says
 
 
-def test_a_line_without_a_separator_is_named() -> None:
+def test_line_without_the_key_separator_is_named() -> None:
     with pytest.raises(CommandError, match="line 2 does not contain the key separator ':'"):
         Shape(separator=b":").outgoing(b"none", "line 2")
 
 
-def test_empty_lines_between_json_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_lines_between_json_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", stream(b'{"value": "a"}\n\n{"value": "b"}\n  \n'))
     read = [
         (each.record.value, each.what)

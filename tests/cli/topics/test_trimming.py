@@ -1,4 +1,4 @@
-"""`muster topics trim`: which records go, who is told to lose them, what each partition answers."""
+"""`muster topics trim`: the trimmed records, the affected groups, and the result per partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST_MS = 1_700_000_000_000
 
 @pytest.fixture
 def orders(bootstrap: str, name: str) -> str:
-    """A topic with 10 records in partition 0, one each second, 5 in 1, none in 2."""
+    """A topic with 10 records in partition 0, one per second, 5 in partition 1, none in 2."""
     run("topics", "create", name, "-p", "3")
     for partition, count in ((0, 10), (1, 5)):
         append(bootstrap, name, partition, count)
@@ -59,7 +59,7 @@ def news(ran: Ran) -> list[int]:
     return [row["after"] for row in ran.json["changes"]]
 
 
-def test_records_below_an_offset_go_and_groups_that_have_not_read_them_are_named(
+def test_trim_before_an_offset_names_groups_that_have_not_read_the_records(
     orders: str,
 ) -> None:
     commit(orders, f"{orders}:0=2", f"{orders}:1=5")
@@ -79,7 +79,7 @@ def test_records_below_an_offset_go_and_groups_that_have_not_read_them_are_named
     assert starts(orders) == [7, 5, 0]
 
 
-def test_records_before_a_time_go_and_the_instant_is_echoed(orders: str) -> None:
+def test_trim_before_a_time_prints_the_instant(orders: str) -> None:
     when = instant(FIRST_MS + 3500, to_the_ms=True)
     shown = run("topics", "trim", f"{orders}:0", "--before", when, "--dry-run")
     ran = run("topics", "trim", f"{orders}:0-1", "--before", when, "--execute", "--json")
@@ -89,7 +89,7 @@ def test_records_before_a_time_go_and_the_instant_is_echoed(orders: str) -> None
     assert starts(orders) == [4, 4, 0]
 
 
-def test_what_every_group_has_read_goes(orders: str) -> None:
+def test_trim_to_committed_deletes_only_records_read_by_all_groups(orders: str) -> None:
     commit(f"{orders}-a", f"{orders}:0=6", f"{orders}:1=5")
     commit(f"{orders}-b", f"{orders}:0=4")
     ran = run("topics", "trim", orders, "--to-committed", "--execute", "--json")
@@ -100,7 +100,7 @@ def test_what_every_group_has_read_goes(orders: str) -> None:
     assert starts(orders) == [4, 5, 0]
 
 
-def test_a_topic_is_emptied_and_then_there_is_nothing_to_trim(orders: str) -> None:
+def test_trim_to_end_empties_a_topic_once(orders: str) -> None:
     run("topics", "trim", orders, "--to-end", "--execute")
     again = run("topics", "trim", orders, "--to-end")
 
@@ -108,7 +108,7 @@ def test_a_topic_is_emptied_and_then_there_is_nothing_to_trim(orders: str) -> No
     assert (again.code, again.out.splitlines()[-1]) == (0, "Nothing to trim")
 
 
-def test_a_pipe_without_execute_trims_nothing(orders: str) -> None:
+def test_trim_in_a_pipe_without_execute_trims_nothing(orders: str) -> None:
     ran = run("topics", "trim", orders, "--to-end")
 
     assert (ran.code, starts(orders)) == (2, [0, 0, 0])
@@ -126,7 +126,7 @@ def test_a_pipe_without_execute_trims_nothing(orders: str) -> None:
         (["TOPIC", "--before", "yesterday"], 2, "--before yesterday: write it as"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_goes(
+def test_wrong_use_of_trim_deletes_nothing(
     orders: str, words: list[str], code: int, says: str
 ) -> None:
     ran = run("topics", "trim", *(word.replace("TOPIC", orders, 1) for word in words), "--execute")
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_said_before_anything_goes(
     assert starts(orders) == [0, 0, 0]
 
 
-def test_a_partition_that_is_refused_is_named_beside_those_that_are_trimmed(
+def test_trim_names_rejected_and_trimmed_partitions(
     orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Connection.call

@@ -25,7 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(params=["broker", "directory"])
 def at(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> list[str]:
-    """The options that lead to users: none are there."""
+    """The options that name the broker or directory, which has no users."""
     if request.param == "broker":
         return ["--bootstrap", broker.bootstrap]
     data = tmp_path / "data"
@@ -71,7 +71,7 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
     assert listed(at) == []
 
 
-def test_a_second_mechanism_is_added_and_leaves_the_first(at: list[str]) -> None:
+def test_second_mechanism_of_a_user_is_added(at: list[str]) -> None:
     assert users("add carol --mechanism SCRAM-SHA-512 --iterations 8192", *at).code == 0
 
     added = users("add carol --mechanism SCRAM-SHA-256", *at)
@@ -85,7 +85,7 @@ def test_a_second_mechanism_is_added_and_leaves_the_first(at: list[str]) -> None
     assert users("remove carol --execute", *at).code == 0
 
 
-def test_a_salt_looks_like_those_of_kafkas_tools(tmp_path: Path) -> None:
+def test_salt_has_the_form_of_kafkas_tools(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
     assert users("add alice", "--data-dir", str(tmp_path)).code == 0
     kept = json.loads((tmp_path / "users.json").read_text())["users"]["alice"]
@@ -116,14 +116,14 @@ def test_a_salt_looks_like_those_of_kafkas_tools(tmp_path: Path) -> None:
         ("add zo\u00e9", 2, "SCRAM accepts ASCII only"),
     ],
 )
-def test_what_can_not_be_done_is_said(at: list[str], words: str, code: int, says: str) -> None:
+def test_invalid_users_command_is_rejected(at: list[str], words: str, code: int, says: str) -> None:
     ran = users(words, *at)
     assert ran.code == code
     assert says in ran.err
     assert listed(at) == []
 
 
-def test_a_password_is_never_empty_and_may_be_in_a_file(tmp_path: Path) -> None:
+def test_password_may_be_in_a_file_and_is_not_empty(tmp_path: Path) -> None:
     at = ["--data-dir", str(tmp_path / "data")]
     assert "the password for alice is empty" in users("add alice", *at, password="").err
     file = tmp_path / "password"
@@ -135,13 +135,13 @@ def test_a_password_is_never_empty_and_may_be_in_a_file(tmp_path: Path) -> None:
     assert "secret" not in (tmp_path / "data" / "users.json").read_text().replace('"secret":', "")
 
 
-def test_a_password_is_in_no_message(tmp_path: Path) -> None:
+def test_password_is_not_in_error_messages(tmp_path: Path) -> None:
     ran = run("users", "add", "al", "--data-dir", str(tmp_path / "d"), stdin=b"planted\xff\n")
     assert (ran.code, ran.err) == (2, "muster: the password for al is not UTF-8\n")
 
 
 @pytest.mark.parametrize("words", ["list", "set-password alice", "remove alice --execute"])
-def test_only_add_makes_a_directory(words: str, tmp_path: Path) -> None:
+def test_only_users_add_creates_the_data_directory(words: str, tmp_path: Path) -> None:
     ran = users(words, "--data-dir", str(tmp_path / "data"))
     assert ran.code == 1
     why = "is not a broker's data directory: the directory does not exist"
@@ -149,7 +149,7 @@ def test_only_add_makes_a_directory(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_a_directory_with_a_broker_is_left_alone(broker: Broker) -> None:
+def test_users_rejects_the_directory_of_a_running_broker(broker: Broker) -> None:
     ran = users("add alice", "--data-dir", str(broker.data))
     assert ran.code == 1
     assert "a broker is using" in ran.err

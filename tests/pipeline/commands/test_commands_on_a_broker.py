@@ -1,4 +1,4 @@
-"""`muster pipeline ...` as people use it, on commits that clients made on a running Muster."""
+"""`muster pipeline ...` run as a process, on commits that clients made on a running Muster."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ from tests.cli.running import run
 from tests.pipeline import dying
 from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900), pytest.mark.proves("pipeline 4")]
 
 GROUPS = 6
 TWICE = 2
-"""How often each group commits its partitions."""
+"""Commits per group and partition."""
 MUSTER = [sys.executable, "-m", "cli.main"]
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker on which each group committed each of its partitions twice."""
     settings = {"offsets.topic.num.partitions": "3"}
     broker = make_broker(tmp_path_factory.mktemp("served") / "data", settings).start()
     prepare(broker)
@@ -42,13 +41,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
-    """The rows of a table as any reader of Parquet finds them, in an order of their own."""
+    """The rows of a table, as any Parquet reader returns them, sorted."""
     rows: list[dict[str, Any]] = pyarrow.parquet.read_table(table).to_pylist()
     return sorted(rows, key=repr)
 
 
 def rows_there(table: Path) -> int:
-    """How many rows a table that grows has now."""
+    """The current row count of a table that grows."""
     return sum(
         pyarrow.parquet.read_metadata(file).num_rows
         for file in table.rglob("*.parquet")
@@ -57,13 +56,12 @@ def rows_there(table: Path) -> int:
 
 
 def start(*words: str, **more: Any) -> subprocess.Popen[str]:
-    """`muster pipeline WORDS` as a process."""
     return subprocess.Popen(
         [*MUSTER, "pipeline", *words], cwd=CHECKOUT, text=True, stdin=subprocess.DEVNULL, **more
     )
 
 
-def test_a_broker_is_a_source_and_groups_and_partitions_of_it_are_chosen(
+def test_group_and_partition_options_select_rows_when_source_is_a_broker(
     served: Broker, tmp_path: Path
 ) -> None:
     words = ["--source", served.bootstrap, "--no-topics", "--json"]
@@ -97,8 +95,10 @@ def test_a_broker_is_a_source_and_groups_and_partitions_of_it_are_chosen(
     assert commits == GROUPS * TWICE * PARTITIONS
 
 
-def test_bars_are_on_a_terminal_and_the_result_is_not(served: Broker, tmp_path: Path) -> None:
-    """The same command with its standard error at a terminal; others hold a pipe against it."""
+def test_progress_bars_go_to_the_terminal_and_the_result_to_stdout(
+    served: Broker, tmp_path: Path
+) -> None:
+    """Standard error is a terminal here; in other tests it is a pipe."""
     ours, theirs = pty.openpty()
     job = start(
         "commits", "--no-topics", "--source", str(served.data), "--out", str(tmp_path / "out"),
@@ -122,7 +122,7 @@ def test_bars_are_on_a_terminal_and_the_result_is_not(served: Broker, tmp_path: 
     assert b"\x1b[" in drawn
 
 
-def test_a_package_is_made_and_spark_submit_runs_it(served: Broker, tmp_path: Path) -> None:
+def test_spark_submit_runs_the_package_of_pipeline_package(served: Broker, tmp_path: Path) -> None:
     folder = tmp_path / "dist"
 
     made = run("pipeline", "package", "--out", str(folder), "--master", "local[2]")
@@ -153,7 +153,7 @@ def test_a_package_is_made_and_spark_submit_runs_it(served: Broker, tmp_path: Pa
 
 @pytest.fixture
 def history(served: Broker, tmp_path: Path) -> Path:
-    """The history so far, which does not grow while a test runs its jobs."""
+    """A copy of the history, which does not grow while a test runs its jobs."""
     ran = run("pipeline", "events", "--source", str(served.data), "--out", str(tmp_path / "then"))
     assert ran.code == 0, ran.err
     return tmp_path / "then"
@@ -179,10 +179,10 @@ dying.everywhere(retention, root)
 """
 
 
-def test_a_job_killed_at_any_step_is_started_again_and_makes_the_same_rows(
+def test_restarted_job_writes_the_same_rows_when_killed_at_any_step(
     history: Path, tmp_path: Path
 ) -> None:
-    """A process of its own is killed (SIGKILL) before each change that it makes to the disk."""
+    """A child process is killed (SIGKILL) before each change that it makes to the disk."""
     scratch, root = tmp_path / "scratch", tmp_path / "root"
     scratch.mkdir()
     root.mkdir()

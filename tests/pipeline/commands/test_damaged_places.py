@@ -1,4 +1,5 @@
-"""Damaged files beside and in tables, and full disks: one sentence, which names the file."""
+"""Damaged tables and cluster notes, and full disks: the error is one sentence that names the
+file."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def one_sentence(ran: Ran, code: int = 1) -> str:
 
 
 @pytest.mark.parametrize("text", [CUT, "", "[]", "{}", "7", "\udcff"])
-def test_note_of_the_cluster_that_is_damaged_is_named(
+def test_damaged_cluster_note_is_named_in_the_error(
     history: Path, out: Path, tmp_path: Path, text: str
 ) -> None:
     words = ["pipeline", "events", "--source", str(history), "--overwrite", "--out"]
@@ -56,7 +57,7 @@ def tables(history: Path, out: Path) -> Path:
     return out
 
 
-def test_table_with_a_cut_file_is_named_by_every_reader(tables: Path, tmp_path: Path) -> None:
+def test_every_reader_names_the_truncated_file_of_a_table(tables: Path, tmp_path: Path) -> None:
     [events] = (tables / "events").rglob("*.parquet")
     [rates] = (tables / "rates").rglob("*.parquet")
     out = str(tmp_path / "more")
@@ -77,7 +78,9 @@ def test_table_with_a_cut_file_is_named_by_every_reader(tables: Path, tmp_path: 
     assert not Path(out).exists()
 
 
-def test_table_whose_files_are_gone_is_named_by_every_reader(tables: Path, tmp_path: Path) -> None:
+def test_every_reader_names_the_table_when_its_files_are_missing(
+    tables: Path, tmp_path: Path
+) -> None:
     out = str(tmp_path / "more")
     for name, words in (
         ("rates", ["report", "--out", str(tables), "--overwrite"]),
@@ -91,7 +94,7 @@ def test_table_whose_files_are_gone_is_named_by_every_reader(tables: Path, tmp_p
     assert not Path(out).exists()
 
 
-def test_table_whose_rows_are_damaged_is_named(tables: Path, tmp_path: Path) -> None:
+def test_command_names_the_file_when_its_rows_are_damaged(tables: Path, tmp_path: Path) -> None:
     [events] = (tables / "events").rglob("*.parquet")
     data = bytearray(events.read_bytes())
     for place in range(20, len(data) - 8 - int.from_bytes(data[-8:-4], "little")):
@@ -104,7 +107,7 @@ def test_table_whose_rows_are_damaged_is_named(tables: Path, tmp_path: Path) -> 
 
 
 def limited(size: int, *words: str) -> Ran:
-    """A command that can write no file of more bytes, as on a disk that is full."""
+    """Run a command whose files cannot grow beyond this size, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -117,7 +120,7 @@ def limited(size: int, *words: str) -> Ran:
 
 @pytest.fixture
 def long_history(tmp_path: Path) -> Path:
-    """So many commits that a table of them has some 100 KB."""
+    """A history whose table of commits has about 100 KB."""
     data = tmp_path / "long"
     batches = [
         batch_of(nth, commit("billing", "orders", [nth * 7919 % 65521], NOON + nth,
@@ -128,7 +131,9 @@ def long_history(tmp_path: Path) -> Path:
     return data
 
 
-def test_full_disk_below_out_is_said_as_it_is(long_history: Path, out: Path) -> None:
+def test_full_disk_below_out_is_reported_with_its_path_and_advice(
+    long_history: Path, out: Path
+) -> None:
     words = ["pipeline", "commits", "--source", str(long_history), "--out", str(out)]
 
     said = one_sentence(limited(16_384, *words))
@@ -140,7 +145,7 @@ def test_full_disk_below_out_is_said_as_it_is(long_history: Path, out: Path) -> 
     assert run(*words).code == 0, "it is started again when there is room"
 
 
-def test_full_disk_leaves_an_archive_as_it_was(long_history: Path, out: Path) -> None:
+def test_archive_is_unchanged_when_the_disk_is_full(long_history: Path, out: Path) -> None:
     with Archive.open(str(out)) as archive:
         archive.append([commits(9, range(3))], stretches=[stretch(0, 9)])
     before = places(out)
@@ -156,7 +161,7 @@ def test_full_disk_leaves_an_archive_as_it_was(long_history: Path, out: Path) ->
     assert len(places(out)) == 3003
 
 
-def test_archive_with_a_cut_file_is_a_source_for_every_command(
+def test_archive_with_a_truncated_file_is_accepted_as_source(
     history: Path, out: Path, tmp_path: Path
 ) -> None:
     assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0
@@ -174,7 +179,7 @@ def test_archive_with_a_cut_file_is_a_source_for_every_command(
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
 
 
-def test_another_damaged_copy_of_a_file_is_said_and_fails_the_run(history: Path, out: Path) -> None:
+def test_second_damaged_copy_of_a_file_is_reported_and_exits_4(history: Path, out: Path) -> None:
     words = ["--source", str(history), "--out", str(out), "--fail-on-damage"]
     assert run("pipeline", "events", *words).code == 0
     [file] = (out / "events").rglob("*.parquet")

@@ -1,4 +1,5 @@
-"""`muster pipeline lag` and `all` that tell of lag: a file for Prometheus, an exit code."""
+"""`muster pipeline lag` and `all`: the lag file for Prometheus, and the exit code of
+`--fail-on`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.pipeline.given import GivenSource, table
 from tests.pipeline.history import History, member
 from tests.pipeline.relations import stretch
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 14")]
 
 END_S = 720
 SPAN = ["--as-of", "2026-01-01T00:12:00Z", "--offsets-retention", "5m"]
@@ -28,7 +29,7 @@ Lag = Callable[..., Ran]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The history of a group in each state, while ten records are written a second."""
+    """A history with a group in each state; ten records per second are written to its topic."""
     history = History()
     for name in ("drowns", "stuck", "left", "above"):
         history.generation(0, name, 1, member("m-1", 0))
@@ -45,7 +46,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lag(archive: Path, out: Path) -> Lag:
-    """Runs a job into the folder `out`."""
+    """A function that runs a job with `out` as its folder."""
 
     def ran(*words: str, job: str = "lag") -> Ran:
         return run("pipeline", job, "--source", str(archive), "--out", str(out), *SPAN, *words)
@@ -53,7 +54,7 @@ def lag(archive: Path, out: Path) -> Lag:
     return ran
 
 
-def test_textfile_has_the_rows_of_the_table(
+def test_textfile_has_the_rows_of_table_catch_up(
     lag: Lag, archive: Path, out: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "lag.prom"
@@ -88,7 +89,7 @@ def places(family: Any) -> dict[tuple[str, ...], float]:
     return {tuple(each.labels[name] for name in labels): each.value for each in family.samples}
 
 
-def test_groups_in_a_named_state_end_the_command_with_a_code_of_its_own(lag: Lag) -> None:
+def test_fail_on_exits_5_when_a_group_is_in_a_named_state(lag: Lag) -> None:
     told = lag("--fail-on", "stuck,drowning")
     assert told.code == 5
     assert told.err == (
@@ -107,14 +108,14 @@ def test_groups_in_a_named_state_end_the_command_with_a_code_of_its_own(lag: Lag
     ]  # fmt: skip
 
 
-def test_dead_groups_fail_nothing_where_they_are_known(lag: Lag) -> None:
+def test_fail_on_ignores_dead_groups_in_job_all(lag: Lag) -> None:
     told = lag("--fail-on", "nobody-runs-it", job="all")
 
     assert told.code == 5
     assert told.err == "muster: nobody runs it: left (1 partition, 5,700 unread records)\n"
 
 
-def test_an_archive_that_grows_tells_of_its_lag_too(archive: Path, tmp_path: Path) -> None:
+def test_incremental_archive_has_fail_on_and_textfile(archive: Path, tmp_path: Path) -> None:
     out, file = tmp_path / "grown", tmp_path / "lag.prom"
 
     told = run("pipeline", "all", "--incremental", "--source", str(archive), "--out", str(out),
@@ -132,10 +133,10 @@ def test_an_archive_that_grows_tells_of_its_lag_too(archive: Path, tmp_path: Pat
         (["--fail-on", "stuck", "--no-topics"], 2, "--fail-on needs the lag, which --no-topics"),
         (["--textfile", "x.prom", "--no-topics"], 2, "--textfile needs the lag"),
         (["--textfile", "lag.txt"], 2, "--textfile lag.txt: node_exporter reads only files"),
-        (["--textfile", "gone/lag.prom"], 1, "there is no folder"),
+        (["--textfile", "gone/lag.prom"], 1, "gone does not exist"),
     ],
 )
-def test_what_is_wrong_is_refused_before_the_work(
+def test_wrong_lag_option_is_rejected_before_the_job_starts(
     lag: Lag, out: Path, words: list[str], code: int, says: str
 ) -> None:
     told = lag(*words)

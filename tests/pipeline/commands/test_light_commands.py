@@ -1,4 +1,4 @@
-"""`muster pipeline` with the light engine: what it shows, and the codes that it ends with."""
+"""`muster pipeline` on DuckDB: output and exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.running import run
 from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
 
 
-def test_a_job_tells_what_it_made_and_does_not_make_it_twice(history: Path, out: Path) -> None:
+def test_job_prints_its_tables_and_does_not_overwrite_them(history: Path, out: Path) -> None:
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
     made = run(*words)
     assert made.code == 0, made.err
@@ -51,7 +51,7 @@ def test_a_job_tells_what_it_made_and_does_not_make_it_twice(history: Path, out:
     assert "has tables of cluster one, but the source is cluster two" in mixed.err
 
 
-def test_groups_and_times_are_chosen(history: Path, out: Path) -> None:
+def test_groups_partitions_and_times_select_rows(history: Path, out: Path) -> None:
     write_segment(history, 0, batch_of(0, commit("audit", "orders", [7])), partition=3)
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--overwrite"]
 
@@ -70,7 +70,7 @@ def test_groups_and_times_are_chosen(history: Path, out: Path) -> None:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """A segment that was cut short before the next one."""
+    """A history whose first segment is truncated."""
     data = tmp_path / "data"
     cut = batch_of(1, commit("billing", "orders", [40]))[:-9]
     write_segment(data, 0, batch_of(0, commit("billing", "orders", [10])), cut)
@@ -78,9 +78,7 @@ def damaged(tmp_path: Path) -> Path:
     return data
 
 
-def test_what_can_not_be_read_is_told_and_ends_with_its_own_code_where_asked(
-    damaged: Path, out: Path
-) -> None:
+def test_damage_is_reported_and_exits_4_with_fail_on_damage(damaged: Path, out: Path) -> None:
     words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
     made = run(*words)
     assert made.code == 0
@@ -96,8 +94,8 @@ def test_what_can_not_be_read_is_told_and_ends_with_its_own_code_where_asked(
     assert (alerted.code, alerted.json["damaged"]) == (4, 1)
 
 
-def test_all_takes_no_java_and_no_spark(history: Path, out: Path) -> None:
-    """As it is with the extra `light` alone."""
+def test_job_all_runs_without_java_and_spark(history: Path, out: Path) -> None:
+    """The same environment as with the extra `light` alone."""
     code = f"""
 import sys
 class Absent:
@@ -119,8 +117,8 @@ main()
     assert run("pipeline", "report", "--out", str(out), "--overwrite").code == 0
 
 
-def test_what_the_views_need_in_python_comes_with_the_extra() -> None:
-    """DuckDB asks for pytz where a time with a zone becomes Python's."""
+def test_extra_light_has_pytz_which_the_views_need() -> None:
+    """DuckDB needs pytz to convert a time with a zone to Python."""
     extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
@@ -135,7 +133,7 @@ duckdb.sql("SELECT TIMESTAMPTZ '2026-01-01'").fetchall()
     assert any(each.startswith("pytz") for each in extras["light"])
 
 
-def test_an_archive_is_not_made_of_itself(history: Path, out: Path) -> None:
+def test_events_refuses_an_out_folder_that_is_the_source(history: Path, out: Path) -> None:
     assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0
     words = ["pipeline", "events", "--source", str(out), "--out", str(out), "--overwrite"]
     ran = run(*words)
@@ -143,9 +141,7 @@ def test_an_archive_is_not_made_of_itself(history: Path, out: Path) -> None:
     assert f"{out} is the source and has events already: choose another --out" in ran.err
 
 
-def test_tables_in_another_format_and_duckdbs_view_of_them(
-    history: Path, out: Path, tmp_path: Path
-) -> None:
+def test_tables_in_delta_format_have_duckdb_views(history: Path, out: Path, tmp_path: Path) -> None:
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
     made = run(*words, "--format", "delta")
     assert made.code == 0, made.err

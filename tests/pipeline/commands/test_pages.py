@@ -1,4 +1,4 @@
-"""The pages about the pipeline: their commands run, and name the options and states there are."""
+"""The pages about the pipeline: their commands run, and they list every option and state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_pipeline(page: str) -> list[str]:
     return re.findall(r"^ {4}muster (pipeline .*)$", page, re.MULTILINE)
 
 
-def test_every_command_of_the_page_runs_one_after_another(
+def test_commands_of_the_pipeline_page_run_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = small_history(tmp_path / "history")
@@ -51,7 +51,7 @@ def test_every_command_of_the_page_runs_one_after_another(
     assert (tmp_path / "tables" / "report.html").exists()
 
 
-def test_every_command_that_the_page_names_is_there() -> None:
+def test_every_command_on_the_pipeline_page_exists() -> None:
     there = {path[1] for path, _ in walked(command_of()) if path[:1] == ("pipeline",) and path[1:]}
     table = PAGE.split("## What do you want to know?")[1].split("##")[0]
     named = {cell.split()[0] for cell in re.findall(r"\| `([^`]+)`", table)}
@@ -75,7 +75,7 @@ def test_every_option_of_a_job_is_on_the_page_of_commands() -> None:
     assert there <= named
 
 
-def test_the_page_has_every_series_for_prometheus_and_every_state_to_fail_on() -> None:
+def test_commands_page_lists_every_series_and_every_fail_on_state() -> None:
     series = re.findall(r"^\| `(muster_pipeline_\w+)` \| ([\w, ]+) \|", COMMANDS_PAGE, re.MULTILINE)
     assert {name for name, _ in series} == {*GAUGES, VERDICT, MEMBERS, AS_OF, LEFT_OUT}
     assert f"the {PARTITIONS:,} with the most unread records" in COMMANDS_PAGE
@@ -85,7 +85,7 @@ def test_the_page_has_every_series_for_prometheus_and_every_state_to_fail_on() -
     assert {name.replace("-", " "): verdict for name, verdict in rows.items()} == FAIL_STATES
 
 
-def test_the_states_and_bounds_of_the_report_are_those_of_the_page() -> None:
+def test_pipeline_page_has_the_states_and_bounds_of_the_report() -> None:
     told = PAGE.split("## The report")[1]
 
     rows = dict(re.findall(r"^\| ([a-z ]+) \| (.+?) \|$", told, re.MULTILINE))
@@ -99,7 +99,7 @@ def test_the_states_and_bounds_of_the_report_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.stem)
-def test_a_picture_was_made_from_the_source_that_its_title_names(picture: Path) -> None:
+def test_picture_title_names_the_source_of_the_report(picture: Path) -> None:
     with Image.open(picture) as image:
         about = image.info
 

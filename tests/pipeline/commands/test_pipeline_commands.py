@@ -1,4 +1,4 @@
-"""`muster pipeline` and bad input: each a sentence, an exit code, and nothing written."""
+"""`muster pipeline` with bad input: one sentence, an exit code, and no files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.cli.running import run
 pytestmark = pytest.mark.pipeline
 
 
-def test_the_commands_are_the_pipelines_jobs() -> None:
+def test_commands_are_the_jobs_of_the_pipeline() -> None:
     assert {name: job.summary for name, job in JOBS.items()} == NAMED
 
 
-def test_what_spark_submit_needs_is_written_once_and_its_line_printed(tmp_path: Path) -> None:
+def test_package_writes_its_files_once_and_prints_the_spark_submit_line(tmp_path: Path) -> None:
     folder = tmp_path / "package"
     made = run("pipeline", "package", "--out", str(folder), "--master", "spark://h:7077")
     assert made.code == 0, made.err
@@ -52,7 +52,7 @@ def test_what_spark_submit_needs_is_written_once_and_its_line_printed(tmp_path: 
         ),
     ],
 )
-def test_following_takes_everything(words: list[str], says: str) -> None:
+def test_follow_rejects_selection_options(words: list[str], says: str) -> None:
     ran = run("pipeline", "events", "--source", "x", "--out", "y", *words)
     assert (ran.code, says in ran.err) == (2, True)
 
@@ -77,12 +77,16 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
         (["commits", "--source", "HISTORY", "--out", "OUT", "--since", "noon"], 2, "--since noon"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--partitions", "x"], 2, "as 0-1,5"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--conf", "x=1"], 2, "spark.NAME"),
-        (["commits", "--source", "HISTORY", "--out", "OUT", "--engine", "x"], 2, "there are"),
+        (
+            ["commits", "--source", "HISTORY", "--out", "OUT", "--engine", "x"],
+            2,
+            "choose duckdb or spark",
+        ),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--timeout", "x"], 2, "be seconds"),
         (
             [*RATES, "--engine", "duckdb", "--master", "m"],
             2,
-            "--engine duckdb and --master are opposites",
+            "--engine duckdb and --master can't be combined",
         ),
         (
             [
@@ -130,7 +134,7 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
         (["restore", "g", "--at", "2026-01-01"], 2, "name the history"),
     ],
 )
-def test_a_bad_input_is_one_sentence_and_nothing_is_written(
+def test_bad_input_gets_one_sentence_and_writes_no_files(
     history: Path, out: Path, words: list[str], code: int, says: str
 ) -> None:
     file = history.parent / "file"
@@ -144,7 +148,7 @@ def test_a_bad_input_is_one_sentence_and_nothing_is_written(
     assert not out.exists()
 
 
-def test_without_the_packages_the_command_that_installs_them_is_said(
+def test_missing_packages_are_reported_with_their_install_command(
     monkeypatch: pytest.MonkeyPatch, history: Path, out: Path
 ) -> None:
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out)]
@@ -160,7 +164,7 @@ def test_without_the_packages_the_command_that_installs_them_is_said(
         open_target(ZOOKEEPER, "127.0.0.1:1", 1.0)
 
 
-def test_a_checkout_keeps_the_versions_that_it_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_command_is_make_pipeline_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(extra.sys, "prefix", str(CHECKOUT / ".venv"))
     with pytest.raises(CommandError, match=f"make -C {CHECKOUT} pipeline$"):
@@ -180,7 +184,7 @@ def test_a_checkout_keeps_the_versions_that_it_locks(monkeypatch: pytest.MonkeyP
     assert made.returncode == 0, made.stderr
 
 
-def test_wrong_permissions_are_a_sentence(
+def test_out_folder_without_write_permission_is_one_sentence(
     history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out.mkdir()
@@ -193,10 +197,10 @@ def test_wrong_permissions_are_a_sentence(
     )
 
 
-def test_read_only_file_system_is_said_and_no_permissions(
+def test_read_only_file_system_is_reported_instead_of_permissions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a mount whose root may be written by its permissions."""
+    """A read-only mount whose root has write permission."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     whole = os.statvfs(tmp_path)
     read_only = types.SimpleNamespace(f_flag=whole.f_flag | os.ST_RDONLY)
@@ -222,7 +226,7 @@ def test_read_only_file_system_is_said_and_no_permissions(
         (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; see log"),
     ],
 )
-def test_what_is_raised_becomes_a_sentence_and_an_exit_code(
+def test_exception_becomes_a_sentence_and_an_exit_code(
     raised: BaseException, code: int, says: str
 ) -> None:
     with pytest.raises(CommandError, match=says) as caught, extra.sentences(Path("log")):
@@ -230,6 +234,6 @@ def test_what_is_raised_becomes_a_sentence_and_an_exit_code(
     assert caught.value.exit_code == code
 
 
-def test_what_is_a_bug_stays_one() -> None:
+def test_unexpected_exception_is_not_converted() -> None:
     with pytest.raises(ZeroDivisionError), extra.sentences():
         raise ZeroDivisionError

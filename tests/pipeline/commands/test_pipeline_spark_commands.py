@@ -1,4 +1,4 @@
-"""`muster pipeline` on Spark, and as a process of its own."""
+"""`muster pipeline` on Spark, and as a child process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.brokers import CHECKOUT
 from tests.cli.running import run
 from tests.waiting import until
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 7")]
 
 
 @pytest.mark.smoke
-def test_job_runs_on_spark_with_the_java_of_the_extra_alone(
+def test_spark_job_runs_with_the_java_of_extra_pipeline(
     spark: SparkSession, history: Path, out: Path
 ) -> None:
     [home] = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.home')").first()
@@ -60,7 +60,7 @@ def full(_: object) -> list[object]:
     raise PipelineError("/mnt/out cannot be written: No space left on device")
 
 
-def test_what_a_task_says_reaches_the_user(spark: SparkSession) -> None:
+def test_error_of_a_spark_task_is_shown_to_the_user(spark: SparkSession) -> None:
     with pytest.raises(CommandError) as of_rows, sentences():
         spark.range(1).rdd.map(full).collect()
     with pytest.raises(CommandError) as of_frames, sentences():
@@ -71,7 +71,9 @@ def test_what_a_task_says_reaches_the_user(spark: SparkSession) -> None:
     assert of_rows.value.exit_code == REFUSED
 
 
-def test_a_broker_that_an_executor_does_not_reach_is_told_by_its_code(spark: SparkSession) -> None:
+def test_broker_unreachable_from_an_executor_exits_with_code_unreachable(
+    spark: SparkSession,
+) -> None:
     def away(_: object) -> list[object]:
         raise Unreachable("no broker answers at b:9092")
 
@@ -82,9 +84,7 @@ def test_a_broker_that_an_executor_does_not_reach_is_told_by_its_code(spark: Spa
     assert refused.value.exit_code == UNREACHABLE
 
 
-def test_a_folder_without_a_history_is_refused_before_anything_is_written(
-    tmp_path: Path, out: Path
-) -> None:
+def test_folder_without_a_history_is_rejected_before_any_write(tmp_path: Path, out: Path) -> None:
     (tmp_path / "empty").mkdir()
     ran = run("pipeline", "commits", "--source", str(tmp_path / "empty"), "--out", str(out))
     assert ran.code == 1
@@ -94,7 +94,7 @@ def test_a_folder_without_a_history_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
-def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
+def test_ctrl_c_prints_only_musters_message_and_exits_130(
     history: Path, out: Path, engine: str
 ) -> None:
     words = ["pipeline", "all", "--source", str(history), "--out", str(out), "--engine", engine]
@@ -110,12 +110,12 @@ def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
     until("the job is at work", lambda: at_work.exists() or job.poll() is not None, 200)
     job.send_signal(signal.SIGINT)
     said, errors = job.communicate(timeout=300)
-    assert job.returncode == 130, errors
+    assert job.returncode == 130, (said, errors)
     assert said == ""
     assert errors == ("muster: interrupted, finished tables are kept, and none is half-written\n")
 
 
-def test_java_that_is_gone_at_the_end_of_a_session_is_nothing_to_warn_of(
+def test_no_warning_when_java_is_gone_at_the_end_of_a_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []

@@ -1,4 +1,4 @@
-"""Each recipe of docs/use/pipeline-recipes.md: its command, run as its scheduler runs it."""
+"""Each recipe of docs/use/pipeline-commands.md: its command, run as its scheduler runs it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.cli.running import run
 from tests.pipeline.archives import is_the_log
 from tests.pipeline.many_commits import commit, prepare
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(300), pytest.mark.proves("pipeline 6")]
 
 HISTORY = CHECKOUT / "deploy" / "history"
-DOCS = (CHECKOUT / "docs" / "use" / "pipeline-recipes.md").read_text()
+DOCS = (CHECKOUT / "docs" / "use" / "pipeline-commands.md").read_text()
 NOBODY = "127.0.0.1:1"
 
 
@@ -54,7 +54,7 @@ def ran(command: list[str], environment: Mapping[str, str]) -> subprocess.Comple
     )
 
 
-def test_crons_line_is_silent_and_prints_what_failed(
+def test_cron_line_is_silent_on_success_and_prints_a_failure(
     served: Broker, tmp_path: Path, path: str
 ) -> None:
     settings, times = entry_of("muster-history.cron")
@@ -76,7 +76,7 @@ def test_crons_line_is_silent_and_prints_what_failed(
     assert ran(locked, environment).stdout.startswith("muster-history: exit code 75\n")
 
 
-def test_crons_line_writes_the_lag_for_prometheus_again_and_again(
+def test_cron_line_replaces_the_lag_file_on_each_run(
     served: Broker, tmp_path: Path, path: str
 ) -> None:
     settings, times = entry_of("muster-lag.cron")
@@ -99,16 +99,17 @@ def test_crons_line_writes_the_lag_for_prometheus_again_and_again(
 
 
 def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
-    """The settings of a file of cron's, and its entry: five times, the user, the command."""
+    """Returns the settings of a cron file, and the seven fields of its only entry: five of its
+    time, the user, and the command."""
     lines = (HISTORY / name).read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]+=", line))
     [entry] = [line for line in lines if re.match(r"[\d*]", line)]
-    assert "%" not in entry, "cron takes it for the end of the line"
+    assert "%" not in entry, "cron treats % as the end of the line"
     return settings, entry.split(maxsplit=6)
 
 
 def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A DAG file run with Airflow's names stubbed: what DAG and BashOperator were called with."""
+    """The arguments of DAG and BashOperator in a DAG file, run with stubs for Airflow's names."""
     dags: list[dict[str, Any]] = []
     tasks: list[dict[str, Any]] = []
 
@@ -141,7 +142,7 @@ def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any],
     return dag, task
 
 
-def test_airflows_task_runs_and_fails_as_the_command_does(
+def test_airflow_task_has_the_exit_code_of_the_command(
     served: Broker, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = HISTORY / "airflow_history.py"
@@ -170,7 +171,7 @@ def test_airflows_task_runs_and_fails_as_the_command_does(
     assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
 
 
-def test_the_cronjobs_container_runs_and_fails_as_the_command_does(
+def test_cronjob_container_has_the_exit_code_of_the_command(
     served: Broker, tmp_path: Path, path: str
 ) -> None:
     claim, job = yaml.safe_load_all((HISTORY / "cronjob.yaml").read_text())
@@ -200,8 +201,8 @@ def test_the_cronjobs_container_runs_and_fails_as_the_command_does(
     assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
 
 
-def test_damage_alerts_once(served: Broker, tmp_path: Path) -> None:
-    """A byte of a copy of the log is false: exit code 4, and 0 when nothing more is."""
+def test_damage_exits_4_on_the_first_run_and_0_on_the_next(served: Broker, tmp_path: Path) -> None:
+    """One byte of a copy of the log is wrong."""
     served.stop()
     copy = tmp_path / "copy"
     shutil.copytree(served.data, copy)
@@ -217,7 +218,7 @@ def test_damage_alerts_once(served: Broker, tmp_path: Path) -> None:
     assert run(*words, "--out", str(tmp_path / "out")).code == 0
 
 
-def test_the_page_says_what_the_files_do() -> None:
+def test_recipes_page_names_every_file_and_exit_code() -> None:
     for file in HISTORY.iterdir():
         assert f"../deploy/history/{file.name}" in DOCS
     cron = (HISTORY / "muster-history.cron").read_text()

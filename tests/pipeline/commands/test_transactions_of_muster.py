@@ -1,6 +1,6 @@
-"""`muster pipeline` on transactional commits that this broker wrote: what became of each.
+"""`muster pipeline` on transactional commits that this broker wrote: the outcome of each.
 
-Its files and the broker itself are read, in the middle of a transaction.
+The source is its files, or the broker itself, in the middle of a transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ GROUP = TOPIC = "exactly-once"
 
 
 def commit(wire: Wire, offset: int) -> None:
-    """A plain commit."""
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": TOPIC, "partitions": [partition]}]
     answer = wire.call("OffsetCommit", 7, {"group_id": GROUP, "member_id": "", "topics": topics})
@@ -34,7 +33,7 @@ def commit(wire: Wire, offset: int) -> None:
 
 
 def transact(producer: TransactionalProducer, offset: int, ends: bool | None = None) -> None:
-    """A commit in a transaction, and its end if it has one."""
+    """A commit in a transaction, and the transaction's end unless `ends` is None."""
     assert producer.commit_offsets(GROUP, {(TOPIC, 0): offset}) == [NONE]
     if ends is not None:
         until("it ends", lambda: producer.end(ends) == NONE)
@@ -42,7 +41,7 @@ def transact(producer: TransactionalProducer, offset: int, ends: bool | None = N
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """10 plain, 20 committed, 30 aborted, 40 overtaken by 41, 50 open."""
+    """10 without a transaction, 20 committed, 30 aborted, 40 superseded by 41, 50 open."""
     broker = make_broker(tmp_path_factory.mktemp("served") / "data", SETTINGS).start()
     with Wire(broker.port) as wire:
         made = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]
@@ -61,11 +60,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     broker.kill()
 
 
+@pytest.mark.proves("transactions 42")
 @pytest.mark.parametrize(
     "source", [lambda broker: broker.bootstrap, lambda broker: str(broker.data)],
     ids=["broker", "files"],
 )  # fmt: skip
-def test_committed_aborted_overtaken_and_open_commits_are_told_apart(
+def test_transactional_commits_are_committed_aborted_superseded_or_open(
     served: Broker, tmp_path: Path, source: Callable[[Broker], str]
 ) -> None:
     words = ["--source", source(served), "--no-topics", "--out", str(tmp_path / "out")]

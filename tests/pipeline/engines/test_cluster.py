@@ -1,6 +1,6 @@
-"""The commands of docs/use/pipeline-cluster.md, on a standalone master with two workers.
+"""The commands of docs/use/pipeline-commands.md, on a standalone master with two workers.
 
-The workers' Python finds the project nowhere but in the archive that spark-submit hands them.
+The workers' Python finds the project only in the archive that spark-submit sends them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests import waiting
 from tests.brokers import CHECKOUT, free_port
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900), pytest.mark.proves("pipeline 10")]
 
-PAGE = CHECKOUT / "docs" / "use" / "pipeline-cluster.md"
+PAGE = CHECKOUT / "docs" / "use" / "pipeline-commands.md"
 PARTITIONS = 4
 PROBE = """
 import json, os, runpy, sys
@@ -60,7 +60,7 @@ def commands() -> dict[str, list[str]]:
 
 
 class Cluster:
-    """A master and its workers, started by the page's commands."""
+    """A master and its workers, started with the page's commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,12 +80,12 @@ class Cluster:
                       "7077": str(self.port), "DIST": str(folder / "dist")}  # fmt: skip
 
     def line(self, command: list[str], *more: str) -> list[str]:
-        """A command of the page with this cluster's names, and more options behind it."""
+        """A command of the page with this cluster's names, and more options at its end."""
         pattern = re.compile("|".join(map(re.escape, self.words)))
         return [pattern.sub(lambda m: self.words[m[0]], word) for word in command] + [*more]
 
     def start(self, stack: ExitStack, command: list[str], *more: str) -> None:
-        """Start a process that is killed at the end."""
+        """Start a process that is killed at the end of the test."""
         with open(self.folder / "log", "a") as log:
             process = subprocess.Popen(
                 self.line(command, *more), env=self.environment, cwd=self.folder,
@@ -95,7 +95,7 @@ class Cluster:
         stack.callback(process.kill)
 
     def workers(self) -> int:
-        """How many workers the master has now."""
+        """The number of workers that the master has now."""
         with urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=5) as answer:
             return sum(w["state"] == "ALIVE" for w in json.load(answer)["workers"])
 
@@ -115,7 +115,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_a_job_runs_on_two_workers_that_have_the_archive_alone(
+def test_job_runs_on_two_workers_that_have_only_the_archive(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     page = commands()

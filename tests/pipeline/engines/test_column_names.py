@@ -1,4 +1,4 @@
-"""Columns as people write them, without quotes; and tables that an older Muster wrote."""
+"""Column names need no quotes, and tables of an older Muster are readable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMAS = {name: table.schema for name, table in TABLES.items()} | {"quarantine"
 
 
 def ask_every_column(engine: Engine, name: str, schema: pa.Schema) -> None:
-    """Columns alone, sorted by, grouped by, and in a function; none of them in quotes."""
+    """Query each column alone, and sort and group by it, without quotes."""
     engine.read(name, [], schema)
     columns = ", ".join(schema.names)
     engine.ask(f"SELECT {columns} FROM {name} ORDER BY {columns}")
@@ -42,7 +42,7 @@ def test_duckdb_takes_every_column_without_quotes(name: str, tmp_path: Path) -> 
 
 @pytest.mark.pipeline
 def test_spark_takes_every_column_without_quotes(spark: SparkSession) -> None:
-    """Also where it enforces the words that ANSI SQL reserves."""
+    """Spark accepts them also when it enforces ANSI SQL's reserved words."""
     strict = "spark.sql.ansi.enforceReservedKeywords"
     before = spark.conf.get(strict)
     try:
@@ -61,7 +61,7 @@ def test_spark_takes_every_column_without_quotes(spark: SparkSession) -> None:
 
 
 def old_tables(folder: Path) -> Store:
-    """Tables under their former names, as an older Muster wrote them."""
+    """Tables with the former column names, as an older Muster wrote them."""
     rows = {
         "commits": (COMMITS, {"group_id": "billing", "at": at(7), "committed_offset": 5}),
         "rewinds": (REWINDS, {"group_id": "billing", "at": at(8), "rewound_records": 3}),
@@ -94,7 +94,7 @@ def read(engine: Engine, folder: Path) -> None:
         assert engine.ask(f"SELECT {column} FROM {name}") == [{column: value}]
 
 
-def test_tables_of_before_are_read_and_reported(tmp_path: Path) -> None:
+def test_duckdb_reads_and_reports_tables_with_former_names(tmp_path: Path) -> None:
     store = old_tables(tmp_path / "tables")
     (tmp_path / "scratch").mkdir()
     read(DuckEngine(str(tmp_path / "scratch")), tmp_path / "tables")
@@ -107,13 +107,13 @@ def test_tables_of_before_are_read_and_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.pipeline
-def test_spark_reads_tables_of_before(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_reads_tables_with_former_names(spark: SparkSession, tmp_path: Path) -> None:
     old_tables(tmp_path / "tables")
     read(SparkEngine(spark), tmp_path / "tables")
 
 
 @pytest.mark.parametrize("kind", ["views", "database"])
-def test_views_have_both_names(tmp_path: Path, kind: str) -> None:
+def test_views_have_former_and_current_names(tmp_path: Path, kind: str) -> None:
     store = old_tables(tmp_path / "tables")
     if kind == "views":
         session = duckdb.connect()

@@ -1,4 +1,4 @@
-"""The jobs on Spark Connect: a client without Java, and a server that has its sources."""
+"""Jobs on Spark Connect: the client has no Java, the server reads the sources."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.brokers import CHECKOUT, free_port
 from tests.cli.running import run
 from tests.pipeline.given import table
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600), pytest.mark.proves("pipeline 8")]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of Spark Connect."""
+    """The address of a Spark Connect server."""
     port, folder = free_port(), tmp_path_factory.mktemp("server")
     settings = {
         "spark.connect.grpc.binding.port": port,
@@ -66,7 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def asked(server: str, *words: str) -> dict[str, Any]:
-    """The summary of a job on a server, by a process that has no Java."""
+    """The summary of a job on a server, run by a process that has no Java."""
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "pipeline", *words, "--master", server, "--json"],
         env={**os.environ, "PATH": "", "JAVA_HOME": "/nowhere"},
@@ -81,7 +81,9 @@ def asked(server: str, *words: str) -> dict[str, Any]:
     return summary
 
 
-def test_all_tables_are_those_of_duckdb(server: str, history: Path, out: Path) -> None:
+def test_all_tables_on_spark_connect_equal_those_of_duckdb(
+    server: str, history: Path, out: Path
+) -> None:
     words = ("--source", str(history), "--out")
     light = run("pipeline", "all", *words, str(out / "light"))
     assert light.code == 0, light.err
@@ -95,7 +97,7 @@ def test_all_tables_are_those_of_duckdb(server: str, history: Path, out: Path) -
         assert found[0] == found[1], name
 
 
-def test_tables_go_into_a_catalog_of_the_server(server: str, history: Path) -> None:
+def test_tables_are_written_into_a_catalog_of_the_server(server: str, history: Path) -> None:
     words = ("commits", "--source", str(history), "--format", "parquet")
 
     for _ in range(2):
@@ -106,7 +108,9 @@ def test_tables_go_into_a_catalog_of_the_server(server: str, history: Path) -> N
     assert made["commits"][1] > 0
 
 
-def test_server_that_is_away_is_one_sentence(history: Path, out: Path) -> None:
+def test_unreachable_spark_connect_server_exits_3_with_one_sentence(
+    history: Path, out: Path
+) -> None:
     address = f"sc://127.0.0.1:{free_port()}"
     words = ("--source", str(history), "--out", str(out), "--master", address)
     done = subprocess.run(

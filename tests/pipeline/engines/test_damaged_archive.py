@@ -1,4 +1,4 @@
-"""An archive with damaged files, read by both engines, here and from object storage."""
+"""An archive with damaged files, read by both engines, from disk and from object storage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.pipeline
 
 
 def archive_in(folder: Path, fault: str) -> Path:
-    """Two days of events; the file of the first is damaged."""
+    """Two days of events; the first day's file is damaged."""
     with Archive.open(str(folder), "one") as archive:
         for day in range(2):
             offsets = range(2000 * day, 2000 * day + 2000)
@@ -42,7 +42,9 @@ def archive_in(folder: Path, fault: str) -> Path:
 
 
 @pytest.mark.parametrize("fault", ["cut", "rows"])
-def test_spark_reads_what_is_left(spark: SparkSession, tmp_path: Path, fault: str) -> None:
+def test_spark_reads_the_intact_files_of_a_damaged_archive(
+    spark: SparkSession, tmp_path: Path, fault: str
+) -> None:
     source = open_source(str(archive_in(tmp_path / "archive", fault)))
     store = Store(str(tmp_path / "tables"))
 
@@ -53,7 +55,9 @@ def test_spark_reads_what_is_left(spark: SparkSession, tmp_path: Path, fault: st
     assert (summary.tables[0].rows, summary.damaged) == (2000, 1)
 
 
-def test_object_storage_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_damaged_archive_leaves_object_storage_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = archive_in(tmp_path / "archive", "cut")
     with object_storage() as environment:
         for name, value in environment.items():

@@ -1,4 +1,4 @@
-"""Every table comes out the same, row by row, from both engines."""
+"""Both engines make the same tables, row by row."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.pipeline.given import table
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import feed, ms, stretch
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900), pytest.mark.proves("pipeline 3")]
 
 
 def history() -> list[dict[str, Any]]:
-    """Plain commits, and transactions: committed, aborted, overtaken, open, and late ones."""
+    """Plain commits, and transactional ones: committed, aborted, superseded, open, and late."""
     history = History()
 
     def commit(offset: int, producer_id: int | None = None, epoch: int = 0) -> None:
@@ -57,10 +57,10 @@ def history() -> list[dict[str, Any]]:
     end(2, COMMITTED)
     commit(50, 3)
     end(4, ABORTED, 1)
-    commit(60, 4)  # late: the next end commits what follows it alone
+    commit(60, 4)  # late: the next end marker commits only the commits after this one
     commit(61, 4, 1)
     end(4, COMMITTED, 2)
-    commit(62, 4, 1)  # late, and nothing ends it
+    commit(62, 4, 1)  # late, and no end marker follows
     for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1),
                           ("copied", 2), ("copied", 505), ("copied", 550), ("copied", 610),
                           ("old", 7)):  # fmt: skip
@@ -70,7 +70,7 @@ def history() -> list[dict[str, Any]]:
 
 
 def stretches() -> list[dict[str, Any]]:
-    """Records with true dates, with false ones, and without; ends and beginnings of logs."""
+    """Records with true, false and missing timestamps; log starts and ends."""
     false = [
         stretch(-100, 0, 9), stretch(9e9, 10, 19), stretch(-80, 20, 29, last_s=-60),
         stretch(-9e9, 30, 39), stretch(-50, 40, 49, last_s=50), stretch(120, 50, 59),
@@ -93,7 +93,7 @@ def stretches() -> list[dict[str, Any]]:
 
 
 def groups(history: History) -> None:
-    """A classic group that becomes one of KIP-848 and is classic again; and what is not known."""
+    """A classic group that becomes a KIP-848 group and classic again; and unknown records."""
     history.generation(0, "c", 0).generation(1, "c", 7, member("x-1", 0), member("y-1", 1))
     history.commit(2, "c", 9).commit(3, "c", 4).delete(5, "c")
     group = ModernGroup(history, "c")
@@ -133,7 +133,7 @@ def groups(history: History) -> None:
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """All tables as they are read back, in the order of their rows' text."""
+    """All tables as read back, sorted by the text of their rows."""
     feed(engine, history(), stretches())
     params = Params(as_of_ms=ms(100), offsets_retention_ms=61_000)
     for relation in RELATIONS.values():
@@ -168,7 +168,7 @@ def report(engine: Engine, folder: Path) -> tuple[str, str, list[Failing]]:
     return page, Path(file).read_text(), found
 
 
-def test_both_engines_make_the_same_tables_and_the_same_report(
+def test_duckdb_and_spark_make_the_same_tables_and_report(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "scratch").mkdir()

@@ -1,4 +1,4 @@
-"""An engine ends what its other threads have asked."""
+"""An interrupted engine ends the queries of its other threads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.pipeline
 
 
 def interrupted(engine: Engine, column: str) -> BaseException:
-    """What a query raises that would take hours.
+    """The exception of an interrupted query that would run for hours.
 
-    An interrupt before it begins ends nothing, so that it is asked to end again and again.
+    An interrupt before the query starts has no effect, so it is repeated until the query ends.
     """
     endless = f"SELECT count(*) AS n FROM range(1000000000000) WHERE {column} % 7 = 8"
     ended: list[BaseException] = []
@@ -61,7 +61,7 @@ def test_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
 
 
 class Interrupted:
-    """A cursor that Ctrl-C reaches while it registers a stream."""
+    """A cursor on which Ctrl-C arrives while it registers a stream."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
@@ -73,7 +73,7 @@ class Interrupted:
         return getattr(self._cursor, name)
 
 
-def test_duckdb_reports_ctrl_c_as_such_when_it_begins_to_read(tmp_path: Path) -> None:
+def test_duckdb_raises_keyboard_interrupt_when_ctrl_c_arrives_at_read(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
     engine._mine.cursor = Interrupted(engine._db)
 

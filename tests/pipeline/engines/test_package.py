@@ -1,4 +1,4 @@
-"""What executors get: every source of three rooms, nothing compiled; the same each time."""
+"""The archive for executors: every source file of three folders, nothing compiled, reproducible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.brokers import CHECKOUT
 pytestmark = pytest.mark.pipeline
 
 
-def test_the_archive_has_all_sources_and_nothing_else(tmp_path: Path) -> None:
+def test_archive_has_exactly_the_source_files_and_is_reproducible(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
     with zipfile.ZipFile(archive) as opened:
         names = set(opened.namelist())

@@ -1,4 +1,4 @@
-"""What a selection of nothing is refused with, by both engines."""
+"""Both engines reject selections that match nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED = (
 
 
 def refusals(engine: Engine) -> list[str]:
-    """What is said of each selection; nothing of one that is taken."""
+    """The error of each selection; empty for one that is accepted."""
     engine.read("history", [rows_of(EVENTS, [committed(2, "a", 1), committed(60, "b", 2)])], EVENTS)
     found = []
     for selection in ASKED:
@@ -45,7 +45,9 @@ def refusals(engine: Engine) -> list[str]:
     return found
 
 
-def test_both_engines_refuse_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_duckdb_and_spark_reject_empty_selections_alike(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     light = refusals(DuckEngine(str(tmp_path)))
 
     assert light == refusals(SparkEngine(spark))
@@ -53,6 +55,6 @@ def test_both_engines_refuse_the_same(spark: SparkSession, tmp_path: Path) -> No
     assert [" ".join(each.split()[1:5]) for each in light[1:]] == [
         "has no group nosuch,",
         "has no record of",
-        "has no records until 2026-01-01T00:01:00Z:",
-        "has no records as of",
+        "has no records until",
+        "has no records as",
     ]

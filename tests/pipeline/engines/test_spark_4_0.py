@@ -1,4 +1,4 @@
-"""The jobs on the oldest Spark that they are for."""
+"""The jobs on Spark 4.0, the oldest supported version."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from tests.cached import cached
 from tests.cli.running import run
 from tests.pipeline.given import table
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.pipeline,
+    pytest.mark.timeout(900),
+    pytest.mark.proves("pipeline 8", "pipeline 9"),
+]
 
 CATALOG = CHECKOUT / "tests" / "data" / "java" / "IcebergCatalog.java"
 LOCKED = CHECKOUT / "tests" / "data" / "spark-4.0" / "requirements.txt"
 
 
 def bring(folder: Path) -> None:
-    """Install what is locked into a folder, which Python finds before its own packages."""
+    """Install the locked packages into a folder, which Python searches first."""
     uv = Path(sys.executable).parent / "uv"
     words = ["pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(LOCKED)]
     subprocess.run(
@@ -37,7 +41,7 @@ def bring(folder: Path) -> None:
 
 
 def heavy(*words: str) -> str:
-    """What a command prints whose Spark is 4.0."""
+    """The output of a command that runs on Spark 4.0."""
     spark = cached("spark-4.0", LOCKED, bring)
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "pipeline", *words, "--engine", "spark"],
@@ -54,7 +58,7 @@ def heavy(*words: str) -> str:
     return done.stdout
 
 
-def test_all_tables_are_those_of_duckdb_on_spark_4_0(history: Path, out: Path) -> None:
+def test_all_tables_on_spark_4_0_equal_those_of_duckdb(history: Path, out: Path) -> None:
     words = ("all", "--source", str(history), "--out")
     light = run("pipeline", *words, str(out / "light"))
     assert light.code == 0, light.err
@@ -68,7 +72,7 @@ def test_all_tables_are_those_of_duckdb_on_spark_4_0(history: Path, out: Path) -
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[str]:
-    """The address of an Iceberg catalog over REST."""
+    """The address of an Iceberg REST catalog."""
     port, log = free_port(), tmp_path / "lake.log"
     words = (str(port), (tmp_path / "lake").as_uri())
     with log.open("w") as file:
@@ -89,7 +93,7 @@ def lake(tmp_path: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_tables_in_an_iceberg_catalog_over_rest_are_those_of_duckdb_when_run_again(
+def test_rerun_tables_in_an_iceberg_rest_catalog_equal_those_of_duckdb(
     history: Path, out: Path, lake: str
 ) -> None:
     words = ("commits", "--source", str(history))

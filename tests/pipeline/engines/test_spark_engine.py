@@ -1,4 +1,4 @@
-"""What the Spark engine keeps, and how."""
+"""Tables that the Spark engine keeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.engines.spark import SparkEngine
 pytestmark = pytest.mark.pipeline
 
 
-def test_kept_rows_are_planned_without_what_made_them_when_spark_is_here(
+def test_kept_rows_have_a_plan_without_their_query_when_spark_is_local(
     spark: SparkSession,
 ) -> None:
     engine = SparkEngine(spark, 100)

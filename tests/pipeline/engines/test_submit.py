@@ -1,4 +1,4 @@
-"""spark-submit's main file takes what `muster pipeline` takes, and ends with its codes."""
+"""spark-submit's main file accepts the options of `muster pipeline` and has its exit codes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 pytestmark = pytest.mark.pipeline
 OF_SPARK_SUBMIT = {"engine", "master", "conf", "verbose"}
 ONLY_HERE = {"events": {"follow", "until_now", "every"}, "all": {"incremental"}}
-"""An archive grows without Spark."""
+"""Options without Spark: they make an archive grow."""
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_has_the_options_of_the_command_line(job: str) -> None:
+def test_submit_job_has_the_options_of_the_command_line(job: str) -> None:
     [command] = [c.callback for c in app.registered_commands if c.callback and _name(c) == job]
     named = set(inspect.signature(command).parameters) - OF_SPARK_SUBMIT - ONLY_HERE.get(job, set())
 
@@ -37,7 +37,7 @@ def _name(command: object) -> str:
     return getattr(command, "name", None) or command.callback.__name__  # type: ignore[attr-defined]
 
 
-def test_a_job_is_run_and_its_damage_ends_it_with_a_code(
+def test_submit_runs_a_job_and_exits_4_on_damage(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
@@ -64,7 +64,7 @@ def test_a_job_is_run_and_its_damage_ends_it_with_a_code(
         (["--source", "127.0.0.1:1", "--out", "y"], 3, "no broker answers"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_and_a_code(
+def test_wrong_submit_argument_gets_one_sentence_and_an_exit_code(
     spark: SparkSession, words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rates", *words]) == code

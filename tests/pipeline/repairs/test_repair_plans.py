@@ -1,4 +1,4 @@
-"""Plans as data: what changes, what it costs, the file, and what each repair makes of two sides."""
+"""Plans as data: changes, cost, file format, and the plan of each repair for two sides."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def plan_of(*steps: Step) -> Plan:
         (90, 120, 0, 10, "outside orders:0, which has offsets 10 to 100"),
     ],
 )
-def test_a_step_counts_the_records_that_the_log_still_has(
+def test_step_counts_only_records_that_the_log_still_has(
     before: int | None, after: int | None, reread: int | None, skipped: int | None, note: str | None
 ) -> None:
     made = step(KEY, before and Position(before), after and Position(after), LOG)
     assert (made.reread, made.skipped, made.note) == (reread, skipped, note)
 
 
-def test_what_is_moved_into_a_log_loses_the_epoch_of_where_it_was() -> None:
+def test_offset_moved_inside_its_log_loses_its_leader_epoch() -> None:
     assert inside(Position(4, "mine", 7), LOG) == Position(10, "mine", -1)
     assert inside(Position(40, "mine", 7), LOG) == Position(40, "mine", 7)
 
 
-def test_a_plan_comes_back_from_its_file_whole() -> None:
+def test_plan_survives_a_round_trip_through_its_file() -> None:
     plan = plan_of(
         step(KEY, Position(90, "né", 3), Position(40), LOG, "why"),
         step(OTHER, None, Position(7), None),
@@ -72,7 +72,7 @@ def test_a_plan_comes_back_from_its_file_whole() -> None:
     assert from_json(to_json(plan), "plan.json") == plan
 
 
-def test_the_example_of_the_page_is_a_plan() -> None:
+def test_example_of_the_commands_page_is_a_valid_plan() -> None:
     page = (CHECKOUT / "docs" / "use" / "pipeline-commands.md").read_text()
     [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     plan = from_json(example, "the page")
@@ -104,19 +104,19 @@ def change(value: dict[str, Any], path: str, to: Any) -> str:
         ("steps.1.partition", 0, "is listed twice"),
     ],
 )
-def test_a_file_that_is_no_plan_says_where(path: str, to: Any, says: str) -> None:
+def test_error_names_the_invalid_field_of_a_plan(path: str, to: Any, says: str) -> None:
     plan = plan_of(step(KEY, Position(90), Position(40), LOG), step(OTHER, None, Position(7), LOG))
     with pytest.raises(PipelineError, match=says):
         from_json(change(json.loads(to_json(plan)), path, to), "plan.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "null"])
-def test_nonsense_is_no_plan(text: str) -> None:
+def test_file_that_is_not_json_is_rejected_as_a_plan(text: str) -> None:
     with pytest.raises(PipelineError, match=r"plan\.json is"):
         from_json(text, "plan.json")
 
 
-def test_undoing_puts_back_what_was_and_deletes_what_was_not() -> None:
+def test_undo_restores_old_offsets_and_deletes_new_ones() -> None:
     plan = plan_of(step(KEY, Position(90), Position(40), LOG), step(OTHER, None, Position(7), LOG))
     assert [(s.key, s.before, s.after) for s in backwards(plan).steps] == [
         (OTHER, Position(7), None),
@@ -124,7 +124,7 @@ def test_undoing_puts_back_what_was_and_deletes_what_was_not() -> None:
     ]
 
 
-def test_steps_beside_what_is_there_now() -> None:
+def test_steps_are_pending_done_or_changed_by_current_offsets() -> None:
     ahead = step(KEY, Position(90), Position(40), LOG)
     done = step(OTHER, None, Position(7), LOG)
     changed = step(Key("audit", "orders", 0), Position(5), None, LOG)
@@ -132,7 +132,7 @@ def test_steps_beside_what_is_there_now() -> None:
         KEY: Position(90, "", 12),
         OTHER: Position(7, "", 3),
         changed.key: Position(6),
-    }  # epochs say nothing to a consumer
+    }  # consumers ignore the epoch here
     assert standing([ahead, done, changed], now) == ([ahead], [done], [(changed, Position(6))])
 
 
@@ -148,7 +148,7 @@ def test_steps_beside_what_is_there_now() -> None:
         (50, 60, migrate.NEWER, False),
     ],
 )
-def test_of_two_offsets_the_greater_holds(
+def test_migration_keeps_the_greater_of_two_offsets(
     old: int, new: int | None, outcome: str, moved: bool
 ) -> None:
     target = {} if new is None else {KEY: Position(new, "kept")}
@@ -159,20 +159,20 @@ def test_of_two_offsets_the_greater_holds(
     )
 
 
-def test_offsets_go_backwards_only_when_told_to() -> None:
+def test_migration_moves_offsets_backwards_only_with_backwards() -> None:
     sides = {KEY: Position(50)}, {KEY: Position(60)}, {KEY.log: LOG}
     assert plan_migration(*sides).steps == ()
     [back] = plan_migration(*sides, backwards=True).steps
     assert (back.after, back.reread, back.note) == (Position(50), 10, "goes backwards")
 
 
-def test_a_partition_that_is_gone_is_left() -> None:
+def test_migration_omits_a_partition_that_does_not_exist() -> None:
     made = plan_migration({KEY: Position(50)}, {}, {})
     assert made.counts()[migrate.ABSENT] == 1
     assert made.steps == ()
 
 
-def test_what_was_moved_needs_no_moving() -> None:
+def test_migration_has_no_steps_after_it_was_applied() -> None:
     source = {KEY: Position(50), OTHER: Position(9)}
     bounds = {KEY.log: LOG, OTHER.log: LOG}
     first = plan_migration(source, {OTHER: Position(3)}, bounds)
@@ -180,7 +180,7 @@ def test_what_was_moved_needs_no_moving() -> None:
     assert plan_migration(source, moved, bounds).steps == ()
 
 
-def test_the_old_export_is_read() -> None:
+def test_zookeeper_export_is_parsed() -> None:
     text = "/consumers/billing/offsets/orders/0:42\n\n/consumers/a:b/offsets/o.x_y-z/11:0\n"
     assert read_zk_export(text, "file") == {
         KEY: Position(42),
@@ -198,7 +198,7 @@ def test_the_old_export_is_read() -> None:
         "/consumers/billing/offsets/orders/0:7\n/consumers/billing/offsets/orders/0:8",
     ],
 )
-def test_a_line_that_is_no_offset_is_named(line: str) -> None:
+def test_invalid_line_of_a_zookeeper_export_is_named(line: str) -> None:
     with pytest.raises(PipelineError, match=r"file, line \d"):
         read_zk_export(line, "file")
 
@@ -243,13 +243,13 @@ AT = Located(40, 1_000)
         ),
     ],
 )
-def test_an_offset_is_found_in_the_other_log(
+def test_offset_is_translated_to_the_target_log(
     offset: int, facts: Known, expected: tuple[int | None, str | None]
 ) -> None:
     assert translated(offset, facts) == expected
 
 
-def test_only_what_differs_is_committed_and_what_can_not_be_is_told() -> None:
+def test_replication_commits_only_differences_and_lists_omitted_offsets() -> None:
     gone = Key("billing", "gone", 0)
     committed = {KEY: Position(40, "mine", 9), OTHER: Position(41), gone: Position(1)}
     known = {

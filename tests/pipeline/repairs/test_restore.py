@@ -1,4 +1,4 @@
-"""What the history says of offsets at a time, and the plan that is made of it."""
+"""Offsets as of a time according to the history, and the restore plan for them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from tests.pipeline.conftest import at
 from tests.pipeline.history import History
 from tests.pipeline.relations import rows_of
 
+pytestmark = pytest.mark.proves("pipeline 12")
+
 KEY = Key("billing", "orders", 0)
 BOUNDS = {("orders", number): Bounds(0, 100) for number in range(4)}
 
@@ -32,8 +34,8 @@ def engine(tmp_path: Path) -> Iterator[DuckEngine]:
     made.close()
 
 
-class Told:
-    """As much of a source as a restore asks."""
+class EventSource:
+    """A source that has only what a restore reads."""
 
     def __init__(self, events: History) -> None:
         self._events = events
@@ -45,11 +47,11 @@ class Told:
 def state_at(
     engine: DuckEngine, seconds: float, events: History, *groups: str
 ) -> dict[Key, tuple[str, Any]]:
-    found = as_of(engine, Told(events), at(seconds), groups or None)
+    found = as_of(engine, EventSource(events), at(seconds), groups or None)
     return {key: (then.state, then.position and then.position[0]) for key, then in found.items()}
 
 
-def test_the_last_commit_at_or_before_a_time_holds(engine: DuckEngine) -> None:
+def test_restored_offset_is_the_last_commit_at_or_before_the_time(engine: DuckEngine) -> None:
     events = (
         History()
         .generation(0, KEY.group, 1)
@@ -60,14 +62,15 @@ def test_the_last_commit_at_or_before_a_time_holds(engine: DuckEngine) -> None:
     )
     told = [state_at(engine, seconds, events)[KEY] for seconds in (9.999, 25, 30)]
     assert told == [(LATER, None), (COMMITTED, 3), (DELETED, None)]
-    [then] = as_of(engine, Told(events), at(10)).values()
+    [then] = as_of(engine, EventSource(events), at(10)).values()
     assert then == Then(COMMITTED, Position(5, "m", 2), True, False)
 
 
-def test_a_transactions_commit_counts_from_its_marker_and_never_when_aborted_or_open(
+def test_transactional_commit_counts_from_its_commit_marker_only(
     engine: DuckEngine,
 ) -> None:
-    """Committed 10, aborted 150, committed 20, aborted 5, and 7 in one that never ended."""
+    """Committed 10, aborted 150, committed 20, aborted 5, and 7 in a transaction that never
+    ended."""
     events = (
         History()
         .commit(10, KEY.group, 10, producer_id=1)
@@ -85,11 +88,11 @@ def test_a_transactions_commit_counts_from_its_marker_and_never_when_aborted_or_
         (LATER, None), (COMMITTED, 10), (COMMITTED, 10), (COMMITTED, 10), (COMMITTED, 20),
         (COMMITTED, 20), (COMMITTED, 20),
     ]  # fmt: skip
-    made = plan_restore(as_of(engine, Told(events), at(25)), {KEY: Position(20)}, BOUNDS)
+    made = plan_restore(as_of(engine, EventSource(events), at(25)), {KEY: Position(20)}, BOUNDS)
     assert [(step.before, step.after) for step in made.steps] == [(Position(20), Position(10))]
 
 
-def test_a_plain_commit_between_a_transactions_commit_and_its_marker_wins(
+def test_plain_commit_between_a_transactional_commit_and_its_marker_wins(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -101,7 +104,7 @@ def test_a_plain_commit_between_a_transactions_commit_and_its_marker_wins(
     assert state_at(engine, 40, events)[KEY] == (COMMITTED, 50)
 
 
-def test_the_brokers_time_counts_and_the_logs_order_not_the_clients(engine: DuckEngine) -> None:
+def test_broker_time_and_log_order_count_instead_of_client_time(engine: DuckEngine) -> None:
     events = (
         History()
         .commit(10, KEY.group, 5, commit_at=at(99))
@@ -111,7 +114,7 @@ def test_the_brokers_time_counts_and_the_logs_order_not_the_clients(engine: Duck
     assert state_at(engine, 10, events)[KEY] == (COMMITTED, 6)
 
 
-def test_records_without_a_timestamp_take_the_commits_or_that_of_the_record_before(
+def test_record_without_timestamp_uses_commit_time_or_previous_record(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -124,7 +127,7 @@ def test_records_without_a_timestamp_take_the_commits_or_that_of_the_record_befo
     assert state_at(engine, 30, events)[KEY] == (DELETED, None)
 
 
-def test_groups_are_chosen_by_name_or_by_pattern(engine: DuckEngine) -> None:
+def test_groups_are_selected_by_name_or_pattern(engine: DuckEngine) -> None:
     events = History()
     for name in ("billing", "team.a", "team.b", "teams"):
         events.commit(1, name, 1)
@@ -135,7 +138,7 @@ def test_groups_are_chosen_by_name_or_by_pattern(engine: DuckEngine) -> None:
     }
 
 
-def test_what_came_later_is_certain_only_when_the_log_is_whole(engine: DuckEngine) -> None:
+def test_offset_is_known_to_be_later_only_when_the_log_is_complete(engine: DuckEngine) -> None:
     events = History()
     for number, (name, rows) in enumerate(
         {
@@ -154,7 +157,7 @@ def test_what_came_later_is_certain_only_when_the_log_is_whole(engine: DuckEngin
             else:
                 events.damaged(9)
                 events.rows[-1] |= place
-    found = as_of(engine, Told(events), at(5))
+    found = as_of(engine, EventSource(events), at(5))
     assert {key.group: (each.log_whole, each.log_damaged) for key, each in found.items()} == {
         "from its start": (True, False),
         "its start was cleaned": (False, False),
@@ -172,7 +175,7 @@ def then(offset: int | None = None, state: str = "", whole: bool = False) -> The
     return Then(state or (DELETED if position is None else COMMITTED), position, whole, False)
 
 
-def test_the_plan_commits_what_was_and_deletes_what_was_not() -> None:
+def test_restore_plan_commits_old_offsets_and_deletes_newer_ones() -> None:
     keys = [KEY._replace(partition=number) for number in range(4)]
     was = {
         keys[0]: then(40),
@@ -190,7 +193,7 @@ def test_the_plan_commits_what_was_and_deletes_what_was_not() -> None:
     assert (made.same, made.left) == (1, ())
 
 
-def test_what_the_history_does_not_know_stays_unless_told_otherwise() -> None:
+def test_unknown_offsets_are_deleted_only_with_delete_unknown() -> None:
     unknown, unseen = KEY._replace(partition=1), KEY._replace(partition=2)
     was = {KEY: then(40), unknown: then(None, LATER)}
     now = {KEY: Position(40), unknown: Position(9), unseen: Position(8)}
@@ -204,7 +207,7 @@ def test_what_the_history_does_not_know_stays_unless_told_otherwise() -> None:
     assert [(s.key, s.after) for s in deleted.steps] == [(unknown, None), (unseen, None)]
 
 
-def test_what_lies_outside_its_log_is_noted_or_moved_inside() -> None:
+def test_offset_outside_its_log_is_noted_or_clamped() -> None:
     bounds = {KEY.log: Bounds(50, 100)}
     [noted] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds).steps
     assert (noted.after, noted.reread) == (Position(40), 40)
@@ -216,7 +219,7 @@ def test_what_lies_outside_its_log_is_noted_or_moved_inside() -> None:
     )
 
 
-def test_a_partition_that_is_gone_is_told_and_left() -> None:
+def test_partition_that_does_not_exist_is_reported_and_omitted() -> None:
     made = plan_restore({KEY: then(40)}, {}, {})
     assert made.steps == ()
     assert made.left == (
@@ -224,12 +227,12 @@ def test_a_partition_that_is_gone_is_told_and_left() -> None:
     )
 
 
-def test_a_time_before_everything_is_refused() -> None:
+def test_restore_rejects_a_time_before_the_first_offset() -> None:
     with pytest.raises(PipelineError, match="the history has no offset of these groups"):
         plan_restore({KEY: then(None, LATER, whole=True)}, {KEY: Position(1)}, BOUNDS)
 
 
-def test_a_pattern_means_its_characters_literally() -> None:
+def test_group_pattern_matches_its_characters_literally() -> None:
     for name in ["a.b", "a+b", "a b", "ä", "[a]", "a\\b", "a-b", "\\E", "a{2}"]:
         assert re.fullmatch(regex(f"{name}*"), f"{name}, and more")
         assert not re.fullmatch(regex(f"{name}*"), f"x{name}")

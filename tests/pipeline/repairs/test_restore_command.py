@@ -1,4 +1,4 @@
-"""`muster pipeline restore` on a running Muster: back to what was, and forth again; no Java."""
+"""`muster pipeline restore` on a running Muster: old offsets and undo, without Java."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.interop.cluster import Cluster
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 from tests.waiting import until
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 12")]
 
 
 class Scene:
-    """A group that committed 10 and later 40, on a broker of its own."""
+    """A group that committed 10 and later 40, on a new broker."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -48,7 +48,7 @@ class Scene:
 
 @pytest.fixture
 def _at_st_johns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody's zone moves the time that is meant."""
+    """The local zone does not change the meaning of a time."""
     monkeypatch.setenv("TZ", "America/St_Johns")
     time.tzset()
     yield
@@ -57,7 +57,7 @@ def _at_st_johns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_at_st_johns")
-def test_offsets_are_put_back_to_what_they_were_and_forth_again(
+def test_restore_commits_old_offsets_and_undo_reverts_them(
     brokers: Callable[..., Broker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -83,7 +83,7 @@ def test_offsets_are_put_back_to_what_they_were_and_forth_again(
     assert plan["about"] == {"source": str(scene.broker.data), "at": meant}
     assert instant(done.json["as_of_ms"], to_the_ms=True) == meant
 
-    scene.commit("billing", "orders:0=11")  # somebody reads on
+    scene.commit("billing", "orders:0=11")  # the group reads on
     refused = scene.restore("--undo", "plan.json", "--execute")
     assert refused.code == 1
     assert "1 offset of plan.json differ from what the plan left" in refused.err
@@ -100,7 +100,7 @@ def test_offsets_are_put_back_to_what_they_were_and_forth_again(
     assert "the history has no offset of these groups at that time" in early.err
 
 
-def test_a_history_of_another_cluster_is_refused(broker: Broker, history: Path) -> None:
+def test_restore_rejects_a_history_of_another_cluster(broker: Broker, history: Path) -> None:
     words = ["pipeline", "restore", "billing", "--at", "2026-01-01T12:00:30"]
     ran = run(*words, "--source", str(history), "-b", broker.bootstrap)
     assert ran.code == 1
@@ -108,13 +108,13 @@ def test_a_history_of_another_cluster_is_refused(broker: Broker, history: Path) 
     assert "--other-cluster" in ran.err
 
 
-def test_a_history_of_another_cluster_brings_no_leader_epochs_along(
+def test_restore_from_another_cluster_omits_leader_epochs(
     broker: Broker,
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A consumer that found epoch 37 where the partition is at 0 would wait for ever."""
+    """A consumer that finds epoch 37 for a partition at epoch 0 would wait forever."""
     monkeypatch.chdir(tmp_path)
     Cluster(broker.bootstrap).create_topic(name, 1)
     there = commit(name, name, [0], epochs=[37])
@@ -138,7 +138,7 @@ def test_a_history_of_another_cluster_brings_no_leader_epochs_along(
     assert [(row["offset"], row["leader_epoch"]) for row in shown.json] == [(0, None)]
 
 
-def test_no_java_and_no_spark_is_needed(broker: Broker, name: str, tmp_path: Path) -> None:
+def test_restore_runs_without_java_and_spark(broker: Broker, name: str, tmp_path: Path) -> None:
     Cluster(broker.bootstrap).create_topic(name, 1)
     write_segment(tmp_path / "history", 0, batch_of(0, commit(name, name, [0])))
     words = ["pipeline", "restore", name, "--at", "2026-01-02", "--source", "history"]

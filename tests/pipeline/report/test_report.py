@@ -1,4 +1,4 @@
-"""The report: true to its tables, bounded, safe whatever things are called, whole in a browser."""
+"""The report: equal to its tables, bounded, safe with any name, complete in a browser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.pipeline.pictures import DROWNING, PICTURES, photograph
 from tests.pipeline.relations import ms, rows_of
 from tests.pipeline.report_pages import listed, part
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 13")]
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
 MINUTES = 10
@@ -44,7 +44,7 @@ Report = Callable[..., str]
 
 @pytest.fixture
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """The page of tables of these rows."""
+    """A function that makes the page for tables with these rows."""
 
     def made(rows: Rows, **head: Any) -> str:
         engine = DuckEngine(str(tmp_path_factory.mktemp("engine")))
@@ -67,7 +67,7 @@ def group(
     topic: str = "orders",
     dead: str | None = None,
 ) -> Rows:
-    """Ten minutes of a group; ``lag`` in records by minute, half of it in seconds."""
+    """Ten minutes of a group; ``lag`` is records per minute, the lag in seconds is half of it."""
     of = {"group_id": name}
     place = {**of, "topic": topic, "partition": 0}
     rows: Rows = {table: [] for table in TABLES}
@@ -128,7 +128,7 @@ def together(*groups: Rows) -> Rows:
 
 
 def busy() -> Rows:
-    """Groups in every state, one with a name that is an attack."""
+    """Groups in every state, one of them with a script injection as its name."""
     rows = together(
         group(HOSTILE, [40] * MINUTES, verdict="stopped", topic=HOSTILE),
         group("drowns", list(range(0, 2000, 200)), verdict="falling behind", generations=3),
@@ -163,7 +163,7 @@ def busy() -> Rows:
     return rows
 
 
-def test_groups_are_listed_worst_first_each_with_its_state(report: Report) -> None:
+def test_groups_are_listed_worst_state_first(report: Report) -> None:
     page = report(busy())
 
     assert [(name, row["state"]) for name, row in listed(page).items()] == [
@@ -182,7 +182,7 @@ def test_groups_are_listed_worst_first_each_with_its_state(report: Report) -> No
     ]
 
 
-def test_only_groups_that_miss_records_are_red(report: Report) -> None:
+def test_only_groups_with_unread_or_lost_records_are_red(report: Report) -> None:
     page = report(busy())
 
     red = re.findall(r'<bdi>([^<]*?)</bdi></a></th><td[^>]*><span class="state bad">', page)
@@ -196,7 +196,7 @@ def test_only_groups_that_miss_records_are_red(report: Report) -> None:
     assert 'class="n over"' not in row_of(page, "expired")
 
 
-def test_group_that_reads_without_members_has_the_state_of_its_lag(report: Report) -> None:
+def test_group_without_members_has_the_state_of_its_lag_while_it_commits(report: Report) -> None:
     rows = together(
         group("late", [300] * MINUTES, members=0, verdict="catching up"),
         group("level", [3] * MINUTES, members=0),
@@ -229,8 +229,8 @@ def test_group_that_only_commits_is_not_called_empty(
     assert "no members: clients commit without joining the group" in page
 
 
-def test_groups_that_read_alike_are_sorted_by_unread_records(report: Report) -> None:
-    """Ages of 2 h and some seconds are all shown as 2 h."""
+def test_groups_with_equal_displayed_age_are_sorted_by_unread_records(report: Report) -> None:
+    """Ages of 2 h and a few seconds are displayed as 2 h."""
     rows = together(*[group(name, [5] * MINUTES) for name in ("a", "b", "c", "d")])
     ages = {"a": 7209.0, "b": 7201.0, "c": 7195.0, "d": 7380.0}
     for row in rows["lag"]:
@@ -258,7 +258,7 @@ def row_of(page: str, name: str) -> str:
     return str(found)
 
 
-def test_what_is_listed_is_what_the_tables_say(report: Report) -> None:
+def test_group_list_has_the_figures_of_the_tables(report: Report) -> None:
     rows = listed(report(busy()))
 
     assert rows["drowns"] == {
@@ -269,14 +269,15 @@ def test_what_is_listed_is_what_the_tables_say(report: Report) -> None:
     assert rows["unread"]["unread"] == rows["unread"]["oldest"] == "-"
 
 
-def test_thresholds_are_drawn_and_name_who_is_above(report: Report) -> None:
+def test_thresholds_are_drawn_and_list_the_groups_above_them(report: Report) -> None:
     rows = busy()
     page = report(rows)
     assert "Above the lag threshold of 1 min (oldest unread record):" in page
     above = above_in(page)
     assert re.findall("<bdi>(.*?)</bdi>", "".join(above)) == ["drowns", "left", "late"]
     assert "threshold 1 min" in part(page, "late")
-    # 0, 200, ... records by minute, half of it in seconds: above in the midst of the second
+    # lag is 0, 200, ... records per minute, half of it in seconds: it exceeds the threshold within
+    # the second minute
     time = '<time datetime="2026-01-01T{0}Z">{0}Z</time>'
     before = '<time datetime="2025-12-31T23:55:00Z">12-31 23:55Z</time>'
     assert above[0].endswith(
@@ -298,14 +299,14 @@ def test_thresholds_are_drawn_and_name_who_is_above(report: Report) -> None:
     assert "No group is above the lag threshold of" in page
 
 
-def test_links_lead_to_the_generation_that_held_then(report: Report) -> None:
+def test_links_lead_to_the_generation_at_that_time(report: Report) -> None:
     page = report(busy())
     drowns = part(page, "drowns")
 
     links = set(re.findall(r'href="#(.*?)"', page))
     assert links <= set(re.findall(r'id="(.*?)"', page))
     assert len(set(re.findall(r'id="(.*?)"', page))) == len(re.findall(r'id="(.*?)"', page))
-    # a generation lasts 200 seconds; the numbers in ids count from the latest
+    # a generation lasts 200 seconds; the numbers in ids count back from the latest
     stripes = re.findall(r'<a href="#(.*?)" tabindex="-1"><title>(\S+) to', drowns)
     assert (f"{(place := drowns[13:].split(chr(34))[0])}-3", instant(ms(60))) in stripes
     assert (f"{place}-1", instant(ms(540))) in stripes
@@ -317,7 +318,7 @@ def test_links_lead_to_the_generation_that_held_then(report: Report) -> None:
     assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
 
 
-def test_a_generation_of_long_ago_is_there_if_a_rewind_asks_for_it(report: Report) -> None:
+def test_old_generation_is_included_when_a_rewind_refers_to_it(report: Report) -> None:
     rows = group("g", [1] * MINUTES, generations=100)
     rows["rewinds"] = [rewind("g", 100)]
 
@@ -329,14 +330,14 @@ def test_a_generation_of_long_ago_is_there_if_a_rewind_asks_for_it(report: Repor
     assert set(re.findall(r'href="#(.*?)"', page)) <= set(re.findall(r'id="(.*?)"', page))
 
 
-def test_a_line_is_broken_where_the_lag_is_not_known(report: Report) -> None:
+def test_lag_line_has_a_gap_where_the_lag_is_unknown(report: Report) -> None:
     rows = group("g", [5] * MINUTES)
     del rows["lag"][4]
 
     assert len(re.findall('<polyline class="line"', report(rows))) == 4
 
 
-def test_many_groups_and_members_stay_within_bounds(report: Report) -> None:
+def test_page_size_is_bounded_with_many_groups_and_members(report: Report) -> None:
     names = [f"group-{nth:04}" for nth in range(LISTED + 5)]
     rows = together(
         group("crowd", [9000] * MINUTES, members=5 * MEMBERS, verdict="falling behind"),
@@ -349,18 +350,18 @@ def test_many_groups_and_members_stay_within_bounds(report: Report) -> None:
     assert len(listed(page)) == LISTED
     assert page.count('<section id="g') - 1 == PARTS  # less the list itself
     assert f"{PARTS} of {LISTED + 6:,} groups have plots below" in page
-    assert f"{LISTED:,} are listed" in page
+    assert f"{LISTED:,} groups are listed" in page
     assert f'<p class="cut">{MEMBERS} of {5 * MEMBERS}.</p>' in page
 
 
-def test_names_of_any_length_stay_within_bounds(report: Report) -> None:
+def test_page_size_is_bounded_with_long_names(report: Report) -> None:
     page = report(group("g" * 32_000, [90] * MINUTES, topic="t" * 32_000))
 
     assert len(page) < 60_000
     assert "g" * 199 + "…" in page
 
 
-def test_what_was_not_understood_is_said(report: Report) -> None:
+def test_undecoded_and_damaged_records_are_reported(report: Report) -> None:
     rows = busy()
     rows["events"] = [
         {"log_partition": 0, "log_offset": nth, "kind": kind}
@@ -377,7 +378,7 @@ def test_what_was_not_understood_is_said(report: Report) -> None:
     assert "understood" not in report(busy())
 
 
-def test_a_group_whose_records_were_not_understood_is_not_judged_by_its_members(
+def test_members_are_not_known_when_group_records_were_not_decoded(
     report: Report,
 ) -> None:
     rows = group("g", [5] * MINUTES)
@@ -393,7 +394,7 @@ def test_a_group_whose_records_were_not_understood_is_not_judged_by_its_members(
     assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
-def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
+def test_inexact_age_is_marked_give_or_take_or_at_least(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
     assert "give or take" not in report(rows)
 
@@ -404,7 +405,7 @@ def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
     assert "at least 4.2 min old" in report(rows)
 
 
-def test_times_that_were_read_and_not_believed_are_not_called_unread(report: Report) -> None:
+def test_page_names_implausible_timestamps_as_the_cause_of_unknown_age(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
     for row in rows["lag"]:
         row["lag_s"] = row["lag_precision_s"] = None
@@ -415,7 +416,7 @@ def test_times_that_were_read_and_not_believed_are_not_called_unread(report: Rep
     assert "no record was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
-def test_an_age_that_is_a_least_one_is_called_so_everywhere(report: Report) -> None:
+def test_minimum_age_is_marked_at_least_everywhere(report: Report) -> None:
     rows = group("g", [100] * 5 + [500] * 5)
     exact = report(rows)
     for row in rows["lag"][5:]:
@@ -439,7 +440,7 @@ def test_an_age_that_is_a_least_one_is_called_so_everywhere(report: Report) -> N
     assert 'data-label="oldest"><bdi>4.2 min</bdi>' in part(since_exact, "g")
 
 
-def test_the_head_names_source_engine_cluster_and_time(report: Report) -> None:
+def test_page_head_names_source_engine_cluster_and_time(report: Report) -> None:
     page = report(busy(), cluster_id="c-1", as_of_ms=ms(600))
 
     told = dict(re.findall(r"<dt>(.*?)</dt><dd><bdi>(.*?)</bdi>", page))
@@ -450,7 +451,7 @@ def test_the_head_names_source_engine_cluster_and_time(report: Report) -> None:
     assert "<title>Offsets of a source</title>" in page
 
 
-def test_names_are_text_wherever_they_stand(report: Report) -> None:
+def test_names_are_escaped_everywhere_in_the_page(report: Report) -> None:
     page = report(busy())
 
     assert HOSTILE not in page
@@ -459,7 +460,7 @@ def test_names_are_text_wherever_they_stand(report: Report) -> None:
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#)""", page)
 
 
-def test_an_empty_history_gives_sentences(report: Report) -> None:
+def test_report_of_an_empty_history_has_sentences_without_plots(report: Report) -> None:
     page = report({})
 
     assert "<svg" not in page
@@ -467,7 +468,7 @@ def test_an_empty_history_gives_sentences(report: Report) -> None:
     assert "No group is above the lag threshold" in page
 
 
-def test_a_group_of_which_little_is_known_gives_sentences(report: Report) -> None:
+def test_unknown_figures_of_a_group_are_explained_by_sentences(report: Report) -> None:
     page = report(group("g", None, members=None))
 
     for sentence in (
@@ -488,7 +489,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def shown(browser: Browser, report: Report, tmp_path: Path) -> Callable[..., None]:
-    """Opens the report on a screen."""
+    """A function that opens the report on a screen."""
     place = tmp_path / "report.html"
     place.write_text(report(busy()))
 
@@ -501,9 +502,7 @@ def shown(browser: Browser, report: Report, tmp_path: Path) -> Callable[..., Non
     return show
 
 
-def test_it_opens_without_a_network_or_a_script(
-    browser: Browser, shown: Callable[..., None]
-) -> None:
+def test_page_loads_no_resource_and_no_script(browser: Browser, shown: Callable[..., None]) -> None:
     shown()
 
     assert browser.driver.title == "Offsets of a source"
@@ -512,7 +511,7 @@ def test_it_opens_without_a_network_or_a_script(
     assert browser.complaints() == []
 
 
-def test_the_newest_end_of_every_plot_is_in_sight_on_a_phone(
+def test_newest_end_of_every_plot_is_visible_on_a_phone(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -551,7 +550,7 @@ def test_the_newest_end_of_every_plot_is_in_sight_on_a_phone(
         assert right - 4 <= newest <= right + 2
 
 
-def test_who_is_above_a_threshold_is_a_short_list_on_a_phone(
+def test_groups_above_a_threshold_are_a_short_list_on_a_phone(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -571,7 +570,7 @@ def test_who_is_above_a_threshold_is_a_short_list_on_a_phone(
         assert "2026-" not in text
 
 
-def test_a_stripe_of_a_plot_leads_to_who_held_it(
+def test_plot_stripe_leads_to_the_members_of_its_generation(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -588,7 +587,7 @@ def test_a_stripe_of_a_plot_leads_to_who_held_it(
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing(
+def test_axe_finds_no_accessibility_violation(
     browser: Browser, shown: Callable[..., None], size: tuple[int, int], dark: bool
 ) -> None:
     shown(size, dark=dark, at="#g1-1")
@@ -596,7 +595,7 @@ def test_axe_finds_nothing(
     assert violations(browser) == []
 
 
-def test_on_paper_every_generation_shows_its_members(
+def test_printed_page_shows_the_members_of_every_generation(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown()
@@ -608,7 +607,7 @@ def test_on_paper_every_generation_shows_its_members(
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_no_picture_is_taken_of_a_page_that_names_another_source(
+def test_photograph_rejects_a_page_of_another_source(
     browser: Browser, report: Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
@@ -640,5 +639,5 @@ def test_no_picture_is_taken_of_a_page_that_names_another_source(
         (moment(90_000, 86_400_000), '<time datetime="1970-01-01T00:01:30Z">01-01 00:01Z</time>'),
     ],
 )  # fmt: skip
-def test_what_labels_say(told: object, expected: object) -> None:
+def test_labels_have_the_expected_text(told: object, expected: object) -> None:
     assert told == expected

@@ -1,4 +1,4 @@
-"""The time that answers hold for: what is asked, else the end of what was selected."""
+"""The as-of time: the requested one, else the end of the selection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.pipeline
         (Span(since_ms=ms(100), as_of_ms=ms(200)), 200),
     ],
 )
-def test_the_end_of_what_was_selected_is_the_as_of_unless_one_is_asked(
+def test_as_of_is_the_end_of_the_selection_unless_one_is_requested(
     span: Span, as_of: float
 ) -> None:
     params = params_of(span, ms(500))
@@ -34,7 +34,7 @@ def test_the_end_of_what_was_selected_is_the_as_of_unless_one_is_asked(
     assert params.written_by_ms == ms(500), "what is dated later is dated falsely"
 
 
-def test_a_window_that_is_empty_is_refused() -> None:
+def test_empty_time_window_is_rejected() -> None:
     with pytest.raises(PipelineError, match="--since 2026-01-01T00:05:00Z is not before --until"):
         Span(since_ms=ms(300), until_ms=ms(300))
     with pytest.raises(
@@ -43,7 +43,7 @@ def test_a_window_that_is_empty_is_refused() -> None:
         params_of(Span(since_ms=ms(600)), ms(500))
 
 
-def test_a_history_in_files_ends_with_its_log_or_with_topics_that_go_on(tmp_path: Path) -> None:
+def test_history_in_files_ends_with_its_log_or_with_later_topic_records(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
     day = 86_400.0
     ends = []

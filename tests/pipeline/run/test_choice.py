@@ -1,4 +1,4 @@
-"""Which engine a run takes, and how much it starts."""
+"""The engine that a run uses, and the number of processes that it starts."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from pipeline.sources.open import open_source
 from tests.brokers import CHECKOUT, free_port
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 
+pytestmark = pytest.mark.proves("pipeline 3")
+
 HERE = ("127.0.0.1:9092", "/tables")
 ARGUMENTS = """
 from pipeline.session import open_session
@@ -50,7 +52,7 @@ spark.stop()
         (None, None, {}, ("/data", "catalog://lake.muster"), 5, SPARK),
     ],
 )
-def test_the_engine_is_chosen_by_what_was_asked_and_by_size(
+def test_engine_is_chosen_by_options_and_size(
     engine: str | None,
     master: str | None,
     settings: dict[str, str],
@@ -61,22 +63,24 @@ def test_the_engine_is_chosen_by_what_was_asked_and_by_size(
     assert choose(engine, master, settings, places, records) == chosen
 
 
-def test_without_spark_duckdb_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duckdb_is_chosen_for_any_size_when_spark_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(choice.importlib.util, "find_spec", lambda name: None)
     assert choose(None, None, {}, HERE, LIGHT_RECORDS * 9) == DUCKDB
 
 
-def test_opposites_are_wrong_use() -> None:
+def test_duckdb_with_a_path_that_needs_spark_is_wrong_use() -> None:
     with pytest.raises(WrongUse, match="hdfs://a/b needs Spark"):
         choose(DUCKDB, None, {}, ("x", "hdfs://a/b"), 1)
 
 
-def test_few_records_start_no_processes() -> None:
+def test_few_records_are_read_in_one_process() -> None:
     assert processes_for(POOL_RECORDS - 1) == 1
     assert processes_for(POOL_RECORDS) == min(len(os.sched_getaffinity(0)), 8)
 
 
-def test_a_session_of_little_work_is_asked_for_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brief_spark_session_is_opened_with_option_brief(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
 
     def open_session(*_: Any, **options: Any) -> None:
@@ -93,14 +97,14 @@ def test_a_session_of_little_work_is_asked_for_as_such(monkeypatch: pytest.Monke
     assert said == [True]
 
 
-def test_server_of_spark_connect_that_is_away_is_named_at_once() -> None:
+def test_unreachable_spark_connect_server_is_named() -> None:
     port = free_port()
     with pytest.raises(Unreachable, match=f"can't connect to Spark Connect at localhost:{port}"):
         session.open_session(f"sc://localhost:{port}/;user_id=me")
 
 
 @pytest.mark.pipeline
-def test_javas_second_compiler_stays_away_from_a_brief_session() -> None:
+def test_brief_session_runs_java_without_its_second_compiler() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ARGUMENTS], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
         check=True, timeout=300,
@@ -110,7 +114,7 @@ def test_javas_second_compiler_stays_away_from_a_brief_session() -> None:
 
 
 class Lost:
-    """A part whose broker went away."""
+    """A part whose broker is unreachable."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         raise Unreachable("nobody answers at there:9092")
@@ -119,7 +123,7 @@ class Lost:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_reading_a_part_raises_is_raised_as_it_is(tmp_path: Path, processes: int) -> None:
+def test_exception_from_reading_a_part_is_raised_unchanged(tmp_path: Path, processes: int) -> None:
     engine = DuckEngine(str(tmp_path), processes)
     with pytest.raises(Unreachable, match="nobody answers"):
         engine.read("events", [Lost(), Lost()], EVENTS)
@@ -127,7 +131,7 @@ def test_what_reading_a_part_raises_is_raised_as_it_is(tmp_path: Path, processes
 
 
 @pytest.mark.campaign
-def test_parts_are_read_by_processes_and_by_this_one_alike(tmp_path: Path) -> None:
+def test_parts_read_by_child_processes_equal_parts_read_in_process(tmp_path: Path) -> None:
     for partition in range(3):
         log = batch_of(0, commit(f"g{partition}", "t", range(20)))
         write_segment(tmp_path / "data", 0, log, partition=partition)

@@ -1,4 +1,4 @@
-"""Looks at a history that grows, one after the other, into an archive: a fake in virtual time."""
+"""Successive reads of a growing history into an archive: a fake cluster in virtual time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from pipeline.storage.archive import FILES_OF_A_DAY, Archive
 from pipeline.storage.manifest import TopicEnds
 from tests.pipeline.archives import START_MS, commits, places, rows_of, stretch
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 
 @dataclass
 class Log:
-    """A cluster with one partition of `__consumer_offsets` and one topic; a Feed and its News."""
+    """A fake cluster with one partition of `__consumer_offsets` and one topic; a Feed and its
+    News."""
 
     where: str = "fake:9092"
     cluster_id: str | None = "a-cluster"
@@ -78,7 +79,7 @@ def added(log: Log, out: Path) -> Collected:
         return collect(log.look(), archive)
 
 
-def test_each_look_adds_what_is_new_and_says_so(tmp_path: Path) -> None:
+def test_each_read_appends_only_new_records_and_counts_them(tmp_path: Path) -> None:
     log = Log(end=6, topic_end=20)
     first = added(log, tmp_path)
     assert (first.events, first.stretches, first.forgotten) == (6, 1, ())
@@ -100,7 +101,7 @@ def test_each_look_adds_what_is_new_and_says_so(tmp_path: Path) -> None:
     source.close()
 
 
-def test_records_that_were_gone_before_they_were_read_are_damage(tmp_path: Path) -> None:
+def test_records_deleted_before_they_were_read_count_as_damage(tmp_path: Path) -> None:
     log = Log(end=5)
     assert added(log, tmp_path).lost == ()
     log.start, log.end = 8, 12
@@ -116,7 +117,7 @@ def test_records_that_were_gone_before_they_were_read_are_damage(tmp_path: Path)
     assert places(tmp_path) == [(0, n) for n in (0, 1, 2, 3, 4, 5, 8, 9, 10, 11)]
 
 
-def test_a_log_that_begins_late_has_lost_nothing_that_was_read(tmp_path: Path) -> None:
+def test_log_that_starts_above_0_reports_no_loss_on_the_first_read(tmp_path: Path) -> None:
     assert added(Log(start=100, end=103), tmp_path).lost == ()
     assert places(tmp_path) == [(0, n) for n in (100, 101, 102)]
 
@@ -129,7 +130,7 @@ def test_a_log_that_begins_late_has_lost_nothing_that_was_read(tmp_path: Path) -
         ({"end": 3}, "ends at offset 3, but .* has read up to 5"),
     ],
 )
-def test_another_history_is_refused_and_changes_nothing(
+def test_different_history_is_rejected_and_the_archive_is_unchanged(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     log = Log(end=5)
@@ -143,7 +144,7 @@ def test_another_history_is_refused_and_changes_nothing(
         assert archive.manifest == before
 
 
-def test_a_run_that_ended_before_it_asked_for_topics_asks_again(tmp_path: Path) -> None:
+def test_topics_are_requested_again_when_the_last_run_ended_before_that(tmp_path: Path) -> None:
     log = Log(end=5)
     with Archive.open(str(tmp_path), log.cluster_id) as archive:
         archive.append(log.events({}))
@@ -154,7 +155,7 @@ def test_a_run_that_ended_before_it_asked_for_topics_asks_again(tmp_path: Path) 
     assert log.asked[1] == {}
 
 
-def test_a_look_that_was_made_is_the_first_and_may_fail(tmp_path: Path) -> None:
+def test_follow_uses_the_given_first_read_and_retries_when_it_fails(tmp_path: Path) -> None:
     log = Log(end=10, fails_while_read=True)
     told: list[Any] = []
 
@@ -177,7 +178,7 @@ class Ended(Exception):
 
 
 def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) -> list[Any]:
-    """Follow for so many pauses; what was told, and how long each pause was."""
+    """Follow for a number of pauses; returns the reports, and the length of each pause."""
     told: list[Any] = []
     pauses: list[float] = []
 
@@ -193,7 +194,7 @@ def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) ->
     return [told, pauses]
 
 
-def test_a_broker_that_is_away_is_said_once_and_asked_less_and_less(tmp_path: Path) -> None:
+def test_unreachable_broker_is_reported_once_and_retried_with_backoff(tmp_path: Path) -> None:
     log = Log(end=2)
 
     def between(pause: int) -> None:
@@ -205,7 +206,7 @@ def test_a_broker_that_is_away_is_said_once_and_asked_less_and_less(tmp_path: Pa
     assert pauses == [10, 10, 20, 40, 60, 60, 10, 10]
 
 
-def test_a_broker_that_goes_away_while_it_is_read_loses_and_doubles_nothing(
+def test_no_record_is_lost_or_duplicated_when_a_broker_fails_during_a_read(
     tmp_path: Path,
 ) -> None:
     log = Log(end=10, fails_while_read=True)
@@ -214,7 +215,7 @@ def test_a_broker_that_goes_away_while_it_is_read_loses_and_doubles_nothing(
     assert places(tmp_path) == [(0, n) for n in range(10)]
 
 
-def test_a_day_of_looks_leaves_a_handful_of_files(
+def test_many_reads_of_a_day_leave_few_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)

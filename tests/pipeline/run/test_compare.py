@@ -1,4 +1,4 @@
-"""Two windows of one history: each judged by itself, with what is new and what is gone."""
+"""Two windows of one history: the figures of each, new groups, and groups that are gone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def window(hour: int) -> Window:
 
 
 def history() -> GivenSource:
-    """`a` is slower in the second hour, `left` is deleted before it, `came` begins in it."""
+    """`a` is slower in the second hour, `left` is deleted before it, `came` starts in it."""
     events = History()
     events.generation(10, "a", 1, member("m-1", 0)).commit(20, "a", 0).commit(30, "left", 5)
     for minute in range(1, 60):
@@ -55,7 +55,7 @@ def numbers(told: Mapping[str, float | None] | None) -> tuple[float | None, ...]
     return tuple(told[name] for name in (*names, "most_lag_records", "most_lag_s"))
 
 
-def test_what_groups_did_in_two_windows(tmp_path: Path) -> None:
+def test_comparison_has_the_figures_of_both_windows_and_their_change(tmp_path: Path) -> None:
     source = history()
 
     found = asked(tmp_path, source)
@@ -77,7 +77,7 @@ def test_what_groups_did_in_two_windows(tmp_path: Path) -> None:
     assert came.change is None
 
 
-def test_topics_have_rows_of_their_own(tmp_path: Path) -> None:
+def test_comparison_by_topic_has_a_row_per_group_and_topic(tmp_path: Path) -> None:
     found = asked(tmp_path, history(), by_topic=True, groups=["came"])
 
     assert [(each.topic, each.second and each.second["commits"]) for each in found.rows] == [
@@ -86,14 +86,14 @@ def test_topics_have_rows_of_their_own(tmp_path: Path) -> None:
     assert all(each.second and each.second["rebalances"] is None for each in found.rows)
 
 
-def test_a_window_behind_the_end_is_refused(tmp_path: Path) -> None:
+def test_window_after_the_end_of_the_history_is_rejected(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
 
     with pytest.raises(PipelineError, match="no records after 2026-01-01T05:00:00Z"):
         compare(engine, history(), Question(window(0), window(5)), lambda _: None)
 
 
-def test_people_see_what_has_changed(tmp_path: Path) -> None:
+def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
     minutes = ((0, "old", 1), (1, "both", 10), (2, "both", 30), (61, "both", 35), (62, "fresh", 1))
     batches = [
         batch_of(nth, commit(group, "orders", [offset], NOON + 60_000 * minute),
@@ -110,7 +110,7 @@ def test_people_see_what_has_changed(tmp_path: Path) -> None:
     before = run(*words, "--first", "2026-01-01T10:00Z/2h", *spans[2:])
 
     assert (shown.code, told.code, early.code) == (0, 0, 0), shown.err + told.err
-    assert (before.code, "nothing until 2026-01-01T12:00:00Z" in before.err) == (1, True)
+    assert (before.code, "no records until 2026-01-01T12:00:00Z" in before.err) == (1, True)
     assert shown.out.startswith(
         "compare: first 2026-01-01T12:00:00.000Z to 2026-01-01T13:00:00.000Z, second"
         " 2026-01-01T13:00:00.000Z to 2026-01-01T13:02:00.000Z; DuckDB"
@@ -135,7 +135,7 @@ def test_people_see_what_has_changed(tmp_path: Path) -> None:
         (["--first", "2026-01-02/soon", "--second", "2026-01-01/1h"], "write it as 2026-01-31T"),
     ],
 )
-def test_windows_written_wrongly_are_refused(spans: list[str], why: str, tmp_path: Path) -> None:
+def test_malformed_window_is_rejected(spans: list[str], why: str, tmp_path: Path) -> None:
     ran = run("pipeline", "compare", "--source", str(tmp_path), *spans)
 
     assert ran.code == 2

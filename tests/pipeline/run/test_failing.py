@@ -1,4 +1,4 @@
-"""Groups in a state that `--fail-on` names, and the sentences that name them."""
+"""Groups in a state that `--fail-on` names, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.model.tables import CATCH_UP, DEAD_GROUPS
 from pipeline.run.failing import LONG_MAX, STATES, Failing, failing, sentences, states_of
 from tests.pipeline.relations import rows_of
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 14")]
 
 ROWS = [
     ("both", "falling behind", 30), ("both", "stopped", 10), ("stuck", "stopped", 20),
@@ -48,7 +48,7 @@ def test_groups_are_found_by_each_state_of_their_partitions(engine: DuckEngine) 
     assert failing(engine, (), with_dead=False) == ()
 
 
-def test_dead_group_is_found_only_if_it_reads(engine: DuckEngine) -> None:
+def test_dead_group_fails_only_while_it_commits(engine: DuckEngine) -> None:
     found = failing(engine, ("drowning", "nobody runs it"), with_dead=True)
 
     assert [each.group_id for each in found] == ["reads", "both", "left"]

@@ -1,4 +1,4 @@
-"""Figures are values with units; words are made of them last."""
+"""Figures are values with units; the last step makes words of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.pipeline.relations import Relations, stretch
 pytestmark = pytest.mark.pipeline
 
 
-def told(made: Relations, name: str) -> list[tuple[str, object, str, str | None]]:
+def figure_tuples(made: Relations, name: str) -> list[tuple[str, object, str, str | None]]:
     rows, figures = made.figures(name)
     assert json.dumps([asdict(figure) for figure in figures])
     assert rows == len(made.rows(name, "group_id", by="group_id"))
     return [(each.label, each.value, each.unit, each.of) for each in figures]
 
 
-def test_figures_are_typed(tmp_path: Path) -> None:
+def test_figures_have_values_and_units(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(60, "a", 1500).commit(61, "b", 7)
     history.commit(62, "a", 200).commit(70, "b", 9, producer_id=1).marker(71, 1, ABORTED)
     history.commit(72, "c", 5, producer_id=1).marker(73, 1, COMMITTED)
@@ -32,27 +32,27 @@ def test_figures_are_typed(tmp_path: Path) -> None:
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 1999)], as_of=720)
 
-    assert told(made, "commits") == [
+    assert figure_tuples(made, "commits") == [
         ("groups", 3, "groups", None),
         ("topics", 1, "topics", None),
         ("from", "2026-01-01T00:00:00Z", "time", None),
         ("to", "2026-01-01T00:01:13Z", "time", None),
     ]
-    assert told(made, "transactional_commits") == [
+    assert figure_tuples(made, "transactional_commits") == [
         ("committed", 1, "commits", None),
         ("superseded", 0, "commits", None),
         ("aborted", 1, "commits", None),
         ("open", 0, "commits", None),
     ]
-    assert told(made, "rates") == [
+    assert figure_tuples(made, "rates") == [
         ("most in a minute", 2, "commits", "a"),
         ("read", 1490, "records", None),
     ]
-    assert told(made, "lag") == [
+    assert figure_tuples(made, "lag") == [
         ("most", 1995, "records", "c"),
         ("oldest unread", 720.0, "s", "a"),
     ]
-    assert told(made, "catch_up") == [
+    assert figure_tuples(made, "catch_up") == [
         ("will never catch up", 3, "partitions", None),
         ("falling behind", 0, "partitions", None),
         ("stopped", 3, "partitions", None),
@@ -60,19 +60,22 @@ def test_figures_are_typed(tmp_path: Path) -> None:
     ]
 
 
-def test_figures_tell_what_is_not_known(tmp_path: Path) -> None:
+def test_figures_count_unknown_values(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("m-1", 0)).commit(1, "a", 10)
 
     well = Relations(tmp_path / "well", history.rows)
-    assert told(well, "generations") == [("groups", 1, "groups", None)]
-    assert [each[0] for each in told(well, "expiring_offsets")] == ["expired", "will expire"]
+    assert figure_tuples(well, "generations") == [("groups", 1, "groups", None)]
+    assert [each[0] for each in figure_tuples(well, "expiring_offsets")] == [
+        "expired",
+        "will expire",
+    ]
 
     bad = Relations(tmp_path / "bad", history.unknown(2, "a").rows)
-    assert told(bad, "generations")[1:] == [("not known", 1, "generations", None)]
-    assert told(bad, "expiring_offsets")[2:] == [("not known", 1, "offsets", None)]
+    assert figure_tuples(bad, "generations")[1:] == [("not known", 1, "generations", None)]
+    assert figure_tuples(bad, "expiring_offsets")[2:] == [("not known", 1, "offsets", None)]
 
 
-def test_every_table_has_figures_of_nothing(tmp_path: Path) -> None:
+def test_empty_tables_have_no_figures(tmp_path: Path) -> None:
     made = Relations(tmp_path, [])
 
     assert [made.figures(name) for name in catalog.TABLES] == [(0, ())] * len(catalog.TABLES)
@@ -91,7 +94,7 @@ def test_every_table_has_figures_of_nothing(tmp_path: Path) -> None:
         (Figure("will expire", 1, "offsets"), "1 offset will expire"),
     ],
 )
-def test_words_are_made_of_figures(figure: Figure, words: str) -> None:
+def test_figure_is_formatted_as_words(figure: Figure, words: str) -> None:
     assert figure.words == words
 
 
@@ -103,7 +106,7 @@ def test_words_are_made_of_figures(figure: Figure, words: str) -> None:
         ((0, 0, 0, 0), "0 partitions will never catch up"),
     ],
 )
-def test_parts_follow_what_they_are_parts_of(counts: tuple[int, ...], words: str) -> None:
+def test_partial_figures_follow_their_total(counts: tuple[int, ...], words: str) -> None:
     labels = ("will never catch up", "falling behind", "stopped", "without members")
     figures = [
         Figure(label, count, "partitions", part=nth > 0)

@@ -1,4 +1,4 @@
-"""`muster pipeline events` on a running broker: archives that grow, whatever happens meanwhile."""
+"""`muster pipeline events` on a running broker: growing archives, kills and failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.pipeline.many_commits import PARTITIONS, TOPIC, commit, prepare
 from tests.raw_connection import RawConnection
 from tests.waiting import until
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600), pytest.mark.proves("pipeline 5")]
 
 AGAIN = "retrying until a broker answers"
 
@@ -46,7 +46,8 @@ def events(*words: str) -> Ran:
 
 @contextmanager
 def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that follows; what it says is in ``out`` beside the archive when it has ended."""
+    """A process that follows; when it has ended, its output is in the files ``out``.out and
+    ``out``.err."""
     command = [sys.executable, "-m", "cli.main", "pipeline", "events", "--follow"]
     command += ["--every", "0.2", "--source", broker.bootstrap, "--out", str(out), *words]
     with open(f"{out}.err", "a") as errors, open(f"{out}.out", "a") as said:
@@ -62,24 +63,24 @@ def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Pope
 
 
 def has(out: Path, group: int) -> bool:
-    """Whether an archive has all that a group committed."""
+    """Whether an archive has all commits of a group."""
     try:
         rows = rows_of(out, "events")
-    except (AssertionError, FileNotFoundError):  # not begun, or compacted meanwhile
+    except (AssertionError, FileNotFoundError):  # absent, or compacted during the read
         return False
     mine = [r for r in rows if r["group_id"] == f"streamed-{group}" and r["kind"] == "commit"]
     return len(mine) >= PARTITIONS
 
 
 def produce(broker: Broker, records: int) -> None:
-    """Records in partition 0 of the topic."""
+    """Produce records to partition 0 of the topic."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(records):
         producer.produce(TOPIC, str(number), partition=0)
     assert producer.flush(30) == 0
 
 
-def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
+def test_followed_archive_grows_and_is_complete_after_ctrl_c(
     served: Broker, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -101,9 +102,7 @@ def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
     is_the_log(served, out)
 
 
-def test_run_again_it_adds_what_is_new_or_says_that_nothing_is(
-    served: Broker, tmp_path: Path
-) -> None:
+def test_events_appends_only_new_records_when_run_again(served: Broker, tmp_path: Path) -> None:
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     commit(served, range(2))
     first = events(*words, "--json")
@@ -118,10 +117,10 @@ def test_run_again_it_adds_what_is_new_or_says_that_nothing_is(
     is_the_log(served, tmp_path)
 
 
-def test_killed_at_random_moments_it_neither_loses_nor_doubles(
+def test_follow_loses_and_duplicates_nothing_when_killed_at_random_moments(
     served: Broker, tmp_path: Path
 ) -> None:
-    """The real command, by SIGKILL, once one of its files is there."""
+    """The real command is killed (SIGKILL) as soon as one of its files exists."""
     random, out = chance(), tmp_path / "out"
     killed = 0
     for turn in range(4):
@@ -139,8 +138,8 @@ def test_killed_at_random_moments_it_neither_loses_nor_doubles(
     is_the_log(served, out)
 
 
-def test_ends_and_times_of_topics_are_followed(served: Broker, tmp_path: Path) -> None:
-    """An archive knows where the topic ended and when, without a record of the topic."""
+def test_archive_records_ends_and_times_of_topics(served: Broker, tmp_path: Path) -> None:
+    """The archive has the topic's end offset and its time, without records of the topic."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     produce(served, 30)
     commit(served, range(1))
@@ -164,7 +163,7 @@ def test_ends_and_times_of_topics_are_followed(served: Broker, tmp_path: Path) -
     source.close()
 
 
-def test_a_topic_that_is_made_again_begins_anew(served: Broker, tmp_path: Path) -> None:
+def test_recreated_topic_starts_at_offset_0_in_the_archive(served: Broker, tmp_path: Path) -> None:
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     produce(served, 30)
     commit(served, range(1))
@@ -180,7 +179,7 @@ def test_a_topic_that_is_made_again_begins_anew(served: Broker, tmp_path: Path) 
     assert max(row["last_offset"] for row in rows) == 3
 
 
-def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> None:
+def test_follow_waits_for_an_unreachable_broker(served: Broker, tmp_path: Path) -> None:
     out = tmp_path / "out"
     commit(served, range(1))
     with follower(served, out, "--timeout", "5") as process:
@@ -195,19 +194,19 @@ def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> 
         served.start()
         commit(served, range(1, 2))
         until("it goes on", lambda: has(out, 1), within_s=120)
-        until("it says so", lambda: "going on" in Path(f"{out}.err").read_text())
+        until("it says so", lambda: "continuing" in Path(f"{out}.err").read_text())
     lines = Path(f"{out}.err").read_text().splitlines()
     assert (
         lines[0] == f"muster: following {served.bootstrap} into {out}; stop with Ctrl-C or SIGTERM"
     )
-    # A busy machine may be late with an answer: it is told, and that it came, in turn.
+    # A slow machine may answer late: each failure is reported, and then each recovery.
     assert len(lines) % 2 == 1
     assert all(AGAIN in line for line in lines[1::2])
     assert set(lines[2::2]) == {"muster: a broker answers again: continuing"}
     is_the_log(served, out)
 
 
-def test_who_is_not_there_and_who_is_another_is_said(
+def test_unreachable_broker_other_cluster_and_second_follower_are_errors(
     served: Broker, brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     nobody = events("--follow", "--source", "127.0.0.1:1", "--out", str(tmp_path))
@@ -226,7 +225,7 @@ def test_who_is_not_there_and_who_is_another_is_said(
 
 
 def old_store(folder: Path, rows: pa.Table) -> None:
-    """What an earlier version's --follow left: a folder for each batch, and its checkpoint."""
+    """Write the store of an earlier version's --follow: a folder per batch, and its checkpoint."""
     (folder / "_events_checkpoint" / "commits").mkdir(parents=True)
     (folder / "_events_checkpoint" / "commits" / "0").write_text("v1")
     old = rows.drop_columns(["producer_id", "producer_epoch", "marker", "member_id", "details"])
@@ -240,8 +239,9 @@ def old_store(folder: Path, rows: pa.Table) -> None:
             pq.write_table(part, place / "part-0.snappy.parquet")
 
 
-def test_an_old_followed_store_is_taken_over(served: Broker, tmp_path: Path) -> None:
-    """It is refused for following, is a source as it was, and becomes an archive by one command."""
+def test_old_followed_store_is_converted_to_an_archive(served: Broker, tmp_path: Path) -> None:
+    """It is rejected for following, is accepted as a source, and one command makes an archive of
+    it."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))
@@ -263,7 +263,7 @@ def test_an_old_followed_store_is_taken_over(served: Broker, tmp_path: Path) -> 
     is_the_log(served, new)
 
 
-def test_a_followed_store_is_never_overwritten(served: Broker, tmp_path: Path) -> None:
+def test_overwrite_is_rejected_for_an_archive(served: Broker, tmp_path: Path) -> None:
     """`all --overwrite` once left Spark 15 of 4,912 records, with exit code 0."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     commit(served, range(2))
@@ -279,7 +279,7 @@ def test_a_followed_store_is_never_overwritten(served: Broker, tmp_path: Path) -
     is_the_log(served, tmp_path)
 
 
-def test_following_files_ends_with_what_is_there(served: Broker, tmp_path: Path) -> None:
+def test_follow_of_files_needs_until_now(served: Broker, tmp_path: Path) -> None:
     commit(served, range(2))
     words = ["--source", str(served.data), "--out", str(tmp_path / "out")]
     endless = events(*words, "--follow")

@@ -1,4 +1,5 @@
-"""`muster pipeline all --incremental`: what is new is added, and tables are made of all of it."""
+"""`muster pipeline all --incremental`: new records are appended, and tables are made of all
+records."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.pipeline.archives import START_MS, commits, is_the_log, place, places
 from tests.pipeline.killing import killed_at
 from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600), pytest.mark.proves("pipeline 5")]
 
 TABLES = ("commits", "rates", "expiring_offsets", "compaction")
 
@@ -38,12 +39,12 @@ def daily(source: str, out: Path, *words: str) -> Ran:
 
 
 def table(folder: Path, name: str) -> list[str]:
-    """A table's rows in an order of their own, without what tells when it was made."""
+    """A table's rows, sorted, without the columns that have the time of the run."""
     rows: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
     return sorted(repr({**row, "record_at": 0, "record_at_precision_s": 0}) for row in rows)
 
 
-def test_each_run_adds_what_is_new_and_makes_every_table_of_all(
+def test_each_run_appends_new_records_and_makes_tables_of_the_whole_archive(
     served: Broker, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -64,7 +65,8 @@ def test_each_run_adds_what_is_new_and_makes_every_table_of_all(
 
 
 def check_tables(served: Broker, out: Path, whole: Path) -> None:
-    """The archive is the log, and its tables are those of a run that reads it all at once."""
+    """The archive equals the log, and its tables equal those of a run that reads the log at
+    once."""
     is_the_log(served, out)
     assert run("pipeline", "all", "--source", served.bootstrap, "--out", str(whole)).code == 0
     for name in TABLES:
@@ -72,8 +74,8 @@ def check_tables(served: Broker, out: Path, whole: Path) -> None:
     assert (out / "report.html").is_file()
 
 
-def test_what_is_not_in_the_log_any_more_stays(served: Broker, tmp_path: Path) -> None:
-    """Files from which a partition is gone, as after a cleaning: the archive has it still."""
+def test_archive_keeps_records_that_the_log_no_longer_has(served: Broker, tmp_path: Path) -> None:
+    """A partition is deleted from the source's files."""
     out, copy = tmp_path / "out", tmp_path / "copy"
     commit(served, range(6))
     served.stop()
@@ -93,14 +95,14 @@ def made(folder: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_killed_anywhere_the_next_run_makes_it_whole(served: Broker, tmp_path: Path) -> None:
+def test_next_run_completes_the_archive_after_a_kill(served: Broker, tmp_path: Path) -> None:
     out = tmp_path / "out"
     killed = 0
     moments = chance().sample([".all.running", "commits", "rates", "catch_up"], 2)
     for turn, name in enumerate(["_archive.json", *moments]):
         commit(served, range(turn * 2, turn * 2 + 2))
         moment = out / name
-        if moment.is_dir():  # of the run before
+        if moment.is_dir():  # left by the previous run
             shutil.rmtree(moment)
         moment.unlink(missing_ok=True)
         command = [sys.executable, "-m", "cli.main", "pipeline", "all", "--incremental"]
@@ -115,7 +117,7 @@ def test_killed_anywhere_the_next_run_makes_it_whole(served: Broker, tmp_path: P
     check_tables(served, out, tmp_path / "whole")
 
 
-def test_tables_that_no_archive_wrote_are_not_added_to(served: Broker, tmp_path: Path) -> None:
+def test_incremental_rejects_tables_that_are_not_an_archive(served: Broker, tmp_path: Path) -> None:
     out, new = tmp_path / "out", tmp_path / "new"
     commit(served, range(2))
     assert run("pipeline", "all", "--source", served.bootstrap, "--out", str(out)).code == 0
@@ -128,7 +130,9 @@ def test_tables_that_no_archive_wrote_are_not_added_to(served: Broker, tmp_path:
     check_tables(served, new, tmp_path / "whole")
 
 
-def test_two_runs_at_once_do_not_meet(served: Broker, tmp_path: Path) -> None:
+def test_second_run_is_rejected_while_another_writes_the_archive(
+    served: Broker, tmp_path: Path
+) -> None:
     holder = (
         "import sys; from pipeline.storage.archive import Archive;"
         " a = Archive.open(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
@@ -148,7 +152,7 @@ def test_two_runs_at_once_do_not_meet(served: Broker, tmp_path: Path) -> None:
     assert daily(served.bootstrap, tmp_path).code == 0
 
 
-def test_refused_selection_names_the_source_and_the_archive_that_was_added_to(
+def test_rejected_selection_names_the_source_and_the_archive(
     tmp_path: Path,
 ) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
@@ -171,7 +175,9 @@ def test_refused_selection_names_the_source_and_the_archive_that_was_added_to(
         (["--out", "s3://bucket/x"], 1, "an archive must be in a folder of this machine"),
     ],
 )
-def test_what_cannot_be_is_said(words: list[str], code: int, says: str, tmp_path: Path) -> None:
+def test_incremental_rejects_wrong_sources_and_options(
+    words: list[str], code: int, says: str, tmp_path: Path
+) -> None:
     (tmp_path / "__consumer_offsets-0").mkdir()
     (tmp_path / "__consumer_offsets-0" / f"{0:020d}.log").touch()
     ran = run(

@@ -1,4 +1,4 @@
-"""A selection that matches nothing is refused before anything is written."""
+"""A selection that matches nothing is rejected before anything is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def source() -> GivenSource:
 
 
 def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> list[int]:
-    """The rows of each table."""
+    """The row count of each table."""
     options = Options(overwrite=wanted.pop("overwrite", False), selection=Selection(**wanted))
     (tmp_path / "scratch").mkdir(exist_ok=True)
     store = Store(str(tmp_path / "tables"))
@@ -66,7 +66,7 @@ def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> lis
     ],
 )
 @pytest.mark.parametrize("job", ["commits", "generations"])
-def test_selection_of_nothing_is_refused_and_nothing_is_written(
+def test_empty_selection_is_rejected_before_any_write(
     tmp_path: Path, job: str, wanted: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(PipelineError, match=said):
@@ -74,7 +74,7 @@ def test_selection_of_nothing_is_refused_and_nothing_is_written(
     assert not (tmp_path / "tables").exists()
 
 
-def test_selection_at_the_first_record_is_taken(tmp_path: Path) -> None:
+def test_selection_that_includes_the_first_record_is_accepted(tmp_path: Path) -> None:
     def rows(**wanted: Any) -> int:
         return made(tmp_path, source(), overwrite=True, **wanted)[0]
 
@@ -83,13 +83,13 @@ def test_selection_at_the_first_record_is_taken(tmp_path: Path) -> None:
     assert rows(groups=["l*"], span=Span(as_of_ms=ms(60))) == 1
 
 
-def test_history_of_nothing_has_empty_tables_unless_a_group_is_named(tmp_path: Path) -> None:
+def test_empty_history_gives_empty_tables_unless_a_group_is_named(tmp_path: Path) -> None:
     assert made(tmp_path, GivenSource([]), span=Span(as_of_ms=ms(9))) == [0, 0]
     with pytest.raises(PipelineError, match="has no group early"):
         made(tmp_path, GivenSource([]), overwrite=True, groups=["early"])
 
 
-def test_refused_run_lets_no_later_one_replace_tables(tmp_path: Path) -> None:
+def test_rejected_run_does_not_let_the_next_run_replace_tables(tmp_path: Path) -> None:
     made(tmp_path, source())
     with pytest.raises(PipelineError, match="has no group nosuch"):
         made(tmp_path, source(), overwrite=True, groups=["nosuch"])
@@ -97,7 +97,7 @@ def test_refused_run_lets_no_later_one_replace_tables(tmp_path: Path) -> None:
         made(tmp_path, source())
 
 
-def test_partition_without_records_is_refused_in_tables_and_archives(tmp_path: Path) -> None:
+def test_unknown_partition_is_rejected_in_tables_and_archives(tmp_path: Path) -> None:
     tables, archive = tmp_path / "tables", tmp_path / "archive"
     made(tmp_path, source(), "events")
     with Archive.open(str(archive)) as growing:
@@ -118,7 +118,7 @@ def test_partition_without_records_is_refused_in_tables_and_archives(tmp_path: P
     assert ran(archive, [1]) == 0, "it is there, and empty"
 
 
-def test_window_before_the_history_is_refused_and_a_group_of_one_window_is_not(
+def test_compare_rejects_a_window_before_the_history_and_unknown_groups(
     tmp_path: Path,
 ) -> None:
     def compared(first: Window, *groups: str) -> list[str]:
@@ -134,7 +134,7 @@ def test_window_before_the_history_is_refused_and_a_group_of_one_window_is_not(
 
 
 @pytest.mark.parametrize("job", [*JOBS, "compare"])
-def test_every_command_ends_with_1_for_a_group_that_nobody_has(tmp_path: Path, job: str) -> None:
+def test_every_command_exits_1_for_an_unknown_group(tmp_path: Path, job: str) -> None:
     history = tmp_path / "history"
     write_segment(history, 0, batch_of(0, commit("billing", "orders", [10])))
     words = ["--source", str(history), "--group", "nosuch"]

@@ -1,4 +1,4 @@
-"""Tables of this machine are asked by DuckDB, whichever engine wrote them."""
+"""DuckDB reads tables on local disk, whichever engine wrote them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def engine_of(dialect: Dialect, *, is_here: bool = True) -> Any:
     return SimpleNamespace(dialect=dialect, is_here=is_here)
 
 
-def test_tables_that_spark_wrote_here_are_asked_by_duckdb(tmp_path: Path) -> None:
+def test_local_tables_of_spark_are_read_by_duckdb(tmp_path: Path) -> None:
     store, made = Store(str(tmp_path / "tables")), TABLES["events"]
     writer = DuckEngine(str(tmp_path))
     writer.read("events", [], EVENTS)
@@ -44,7 +44,7 @@ def test_tables_that_spark_wrote_here_are_asked_by_duckdb(tmp_path: Path) -> Non
     ],
     ids=["of DuckDB", "of a cluster", "elsewhere", "of a long history"],
 )
-def test_tables_are_asked_by_their_own_engine_when_duckdb_would_not_do(
+def test_tables_are_read_by_their_engine_when_duckdb_cannot(
     engine: Any, place: str, records: int, tmp_path: Path
 ) -> None:
     files: Any = None if place == "here" else SimpleNamespace()

@@ -1,4 +1,4 @@
-"""A run reads its source once, writes each table whole, and may be killed and started again."""
+"""A run reads its source once, writes complete tables, and can be restarted after a kill."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from tests.pipeline.given import GivenSource, committed, table
 from tests.pipeline.relations import ms, stretch
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 
+pytestmark = pytest.mark.proves("pipeline 4")
+
 TWO = Job("two", "two tables", ("commits", "rates"))
 
 
@@ -52,7 +54,7 @@ def source() -> GivenSource:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """Runs a job with DuckDB into `tmp_path/tables`."""
+    """A function that runs a job with DuckDB into `tmp_path/tables`."""
 
     def run(job: Job, source: Source, options: Options | None = None, **more: Any) -> Summary:
         scratch = tmp_path / "scratch"
@@ -69,7 +71,7 @@ def commits(tmp_path: Path, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in rows]
 
 
-def test_a_job_asks_its_source_once_and_only_of_topics_that_groups_committed(
+def test_job_reads_its_source_once_and_only_topics_with_commits(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     steps = list[Step]()
@@ -95,7 +97,7 @@ def test_a_job_asks_its_source_once_and_only_of_topics_that_groups_committed(
     assert names == {"commits", "rates", "quarantine", "views.sql"}
 
 
-def test_a_torn_tail_is_counted_apart_from_damage(run: Any, tmp_path: Path) -> None:
+def test_torn_tail_is_counted_separately_from_damage(run: Any, tmp_path: Path) -> None:
     whole, half = (batch_of(at, commit("g", "t", [7])) for at in range(2))
     write_segment(tmp_path / "log", 0, whole, half[:70])
 
@@ -107,7 +109,7 @@ def test_a_torn_tail_is_counted_apart_from_damage(run: Any, tmp_path: Path) -> N
     assert torn["reason"].startswith("The log ends within a batch.")
 
 
-def test_what_is_there_is_refused_before_anything_is_read(
+def test_existing_tables_are_rejected_before_the_source_is_read(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     (tmp_path / "tables" / "rates").mkdir(parents=True)
@@ -121,7 +123,7 @@ def test_what_is_there_is_refused_before_anything_is_read(
     assert commits(tmp_path, "advanced_records", "advanced_s")[1] == (30, None)
 
 
-def test_a_job_that_broke_off_is_started_again_without_asking(
+def test_failed_job_can_be_restarted_without_overwrite(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     class Broken(RuntimeError):
@@ -142,7 +144,7 @@ def test_a_job_that_broke_off_is_started_again_without_asking(
         run(TWO, source)
 
 
-def test_a_selection_cuts_groups_and_time_and_hides_no_damage(run: Any, tmp_path: Path) -> None:
+def test_selection_limits_groups_and_times_but_keeps_damage(run: Any, tmp_path: Path) -> None:
     history = [
         committed(0, "team-a", 1),
         committed(1, "team_b", 2),
@@ -166,7 +168,7 @@ def test_a_selection_cuts_groups_and_time_and_hides_no_damage(run: Any, tmp_path
 
 
 @pytest.mark.campaign
-def test_the_end_of_what_was_selected_is_when_answers_hold(run: Any) -> None:
+def test_as_of_time_is_the_end_of_the_selection(run: Any) -> None:
     history = [committed(0, "a", 1), committed(60, "a", 2)]
 
     def as_of(source: GivenSource, **span: int) -> float:
@@ -185,8 +187,11 @@ def test_the_end_of_what_was_selected_is_when_answers_hold(run: Any) -> None:
     assert as_of(Broker(history), as_of_ms=ms(30)) == 30
 
 
-def test_an_archive_is_judged_as_of_its_end_whoever_is_selected(run: Any, tmp_path: Path) -> None:
-    """It is months old, and its quiet group is behind what others read in it till its end."""
+def test_lag_is_as_of_the_end_of_the_archive_for_any_selected_group(
+    run: Any, tmp_path: Path
+) -> None:
+    """In an archive that is months old, a quiet group lags behind records that other groups read
+    later."""
     history = [committed(0, "quiet", 10), committed(0, "busy", 10), committed(600, "busy", 40)]
     topic = [stretch(0, 0, 9), stretch(590, 10, 39), stretch(9e9, 40, 49)]
 
@@ -201,7 +206,7 @@ def test_an_archive_is_judged_as_of_its_end_whoever_is_selected(run: Any, tmp_pa
         assert (row["as_of"], row["lag_records"]) == (at(when), behind)
 
 
-def test_groups_of_an_archive_live_as_of_its_end_and_expire_as_of_later(
+def test_groups_are_live_at_the_end_of_the_archive_and_expired_at_a_later_as_of(
     run: Any, tmp_path: Path
 ) -> None:
     source = GivenSource([committed(0, "a", 10), committed(600, "a", 40)])
@@ -217,8 +222,8 @@ def test_groups_of_an_archive_live_as_of_its_end_and_expire_as_of_later(
         assert (row["expired"], [each["group_id"] for each in groups]) == (expired, dead)
 
 
-def test_topics_that_go_on_are_part_of_the_history(run: Any, tmp_path: Path) -> None:
-    """All groups of a live data folder have stopped: its topics tell how far they are behind."""
+def test_history_ends_with_the_newest_topic_record(run: Any, tmp_path: Path) -> None:
+    """All groups of a live data folder have stopped; the lag follows from its topics."""
     topic = [stretch(0, 0, 9), stretch(7200, 10, 39)]
 
     made = run(JOBS["lag"], GivenSource([committed(0, "a", 10)], topic))
@@ -227,7 +232,7 @@ def test_topics_that_go_on_are_part_of_the_history(run: Any, tmp_path: Path) -> 
     assert table(tmp_path / "tables", "catch_up", CATCH_UP)[0]["verdict"] == "stopped"
 
 
-def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) -> None:
+def test_records_after_the_as_of_time_are_ignored(run: Any, tmp_path: Path) -> None:
     marker = {"log_partition": 0, "log_offset": 2, "written_at": at(2), "kind": MARKER,
               "producer_id": 7, "marker": "commit"}  # fmt: skip
     source = GivenSource(
@@ -241,7 +246,7 @@ def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) ->
     assert written["outcome"] == "open"
 
 
-def test_a_window_knows_the_commit_before_it(run: Any, tmp_path: Path) -> None:
+def test_window_has_the_previous_commit_from_before_its_start(run: Any, tmp_path: Path) -> None:
     source = GivenSource([committed(0, "a", 1), committed(60, "a", 5), committed(70, "a", 6)])
 
     run(JOBS["commits"], source, Options(selection=Selection(span=Span(since_ms=ms(60)))))
@@ -249,14 +254,14 @@ def test_a_window_knows_the_commit_before_it(run: Any, tmp_path: Path) -> None:
     assert commits(tmp_path, "committed_offset", "previous_offset") == [(5, 1), (6, 5)]
 
 
-def test_a_topic_that_is_named_must_be_there_for_every_job(run: Any, source: GivenSource) -> None:
+def test_every_job_rejects_a_topic_that_does_not_exist(run: Any, source: GivenSource) -> None:
     for job in (TWO, JOBS["churn"], JOBS["retention"]):
         with pytest.raises(PipelineError, match="given has no topic gone"):
             run(job, source, Options(topics=["orders", "gone"]))
     run(JOBS["churn"], source, Options(topics=["orders"]))
 
 
-def test_a_history_of_nothing_gives_tables_of_nothing(run: Any, tmp_path: Path) -> None:
+def test_empty_history_gives_empty_tables(run: Any, tmp_path: Path) -> None:
     summary = run(TWO, GivenSource([]))
 
     assert [made.rows for made in summary.tables] == [0, 0]
@@ -265,7 +270,7 @@ def test_a_history_of_nothing_gives_tables_of_nothing(run: Any, tmp_path: Path) 
 
 
 @pytest.mark.campaign
-def test_events_that_were_written_are_a_source_and_are_not_replaced_by_themselves(
+def test_written_events_are_a_source_and_are_not_overwritten(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     run(JOBS["all"], source)
@@ -282,9 +287,7 @@ def test_events_that_were_written_are_a_source_and_are_not_replaced_by_themselve
         run(TWO, open_source(str(tables)), Options(overwrite=True, topics=["gone"]))
 
 
-def test_an_archive_that_grows_is_never_overwritten(
-    run: Any, source: GivenSource, tmp_path: Path
-) -> None:
+def test_archive_is_never_overwritten(run: Any, source: GivenSource, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     (tables / "events").mkdir(parents=True)
     (tables / "_archive.json").write_text("{}")
@@ -294,7 +297,7 @@ def test_an_archive_that_grows_is_never_overwritten(
     assert run(TWO, source).events == 5
 
 
-def test_tables_of_another_cluster_are_refused(run: Any, source: GivenSource) -> None:
+def test_tables_of_another_cluster_are_rejected(run: Any, source: GivenSource) -> None:
     source.cluster_id = "one"
     run(TWO, source)
     source.cluster_id = "two"
@@ -302,7 +305,7 @@ def test_tables_of_another_cluster_are_refused(run: Any, source: GivenSource) ->
         run(JOBS["events"], source)
 
 
-def test_a_run_killed_while_it_replaced_a_table_leaves_the_old_one(tmp_path: Path) -> None:
+def test_old_table_is_kept_when_a_run_is_killed_while_replacing_it(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     store.write("numbers", lambda folder: Path(folder).mkdir())
     (tmp_path / "numbers").rename(tmp_path / ".numbers.old")
@@ -316,10 +319,10 @@ def test_a_run_killed_while_it_replaced_a_table_leaves_the_old_one(tmp_path: Pat
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_second_run_is_refused_while_another_writes_the_same_folder(
+def test_second_run_is_rejected_while_another_writes_the_folder(
     run: Any, source: GivenSource, tmp_path: Path, before: bool
 ) -> None:
-    """By the name of the process, and what the first one writes is whole."""
+    """The error names the first process, whose tables are complete."""
     if before:
         run(TWO, source)
     refused = list[str]()
@@ -343,7 +346,7 @@ def test_second_run_is_refused_while_another_writes_the_same_folder(
     assert run(TWO, source, Options(overwrite=True)).events == 5
 
 
-def test_run_into_a_new_folder_replaces_nothing_that_another_made_meanwhile(
+def test_run_does_not_replace_tables_that_another_run_made_after_its_start(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     def make_them_first(step: Step) -> None:
@@ -358,8 +361,8 @@ def test_run_into_a_new_folder_replaces_nothing_that_another_made_meanwhile(
     }  # fmt: skip
 
 
-def test_reader_leaves_a_table_alone_that_a_run_replaces_now(tmp_path: Path) -> None:
-    """It is the writer's to rename; a reader puts back only what a killed run left."""
+def test_reader_does_not_restore_a_table_that_a_run_is_replacing(tmp_path: Path) -> None:
+    """Only the writer renames it; a reader restores only what a killed run left."""
     writer, reader = Store(str(tmp_path)), Store(str(tmp_path))
     writer.write("numbers", lambda folder: Path(folder).mkdir())
     writer.reserve()

@@ -1,4 +1,4 @@
-"""The report of a run says what the run's tables say, and is made again from them alone."""
+"""The report of a run equals its tables, and can be made again from them alone."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ END = 60 * MINUTES
 
 
 def history() -> GivenSource:
-    """One group keeps up, one drowns and is set back, one lost its member, one uses transactions.
+    """One group keeps up, one drowns and is reset, one lost its member, one uses transactions.
 
-    Ten records are written a second.
+    Ten records are written per second.
     """
     log = History()
     log.generation(0, "drowns", 1, member("slow-1", 0))
@@ -67,7 +67,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], DuckEngine]
 
 @pytest.fixture
 def made(engine: Callable[[], DuckEngine], tmp_path: Path) -> tuple[Path, Summary]:
-    """The folder of a run, and what the run told."""
+    """The folder of a run, and its summary."""
     source, store = history(), Store(str(tmp_path / "tables"))
     options = Options(selection=Selection(span=Span(as_of_ms=ms(END))))
     return tmp_path / "tables", run_job(engine(), JOBS["all"], source, store, options)
@@ -77,7 +77,7 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
     return table(folder, name, TABLES[name])
 
 
-def test_every_number_of_the_list_is_its_tables(made: tuple[Path, Summary]) -> None:
+def test_figures_of_the_group_list_equal_the_tables(made: tuple[Path, Summary]) -> None:
     folder, summary = made
     page = (folder / REPORT).read_text()
     said = listed(page)
@@ -103,7 +103,7 @@ def test_every_number_of_the_list_is_its_tables(made: tuple[Path, Summary]) -> N
     assert summary.report == str(folder / REPORT)
 
 
-def test_every_link_leads_somewhere(made: tuple[Path, Summary]) -> None:
+def test_every_link_of_the_report_has_a_target(made: tuple[Path, Summary]) -> None:
     page = (made[0] / REPORT).read_text()
 
     links, ids = (set(re.findall(rf'{name}="#?(g[^"]*)"', page)) for name in ("href", "id"))
@@ -111,7 +111,7 @@ def test_every_link_leads_somewhere(made: tuple[Path, Summary]) -> None:
     assert links <= ids
 
 
-def test_the_head_tells_of_the_run(made: tuple[Path, Summary]) -> None:
+def test_report_head_has_source_engine_and_as_of_time(made: tuple[Path, Summary]) -> None:
     folder, summary = made
     page = (folder / REPORT).read_text()
 
@@ -121,7 +121,7 @@ def test_the_head_tells_of_the_run(made: tuple[Path, Summary]) -> None:
     assert told["as of"] == instant(summary.as_of_ms) == instant(ms(END))
 
 
-def test_it_is_made_again_from_the_tables_alone(
+def test_report_can_be_made_again_from_the_tables(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine]
 ) -> None:
     folder, _ = made
@@ -139,7 +139,7 @@ def test_it_is_made_again_from_the_tables_alone(
     assert "No group is above the lag threshold of" in (folder / REPORT).read_text()
 
 
-def test_tables_that_say_nothing_of_their_run_make_a_report_too(
+def test_report_is_made_without_the_note_of_the_run(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine]
 ) -> None:
     folder, _ = made
@@ -153,7 +153,7 @@ def test_tables_that_say_nothing_of_their_run_make_a_report_too(
     assert told["as of"] == instant(ms(END))
 
 
-def test_what_is_no_store_or_no_note_is_told(
+def test_report_rejects_a_folder_without_tables_or_with_a_bad_note(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine], tmp_path: Path
 ) -> None:
     with pytest.raises(PipelineError, match="has no tables to report on"):
@@ -166,7 +166,7 @@ def test_what_is_no_store_or_no_note_is_told(
             write_report_again(engine(), Store(str(folder)), Thresholds(), overwrite=True)
 
 
-def test_who_drowns_is_told_from_what_nobody_runs(made: tuple[Path, Summary]) -> None:
+def test_drowning_and_memberless_groups_have_different_states(made: tuple[Path, Summary]) -> None:
     folder, _ = made
     page = (folder / REPORT).read_text()
 
@@ -181,7 +181,7 @@ def test_who_drowns_is_told_from_what_nobody_runs(made: tuple[Path, Summary]) ->
     assert ">generation 1</a></td>" in drowns
 
 
-def test_the_command_makes_it_again_with_other_thresholds(made: tuple[Path, Summary]) -> None:
+def test_report_command_accepts_other_thresholds(made: tuple[Path, Summary]) -> None:
     folder, _ = made
     words = ["pipeline", "report", "--out", str(folder)]
 

@@ -1,4 +1,4 @@
-"""Tasks are in flight together, each after those that it needs; the first failure ends them."""
+"""Tasks run concurrently, each after the tasks that it needs; the first failure ends them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 30.0
 
 
 class Tasks:
-    """Tasks by name, and what happened to them."""
+    """Tasks by name, and their starts and ends."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -38,11 +38,11 @@ class Tasks:
         self._all.append(Task(name, needs, do))
 
     def meet(self) -> None:
-        """Wait for another task that is in flight at the same time."""
+        """Wait for another task that runs at the same time."""
         self.both.wait(WITHIN_S)
 
     def hang(self) -> None:
-        """Until it is interrupted."""
+        """Wait until the task is interrupted."""
         self.meet()
         assert self.interrupted.wait(WITHIN_S)
 
@@ -60,7 +60,7 @@ def tasks() -> Iterator[Tasks]:
     assert threading.active_count() == before, "all threads have ended"
 
 
-def test_two_are_in_flight_at_once(tasks: Tasks) -> None:
+def test_two_tasks_run_concurrently(tasks: Tasks) -> None:
     tasks.add("commits", work=tasks.meet)
     tasks.add("generations", work=tasks.meet)
 
@@ -70,11 +70,11 @@ def test_two_are_in_flight_at_once(tasks: Tasks) -> None:
     assert not tasks.interrupted.is_set()
 
 
-def test_what_needs_others_waits_for_them_and_nobody_waits_for_it(tasks: Tasks) -> None:
+def test_task_waits_for_the_tasks_it_needs_and_blocks_no_other(tasks: Tasks) -> None:
     tasks.add("offset_changes", "events")
     tasks.add("commits", "offset_changes", work=tasks.meet)
     tasks.add("rates", "commits", work=lambda: tasks.ended.index("commits"))
-    tasks.add("generations", work=tasks.meet)  # commits does not end before it begins
+    tasks.add("generations", work=tasks.meet)  # commits ends only after this one has started
 
     tasks.run(2)
 
@@ -82,7 +82,7 @@ def test_what_needs_others_waits_for_them_and_nobody_waits_for_it(tasks: Tasks) 
     assert set(tasks.ended) == set(tasks.begun)
 
 
-def test_no_more_are_in_flight_than_were_asked_for(tasks: Tasks) -> None:
+def test_concurrent_tasks_do_not_exceed_the_limit(tasks: Tasks) -> None:
     flying: list[int] = []
     most: list[int] = []
 
@@ -99,7 +99,7 @@ def test_no_more_are_in_flight_than_were_asked_for(tasks: Tasks) -> None:
     assert tasks.begun == list("abcdefgh")
 
 
-def test_the_first_failure_is_told_when_the_others_have_ended(tasks: Tasks) -> None:
+def test_first_failure_is_raised_after_the_other_tasks_have_ended(tasks: Tasks) -> None:
     def fail() -> None:
         tasks.meet()
         raise PipelineError("the disk is full")
@@ -119,7 +119,7 @@ def test_the_first_failure_is_told_when_the_others_have_ended(tasks: Tasks) -> N
     assert tasks.ended == []
 
 
-def test_ctrl_c_ends_what_is_in_flight(tasks: Tasks) -> None:
+def test_ctrl_c_ends_the_running_tasks(tasks: Tasks) -> None:
     tasks.add("commits", work=tasks.hang)
     tasks.add("generations", work=tasks.meet)
     tasks.add("rates", "generations")
@@ -135,7 +135,7 @@ def test_ctrl_c_ends_what_is_in_flight(tasks: Tasks) -> None:
     assert tasks.ended == ["generations", "commits"]
 
 
-def test_one_at_a_time_takes_no_thread(tasks: Tasks) -> None:
+def test_limit_of_one_task_starts_no_thread(tasks: Tasks) -> None:
     here = threading.current_thread()
     tasks.add("commits", work=lambda: tasks.ended.append(threading.current_thread().name))
     tasks.add("rates", "commits")
@@ -146,7 +146,7 @@ def test_one_at_a_time_takes_no_thread(tasks: Tasks) -> None:
 
 
 class Waiting(DuckEngine):
-    """Two of its writes wait for each other."""
+    """An engine in which two writes wait for each other."""
 
     def __init__(self, scratch: Path) -> None:
         scratch.mkdir(exist_ok=True)
@@ -168,7 +168,7 @@ class Waiting(DuckEngine):
 APART = Job("apart", "two that are apart", ("generations", "churn", "transactional_commits"))
 
 
-def test_a_job_writes_tables_side_by_side_and_what_is_made_of_them_after_them(
+def test_job_writes_tables_concurrently_and_dependent_tables_after_them(
     tmp_path: Path,
 ) -> None:
     engine = Waiting(tmp_path / "scratch")
@@ -185,7 +185,7 @@ def test_a_job_writes_tables_side_by_side_and_what_is_made_of_them_after_them(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*APART.tables, "views.sql"}
 
 
-def test_a_table_that_fails_ends_the_job_and_the_next_run_replaces_what_was_made(
+def test_failed_table_ends_the_job_and_the_next_run_succeeds(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"

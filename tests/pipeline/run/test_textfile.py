@@ -1,4 +1,4 @@
-"""The lag as a file for Prometheus: every row of `catch_up`, whole or not at all."""
+"""The lag as a file for Prometheus: every row of `catch_up`, and never a partial file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.run import textfile
 from pipeline.run.textfile import AS_OF, LEFT_OUT, MEMBERS, VERDICT, check_textfile, write_textfile
 from tests.pipeline.relations import ms, rows_of
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 14")]
 
 HOSTILE = 'a "name"\\ of\ntwo lines'
 Series = dict[tuple[str, ...], float]
@@ -35,7 +35,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
 
 
 def written(engine: DuckEngine, folder: Path, *rows: dict[str, Any]) -> dict[str, Series]:
-    """The file's series by name, each by the values of its labels in the order of their names."""
+    """The file's series by name; each by its label values, in the order of the label names."""
     engine.read("catch_up", [rows_of(CATCH_UP, rows)], CATCH_UP)
     file = folder / "lag.prom"
     assert write_textfile(engine, str(file), "b:9092", ms(600)) == str(file)
@@ -55,9 +55,7 @@ def read(file: Path) -> dict[str, Series]:
     return found
 
 
-def test_textfile_has_a_series_for_each_value_that_is_known(
-    engine: DuckEngine, tmp_path: Path
-) -> None:
+def test_textfile_has_a_series_for_each_known_value(engine: DuckEngine, tmp_path: Path) -> None:
     known = {"lag_s": 1.5, "lost_records": 2, "consumed_per_s": 3.25, "produced_per_s": 4.0}
     found = written(
         engine,
@@ -89,7 +87,7 @@ def test_textfile_has_a_series_for_each_value_that_is_known(
     }  # fmt: skip
 
 
-def test_textfile_is_text_whatever_the_folder_of_the_source_is_called(
+def test_textfile_is_valid_utf8_when_the_source_name_is_not(
     engine: DuckEngine, tmp_path: Path
 ) -> None:
     engine.read("catch_up", [], CATCH_UP)
@@ -99,7 +97,7 @@ def test_textfile_is_text_whatever_the_folder_of_the_source_is_called(
     assert read(tmp_path / "lag.prom")[AS_OF] == {("fol?der",): ms(0) / 1000}
 
 
-def test_textfile_leaves_out_what_is_least_behind_beyond_its_bound(
+def test_textfile_beyond_its_bound_omits_partitions_with_the_least_lag(
     engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(textfile, "PARTITIONS", 2)
@@ -110,7 +108,7 @@ def test_textfile_leaves_out_what_is_least_behind_beyond_its_bound(
     assert found[LEFT_OUT] == {("b:9092",): 3}
 
 
-def test_textfile_of_before_stays_when_a_new_one_fails(
+def test_previous_textfile_is_kept_when_writing_a_new_one_fails(
     engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = written(engine, tmp_path, row("g"))
@@ -125,19 +123,19 @@ def test_textfile_of_before_stays_when_a_new_one_fails(
         write_textfile(engine, str(tmp_path / "gone" / "lag.prom"), "b:9092", 0)
 
 
-def test_textfile_that_nobody_would_read_is_refused_before_the_work(
+def test_unusable_textfile_path_is_rejected_before_the_job_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = str(tmp_path / "lag.prom")
     check_textfile(file)
     with pytest.raises(WrongUse, match=r"reads only files that end in \.prom"):
         check_textfile(str(tmp_path / "lag.txt"))
-    with pytest.raises(PipelineError, match=f"there is no folder {tmp_path}/gone"):
+    with pytest.raises(PipelineError, match=f"the folder {tmp_path}/gone does not exist"):
         check_textfile(str(tmp_path / "gone" / "lag.prom"))
     (tmp_path / "folder.prom").mkdir()
     with pytest.raises(PipelineError, match="is a folder"):
         check_textfile(str(tmp_path / "folder.prom"))
-    monkeypatch.setattr(textfile.os, "access", lambda *_: False)  # root may all
+    monkeypatch.setattr(textfile.os, "access", lambda *_: False)  # root passes all checks
     with pytest.raises(PipelineError, match=f"check the permissions of {tmp_path}"):
         check_textfile(file)
     monkeypatch.undo()

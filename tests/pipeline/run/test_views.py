@@ -1,4 +1,4 @@
-"""`views.sql` and the DuckDB file: tables and ready queries, as a person with DuckDB has them."""
+"""`views.sql` and the DuckDB file: tables and ready queries, as a DuckDB user sees them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made(job: str, source: Source, tmp_path: Path, form: str | None = None) -> S
 
 
 def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
-    """A session that was begun with the views."""
+    """A session started with the views."""
     session = duckdb.connect()
     session.execute((tmp_path / "tables" / "views.sql").read_text())
     return session
@@ -41,12 +41,14 @@ def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Apache Kafka wrote."""
+    """A data folder that Apache Kafka wrote."""
     return unpacked("kafka-4.3.1-killed", tmp_path_factory.mktemp("kafka"))
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_views_of_a_run_have_its_tables(kafka: Path, tmp_path: Path, form: str) -> None:
+def test_views_have_every_table_and_query_of_the_run(
+    kafka: Path, tmp_path: Path, form: str
+) -> None:
     summary = made("all", FolderSource(str(kafka)), tmp_path, form)
 
     session = opened(tmp_path)
@@ -60,7 +62,7 @@ def test_the_views_of_a_run_have_its_tables(kafka: Path, tmp_path: Path, form: s
         session.execute(f"FROM {name}").fetchall()
 
 
-def test_every_ready_query_answers(tmp_path: Path) -> None:
+def test_every_ready_query_returns_rows(tmp_path: Path) -> None:
     hour = 3_600_000
     write_segment(
         tmp_path / "log", 0,
@@ -97,7 +99,7 @@ def test_every_ready_query_answers(tmp_path: Path) -> None:
     assert told("FROM transactions_that_failed") == []
 
 
-def test_there_are_views_of_what_is_there(tmp_path: Path) -> None:
+def test_views_exist_only_for_existing_tables(tmp_path: Path) -> None:
     made("rates", GivenSource([]), tmp_path)
     session = opened(tmp_path)
     assert session.execute("FROM busiest_hours").fetchall() == []
@@ -110,7 +112,7 @@ def test_there_are_views_of_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_database_has_all_tables(kafka: Path, tmp_path: Path, form: str) -> None:
+def test_duckdb_file_has_all_tables(kafka: Path, tmp_path: Path, form: str) -> None:
     summary = made("all", FolderSource(str(kafka)), tmp_path, form)
     file = str(tmp_path / "all.duckdb")
     store = store_of(str(tmp_path / "tables"), DuckEngine(str(tmp_path)))
@@ -128,7 +130,7 @@ def test_a_database_has_all_tables(kafka: Path, tmp_path: Path, form: str) -> No
     write_database(store, file, overwrite=True)
 
 
-def test_a_folder_without_tables_is_said(tmp_path: Path) -> None:
+def test_views_and_duckdb_file_reject_a_folder_without_tables(tmp_path: Path) -> None:
     store = store_of(str(tmp_path), DuckEngine(str(tmp_path)))
     for write in (write_views, lambda store: write_database(store, str(tmp_path / "f"), True)):
         with pytest.raises(

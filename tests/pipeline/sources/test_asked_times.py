@@ -1,4 +1,4 @@
-"""How times are asked of a broker: what is told of odd logs, and how much is asked."""
+"""ListOffsets lookups by time: their results for unusual logs, and their number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = NOON + AN_HOUR
 
 
 class Log:
-    """The times of a partition's records, and a broker that looks them up."""
+    """The timestamps of a partition's records, and a broker that looks them up."""
 
     def __init__(self, written_ms: Sequence[int], start: int = 0) -> None:
         self.written_ms = list(written_ms)
@@ -32,7 +32,7 @@ class Log:
         self.by_time: Callable[[int], tuple[int, int, int]] = self.first_from
 
     def first_from(self, at_ms: int) -> tuple[int, int, int]:
-        """Error code, offset and time of the first record at or after a time."""
+        """Error code, offset and timestamp of the first record at or after a time."""
         for offset, written_ms in enumerate(self.written_ms[self.start :], self.start):
             if written_ms >= at_ms:
                 return 0, offset, written_ms
@@ -52,7 +52,7 @@ class Log:
         return {"topics": [{"name": TOPIC, "partitions": [{**answer, "timestamp": written_ms}]}]}
 
     def ask(self, *held: int, since_ms: int = NOON - AN_HOUR) -> list[dict[str, Any]]:
-        """The stretches that are told, without the rows of the log's ends."""
+        """The stretches of the log, without the rows of its ends."""
         answers = {
             "ListOffsets": self.answer,
             "Metadata": lambda *_: metadata(fakes, {0: 1}, TOPIC),
@@ -73,7 +73,7 @@ def ms_of(at: Any) -> int:
 
 
 def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
-    """They follow each other, and say what is true."""
+    """Assert that the stretches are contiguous, and true."""
     for before, row in itertools.pairwise(rows):
         assert row["base_offset"] == before["last_offset"] + 1
     for row in rows:
@@ -84,14 +84,14 @@ def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def span_of(rows: Sequence[dict[str, Any]], offset: int) -> int:
-    """How far off the time of a record may be."""
+    """The uncertainty of a record's time, in ms."""
     [row] = [each for each in rows if each["base_offset"] <= offset <= each["last_offset"]]
     if row["base_offset"] == offset:
         return 0
     return ms_of(row["last_at"]) - ms_of(row["first_at"])
 
 
-def test_an_hour_by_the_minute_and_held_offsets_closely() -> None:
+def test_times_are_known_per_minute_and_more_closely_at_committed_offsets() -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
 
     rows = log.ask(0, 1_234, 4_999)
@@ -103,7 +103,7 @@ def test_an_hour_by_the_minute_and_held_offsets_closely() -> None:
     assert len(log.asked_ms) < 150
 
 
-def test_nothing_is_asked_of_times_in_which_nothing_was_written() -> None:
+def test_no_lookup_is_made_for_times_without_records() -> None:
     day = 24 * AN_HOUR
     log = Log([NOON - day, NOON - day + 5, NOON, NOON + 7])
 
@@ -114,7 +114,7 @@ def test_nothing_is_asked_of_times_in_which_nothing_was_written() -> None:
     assert span_of(rows, 3) <= CLOSE_MS
 
 
-def test_a_log_that_begins_later_is_told_from_there() -> None:
+def test_stretches_start_at_the_log_start_offset() -> None:
     log = Log([NOON + 1000 * number for number in range(100)], start=60)
 
     rows = log.ask(10, 70)
@@ -123,7 +123,7 @@ def test_a_log_that_begins_later_is_told_from_there() -> None:
     assert rows[0]["base_offset"] == 60
 
 
-def test_what_follows_a_record_of_the_future_has_no_time() -> None:
+def test_records_after_a_record_of_the_future_have_no_time() -> None:
     written = [NOON + 1000 * number for number in range(100)]
     written[50] = NOW + 1000 * AN_HOUR
     log = Log(written)
@@ -137,7 +137,7 @@ def test_what_follows_a_record_of_the_future_has_no_time() -> None:
     assert span_of(rows, 10) <= CLOSE_MS
 
 
-def test_a_log_out_of_order_is_asked_for_a_while_and_no_longer() -> None:
+def test_lookups_of_an_out_of_order_log_are_bounded() -> None:
     written = [NOON + (number * 7919 % 5_000) * 100 for number in range(5_000)]
     log = Log(written)
 
@@ -146,8 +146,8 @@ def test_a_log_out_of_order_is_asked_for_a_while_and_no_longer() -> None:
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_answers_that_contradict_each_other_end_too() -> None:
-    """As of a log that is cut while it is asked."""
+def test_lookups_are_bounded_when_answers_contradict_each_other() -> None:
+    """Such as those of a log that is truncated between the lookups."""
     log = Log([NOON + 1000 * number for number in range(1_000)])
     log.by_time = lambda at_ms: (0, at_ms % 1_000, NOON + at_ms % 997)
 
@@ -156,7 +156,7 @@ def test_answers_that_contradict_each_other_end_too() -> None:
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_no_more_is_asked_than_the_bound_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookups_are_limited_by_the_bytes_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
     monkeypatch.setattr(times, "LEAST_BYTES", 1_000)
 
@@ -167,7 +167,7 @@ def test_no_more_is_asked_than_the_bound_of_bytes(monkeypatch: pytest.MonkeyPatc
     assert len(log.asked_ms) < 20
 
 
-def test_messages_without_times_have_none() -> None:
+def test_message_format_without_timestamps_gives_no_stretches() -> None:
     log = Log([NOON] * 10)
     log.by_time = lambda _: (errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1)
 

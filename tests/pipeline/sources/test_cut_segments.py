@@ -1,4 +1,4 @@
-"""Logs that are shorter than they were: what was cut, where, and what is missing, is said."""
+"""Truncated logs: the reader reports where they were cut, and which offsets are missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST = "00000000000000000000"
 
 
 def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int, int | None, str]]:
-    """Kind, log offset, position and reason of what could not be read."""
+    """Kind, log offset, position and reason of each unreadable part."""
     partitions = None if partition is None else [partition]
     found: list[dict[str, Any]] = [
         row
@@ -47,19 +47,21 @@ def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int,
 
 
 def boundaries(log: Path) -> list[tuple[int, int]]:
-    """(position, next log offset) behind each batch."""
+    """(position, next log offset) after each batch."""
     data = log.read_bytes()
     return [(header.end, header.last_offset + 1) for header, _ in iter_stored(data)]
 
 
 @pytest.mark.parametrize("name", KAFKA_DIR_NAMES)
-def test_whole_logs_of_kafka_lack_nothing(name: str, tmp_path: Path) -> None:
+def test_complete_logs_of_kafka_have_no_damage(name: str, tmp_path: Path) -> None:
     assert unreadable(unpacked(name, tmp_path)) == []
 
 
 @pytest.mark.parametrize("name", KAFKA_DIR_NAMES)
 @pytest.mark.parametrize("into_a_batch", [0, 20])
-def test_a_log_of_kafka_that_was_cut(name: str, into_a_batch: int, tmp_path: Path) -> None:
+def test_truncated_log_of_kafka_is_damaged_at_the_cut(
+    name: str, into_a_batch: int, tmp_path: Path
+) -> None:
     data = unpacked(name, tmp_path)
     log = data / "__consumer_offsets-1" / f"{FIRST}.log"
     ends = boundaries(log)
@@ -78,7 +80,7 @@ def test_a_log_of_kafka_that_was_cut(name: str, into_a_batch: int, tmp_path: Pat
         assert "according to replication-offset-checkpoint" in reason
 
 
-def test_a_copy_of_one_folder_is_measured_by_its_own_files(tmp_path: Path) -> None:
+def test_copied_partition_folder_is_checked_by_its_own_files(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-clean", tmp_path)
     folder = data / "__consumer_offsets-1"
     log = folder / f"{FIRST}.log"
@@ -100,7 +102,7 @@ def test_a_copy_of_one_folder_is_measured_by_its_own_files(tmp_path: Path) -> No
     assert "the segment has" in reason
 
 
-def test_an_emptied_log_is_missed(tmp_path: Path) -> None:
+def test_emptied_log_is_reported_missing(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-killed", tmp_path)
     os.truncate(data / "__consumer_offsets-2" / f"{FIRST}.log", 0)
     [(kind, offset, position, reason)] = unreadable(data)
@@ -108,20 +110,20 @@ def test_an_emptied_log_is_missed(tmp_path: Path) -> None:
     assert "Offsets 0 to 250 are missing: according to replication-offset-checkpoint" in reason
 
 
-def test_a_partition_that_is_gone_is_missed(tmp_path: Path) -> None:
+def test_deleted_partition_is_reported_missing(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-killed", tmp_path)
     shutil.rmtree(data / "__consumer_offsets-2")
     [(kind, offset, position, reason)] = unreadable(data)
     assert (kind, offset, position) == (DAMAGED, 0, None)
     assert reason == (
         "can't open the segment: No such file or directory; according to"
-        " replication-offset-checkpoint offsets up to 250 were written"
+        " replication-offset-checkpoint, offsets up to 250 were written"
     )
     assert unreadable(data, 2) != []
     assert unreadable(data, 1) == []
 
 
-def test_a_folder_without_a_segment_is_missed_where_a_file_says_so(tmp_path: Path) -> None:
+def test_folder_without_segments_is_damaged_when_a_checkpoint_has_offsets(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-killed", tmp_path)
     for segment in (data / "__consumer_offsets-2").glob("*.log"):
         segment.unlink()
@@ -130,7 +132,7 @@ def test_a_folder_without_a_segment_is_missed_where_a_file_says_so(tmp_path: Pat
     assert "offsets up to 250 were written" in reason
 
 
-def test_a_folder_without_a_segment_is_empty_where_none_does(tmp_path: Path) -> None:
+def test_folder_without_segments_is_empty_when_no_checkpoint_has_offsets(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     assert rows_of(tmp_path) == []
@@ -148,7 +150,7 @@ def cleaned(data: Path, offset: int) -> None:
     (data / "cleaner-offset-checkpoint").write_text(f"0\n1\n__consumer_offsets 0 {offset}\n")
 
 
-def test_a_segment_that_ends_before_the_next_one_begins(tmp_path: Path) -> None:
+def test_gap_before_the_next_segment_is_damage_unless_cleaned(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, *batches(0, 20))
     write_segment(tmp_path, 40, *batches(40, 50))
     size = sum(map(len, batches(0, 20)))
@@ -163,7 +165,7 @@ def test_a_segment_that_ends_before_the_next_one_begins(tmp_path: Path) -> None:
     assert unreadable(tmp_path) == [], "compaction takes the last records of a segment too"
 
 
-def test_a_segment_with_gaps_was_cleaned(tmp_path: Path) -> None:
+def test_cleaned_segment_is_checked_by_its_index(tmp_path: Path) -> None:
     value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
     left = encode_batch(
         [Record(3, NOON, b"\0\1\0\1g\0\1t\0\0\0\0", value)], base_offset=0, last_offset=9
@@ -179,7 +181,7 @@ def test_a_segment_with_gaps_was_cleaned(tmp_path: Path) -> None:
     assert "Offsets 10 to 29 are missing: according to the segment's index" in reason
 
 
-def test_one_record_that_is_missing(tmp_path: Path) -> None:
+def test_single_missing_record_is_reported(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, *batches(0, 20))
     (tmp_path / "__consumer_offsets-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 21\n")
     [(_, _, _, reason)] = unreadable(tmp_path)
@@ -189,7 +191,7 @@ def test_one_record_that_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0\n", "1\n1\n4 90\n", "0\n1\n4 x\n", "0\n1\n4\n", "\xff"])
-def test_what_a_file_does_not_say_is_no_evidence(tmp_path: Path, text: str) -> None:
+def test_unreadable_checkpoint_is_ignored(tmp_path: Path, text: str) -> None:
     write_segment(tmp_path, 0, *batches(0, 20))
     folder = tmp_path / "__consumer_offsets-0"
     (folder / "leader-epoch-checkpoint").write_text(text)
@@ -198,8 +200,8 @@ def test_what_a_file_does_not_say_is_no_evidence(tmp_path: Path, text: str) -> N
     assert unreadable(tmp_path) == []
 
 
-def test_a_log_that_changed_since_it_was_planned_is_not_accused(tmp_path: Path) -> None:
-    """A cleaner swaps files, a live log gets new segments: the plan is then no measure."""
+def test_log_that_changed_after_planning_is_not_reported_damaged(tmp_path: Path) -> None:
+    """A cleaner replaces files and a live log gets new segments: the plan is then out of date."""
     write_segment(tmp_path, 0, *batches(0, 20))
     folder = tmp_path / "__consumer_offsets-0"
     (folder / "leader-epoch-checkpoint").write_text("0\n1\n4 60\n")

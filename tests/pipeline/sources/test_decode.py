@@ -1,4 +1,4 @@
-"""Bytes of the offsets log to rows: every kind and version, and what cannot be understood."""
+"""The offsets log decoded to rows: every kind and version, and undecodable bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests.pipeline.small_logs import NOON, batch_of, commit, generation
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 2")]
 AT_NOON = datetime.fromtimestamp(NOON / 1000, UTC)
 KEY = b"\0\1\0\1g\0\1t\0\0\0\7"
 GROUP_KEY = b"\0\2\0\1g"
@@ -45,7 +45,7 @@ def one_row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     return row
 
 
-def test_a_commit() -> None:
+def test_commit_becomes_one_row() -> None:
     [row] = rows_of(batch_of(5, commit("g", "t", [1234], epochs=[2], metadata=["why"])))
     assert row == {
         "log_partition": 3,
@@ -63,7 +63,7 @@ def test_a_commit() -> None:
     }
 
 
-def test_a_generation() -> None:
+def test_generation_becomes_one_row_with_its_members() -> None:
     [row] = rows_of(batch_of(0, generation("g", 7, {"a": {"t": [0, 2]}, "b": {"t": [1]}})))
     assert (row["kind"], row["group_id"], row["generation"]) == ("group", "g", 7)
     assert (row["protocol_type"], row["protocol"], row["leader"]) == ("consumer", "range", "a")
@@ -82,7 +82,7 @@ def test_a_generation() -> None:
     assert second["assignment"] == [{"topic": "t", "topic_id": None, "partitions": [1]}]
 
 
-def test_members_of_no_consumer_keep_their_bytes_to_themselves() -> None:
+def test_members_of_another_protocol_type_have_no_assignment() -> None:
     run = generation("g", 7, {"a": {"t": [0]}})
     assert run.value is not None
     run.value.protocol_type = "connect"
@@ -91,7 +91,7 @@ def test_members_of_no_consumer_keep_their_bytes_to_themselves() -> None:
     assert row["members"][0]["subscription"] is None
 
 
-def test_tombstones() -> None:
+def test_tombstones_become_rows() -> None:
     rows = rows_of(batch_of(0, OffsetTombstones("g", [("t", 4), ("u", 0)]), GroupRun("g", None)))
     assert [(r["kind"], r.get("topic"), r.get("partition")) for r in rows] == [
         ("commit_tombstone", "t", 4),
@@ -112,7 +112,7 @@ OFFSET_VALUES = [
 
 @pytest.mark.parametrize(("version", "value", "more"), OFFSET_VALUES)
 @pytest.mark.parametrize("key_type", [0, 1])
-def test_every_version_of_an_offset(
+def test_every_version_of_an_offset_commit_is_decoded(
     version: int, value: bytes, more: dict[str, Any], key_type: int
 ) -> None:
     if "expire_at" in more:
@@ -131,7 +131,7 @@ def test_every_version_of_an_offset(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_of_a_group(version: int) -> None:
+def test_every_version_of_group_metadata_is_decoded(version: int) -> None:
     value = encode(
         "GroupMetadataValue",
         version,
@@ -168,7 +168,7 @@ def test_every_version_of_a_group(version: int) -> None:
         (b"\0\3\0\1g", b"\0\1\0", "g"),
     ],
 )
-def test_what_a_newer_kafka_wrote_is_kept_with_its_group(
+def test_record_of_a_newer_kafka_is_kept_raw_with_its_group(
     key: bytes, value: bytes | None, group: str | None
 ) -> None:
     row = one_row(key, value)
@@ -192,7 +192,7 @@ def test_what_a_newer_kafka_wrote_is_kept_with_its_group(
         (None, b"x", "its key is missing"),
     ],
 )
-def test_what_cannot_be_understood_is_kept_with_the_reason(
+def test_undecodable_record_is_kept_raw_with_the_reason(
     key: bytes | None, value: bytes | None, reason: str
 ) -> None:
     row = one_row(key, value)
@@ -201,12 +201,12 @@ def test_what_cannot_be_understood_is_kept_with_the_reason(
     assert (row.get("raw_key"), row.get("raw_value")) == (key, value)
 
 
-def test_a_bad_record_is_of_the_group_that_its_key_names() -> None:
+def test_damaged_record_has_the_group_of_its_key() -> None:
     assert one_row(GROUP_KEY, b"\0\3\0")["group_id"] == "g"
     assert one_row(b"\0\2\0\1\xff", None).get("group_id") is None
 
 
-def test_one_bad_record_hurts_no_other() -> None:
+def test_damaged_record_does_not_affect_other_records() -> None:
     records = [Record(i, NOON, KEY, b"\0\3" + bytes(22)) for i in range(3)]
     records[1] = records[1]._replace(value=b"\0\3\0")
     assert [row["kind"] for row in rows_of(encode_batch(records))] == [
@@ -214,8 +214,8 @@ def test_one_bad_record_hurts_no_other() -> None:
     ]  # fmt: skip
 
 
-def test_large_commits_are_read_as_tables_and_give_the_same_rows() -> None:
-    """Stretches of every length, gaps as a cleaner leaves them, times of their own."""
+def test_large_commits_decoded_as_tables_give_the_same_rows() -> None:
+    """Runs of every length, gaps as a cleaner leaves them, different commit times."""
     sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
     data, base = b"", 100
     runs = [
@@ -254,7 +254,7 @@ PLAIN_VALUES = {
 
 @pytest.mark.parametrize("value_of", PLAIN_VALUES.values(), ids=PLAIN_VALUES)
 @pytest.mark.parametrize("transactional", [False, True])
-def test_every_version_of_a_large_commit_is_read_as_a_table(
+def test_every_version_of_a_large_commit_is_decoded_as_a_table(
     value_of: Callable[[int], bytes], transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = []
@@ -285,7 +285,7 @@ def test_every_version_of_a_large_commit_is_read_as_a_table(
     assert {row.get("producer_id") for row in as_tables} == {7 if transactional else None}
 
 
-def test_a_cleaned_batch_keeps_the_offsets_of_what_is_left() -> None:
+def test_cleaned_batch_keeps_the_offsets_of_its_records() -> None:
     value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
     kept = [i for i in range(20_000) if i % 3]
     records = [Record(i, NOON, KEY[:-4] + struct.pack(">i", i), value) for i in kept]
@@ -294,8 +294,8 @@ def test_a_cleaned_batch_keeps_the_offsets_of_what_is_left() -> None:
     assert "leader_epoch" not in rows[0]
 
 
-def test_a_stretch_ends_where_anything_else_begins() -> None:
-    """A tombstone, another version, other metadata, a header, another time of writing."""
+def test_table_decoding_handles_records_that_differ_from_their_neighbours() -> None:
+    """A tombstone, another version, other metadata, a header, another timestamp."""
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     plain = [Record(i, NOON, KEY, value) for i in range(60)]
     plain[20] = plain[20]._replace(value=None)
@@ -314,7 +314,7 @@ def test_a_stretch_ends_where_anything_else_begins() -> None:
 
 
 @pytest.mark.parametrize("odd", range(1, 9))
-def test_a_record_of_another_kind_among_its_like_is_no_trouble(odd: int) -> None:
+def test_damaged_records_among_equal_commits_are_decoded_separately(odd: int) -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     records = [Record(i, NOON, KEY, value) for i in range(40)]
     for i in range(odd, 40, 7):
@@ -326,14 +326,14 @@ def test_a_record_of_another_kind_among_its_like_is_no_trouble(odd: int) -> None
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_every_codec_of_magic_2(compression: int) -> None:
+def test_every_codec_of_magic_2_is_decoded(compression: int) -> None:
     data = batch_of(0, commit("g", "t", range(100)), compression=compression)
     assert [row["committed_offset"] for row in rows_of(data)] == list(range(100))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", range(4))
-def test_every_codec_of_old_messages(magic: int, compression: int) -> None:
+def test_every_codec_of_old_messages_is_decoded(magic: int, compression: int) -> None:
     value = struct.pack(">hqhqq", 1, 9, 0, NOON, -1)
     records = [Record(i, NOON, KEY, value) for i in range(10, 20)]
     rows = rows_of(message_set.encode(records, magic, compression))
@@ -341,21 +341,21 @@ def test_every_codec_of_old_messages(magic: int, compression: int) -> None:
     assert {row.get("written_at") for row in rows} == {AT_NOON if magic else None}
 
 
-def test_the_time_of_the_append_is_when_it_was_written() -> None:
+def test_written_at_is_the_log_append_time() -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     records = [Record(i, NOON, KEY, value) for i in range(20)]
     data = encode_batch(records, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 5000)
     assert {r["written_at"] for r in rows_of(data)} == {AT_NOON + timedelta(seconds=5)}
 
 
-def test_times_that_no_clock_can_show_are_null() -> None:
+def test_out_of_range_timestamps_are_null() -> None:
     row = one_row(KEY, struct.pack(">hqhqq", 1, 9, 0, (1 << 62), -1))
     assert "commit_at" not in row
 
 
 @pytest.mark.parametrize("count", [1, 100])
 @pytest.mark.parametrize(("outcome", "marker"), [(0, "abort"), (1, "commit")])
-def test_a_transaction_gives_its_offsets_with_their_producer_and_its_marker(
+def test_transactional_offsets_have_their_producer_and_marker(
     outcome: int, marker: str, count: int
 ) -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
@@ -382,19 +382,19 @@ def test_a_transaction_gives_its_offsets_with_their_producer_and_its_marker(
     assert not any("producer_id" in r or "producer_epoch" in r for r in plain)
 
 
-def test_an_idempotent_producer_is_no_transaction() -> None:
+def test_idempotent_commit_has_no_producer_id() -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     [row] = rows_of(encode_batch([Record(0, NOON, KEY, value)], producer_id=1, producer_epoch=0))
     assert "producer_id" not in row
 
 
-def test_a_control_record_that_ends_no_transaction_is_not_known() -> None:
+def test_control_record_that_is_not_an_end_marker_is_unknown() -> None:
     data = encode_batch([Record(4, NOON, b"\0\0\0\2", b"\0\0")], is_control=True)
     [row] = rows_of(data)
     assert (row["kind"], row["raw_key"]) == ("unknown", b"\0\0\0\2")
 
 
-def test_only_the_offsets_that_are_asked_for() -> None:
+def test_only_the_requested_offsets_are_decoded() -> None:
     data = batch_of(0, commit("g", "t", range(100)))
     rows = rows_of(data, offsets=(10, 20))
     assert [row["log_offset"] for row in rows] == list(range(10, 20))

@@ -1,4 +1,4 @@
-"""Records of KIP-848, KIP-932 and KIP-1071 groups to rows of the history."""
+"""Records of KIP-848, KIP-932 and KIP-1071 groups decoded to rows of the history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS = {
 def row_of(
     record_type: int, value: dict[str, Any] | None, names: dict[str, str] | None = None, **key: str
 ) -> dict[str, Any]:
-    """What a record becomes, without its nulls; of group g unless the key says another."""
+    """The row of a record, without its nulls; of group g unless the key names another."""
     key_name = KEYS[record_type]
     encoded = encode(key_name, 0, {"group_id": "g", **key})
     body = None if value is None else encode(key_name[:-3] + "Value", 0, value)
@@ -47,7 +47,7 @@ def row_of(
     return found
 
 
-def test_an_epoch_of_a_group() -> None:
+def test_group_epoch_becomes_one_row() -> None:
     assert row_of(3, {"epoch": 5, "metadata_hash": 99}) == {
         "kind": "consumer_group_epoch",
         "value_version": 0,
@@ -58,7 +58,7 @@ def test_an_epoch_of_a_group() -> None:
     }
 
 
-def test_a_member_that_speaks_the_classic_protocol() -> None:
+def test_member_with_the_classic_protocol_becomes_one_row() -> None:
     subscription = encode_subscription(["orders"])
     row = row_of(
         5,
@@ -106,7 +106,9 @@ def test_a_member_that_speaks_the_classic_protocol() -> None:
 
 @pytest.mark.parametrize(("names", "topic"), [({ORDERS_ID: "orders"}, "orders"), ({}, None)])
 @pytest.mark.parametrize("record_type", [7, 8, 13, 14])
-def test_what_a_member_holds(record_type: int, names: dict[str, str], topic: str | None) -> None:
+def test_assignment_becomes_a_row_with_partitions(
+    record_type: int, names: dict[str, str], topic: str | None
+) -> None:
     held = [{"topic_id": ORDERS, "partitions": [0, 2]}]
     value: dict[str, Any] = {"topic_partitions": held}
     epoch = None
@@ -131,7 +133,7 @@ def test_what_a_member_holds(record_type: int, names: dict[str, str], topic: str
         assert (pending["topic_id"], pending["partitions"]) == (ORDERS_ID, [9])
 
 
-def test_an_epoch_of_targets_and_a_pattern() -> None:
+def test_target_epoch_and_pattern_become_rows() -> None:
     target = row_of(6, {"assignment_epoch": 4, "assignment_timestamp": NOON})
     assert (target["kind"], target["generation"]) == ("consumer_group_target", 4)
     assert target["details"]["assignment_timestamp"] == NOON
@@ -148,7 +150,7 @@ def test_an_epoch_of_targets_and_a_pattern() -> None:
     )  # fmt: skip
 
 
-def test_a_streams_group_has_tasks_and_a_topology_with_an_epoch_of_its_own() -> None:
+def test_streams_group_has_tasks_and_a_topology_epoch() -> None:
     tasks = [{"subtopology_id": "0", "partitions": [1]}]
     row = row_of(
         21, {"active_tasks": tasks, "standby_tasks": [], "warmup_tasks": []}, member_id="m"
@@ -163,7 +165,7 @@ def test_a_streams_group_has_tasks_and_a_topology_with_an_epoch_of_its_own() -> 
 
 
 @pytest.mark.parametrize("record_type", RECORD_KINDS)
-def test_a_tombstone_of_every_kind_names_its_group_and_member(record_type: int) -> None:
+def test_tombstone_of_every_kind_has_its_group_and_member(record_type: int) -> None:
     fields = {field.name for field in BY_NAME[KEYS[record_type]].fields}
     more = dict.fromkeys(fields - {"group_id"}, "m")
     row = row_of(record_type, None, **more)

@@ -1,4 +1,4 @@
-"""How a stream of a broker's history is planned; no broker is asked."""
+"""The plan of a stream of a broker's history; no broker is needed."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ def stretches(stream: HistoryStream, start: dict[str, int], end: dict[str, int])
     return [each for task in tasks for each in task.part.stretches]  # type: ignore[attr-defined]
 
 
-def test_stream_begins_and_ends_where_the_log_does(stream: HistoryStream) -> None:
+def test_stream_starts_and_ends_at_the_log_start_and_end_offsets(stream: HistoryStream) -> None:
     assert stream.initialOffset() == {"0": 0, "1": 40, "2": 7}
     assert stream.latestOffset() == {"0": 10, "1": 90, "2": 7}
 
 
-def test_batch_reads_what_each_partition_grew_by(stream: HistoryStream) -> None:
+def test_batch_reads_the_new_offsets_of_each_partition(stream: HistoryStream) -> None:
     start, end = {"0": 4, "1": 60, "2": 7}, {"0": 10, "1": 90, "2": 7}
 
     assert stretches(stream, start, end) == [(0, 4, 10), (1, 60, 90)]
     assert stretches(stream, end, end) == []
 
 
-def test_batch_leaves_out_records_that_the_log_no_longer_has(stream: HistoryStream) -> None:
+def test_batch_skips_records_that_the_log_no_longer_has(stream: HistoryStream) -> None:
     assert stretches(stream, {"1": 12}, {"1": 50}) == [(1, 40, 50)]
     assert stretches(stream, {}, {"0": 3}) == [(0, 0, 3)]
 
 
-def test_stream_is_of_the_partitions_that_are_named(stream: HistoryStream) -> None:
+def test_stream_reads_only_the_named_partitions(stream: HistoryStream) -> None:
     stream.options = {**stream.options, "partitions": "1-2"}
 
     assert stream.latestOffset() == {"1": 90, "2": 7}
 
 
-def test_stream_of_a_folder_is_refused() -> None:
+def test_stream_of_a_folder_is_rejected() -> None:
     with pytest.raises(PipelineError, match="/data is not a broker: a stream needs HOST:PORT"):
         HistoryStream({"path": "/data"})

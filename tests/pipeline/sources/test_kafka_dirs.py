@@ -1,6 +1,6 @@
-"""The folders that Apache Kafka wrote, old and new, stopped and killed, as a source of history.
+"""Folders that Apache Kafka wrote, old and new versions, stopped and killed, as sources.
 
-What their clients were told comes out, exactly: every group and offset, every record.
+The reader returns exactly what their clients recorded: every group and offset, every record.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tests.cli.running import run
 from tests.pipeline.given import table
 from tests.pipeline.small_logs import KAFKA_DIR_NAMES, expected, unpacked
 
+pytestmark = pytest.mark.proves("pipeline 1")
+
 
 @pytest.fixture(scope="module", params=KAFKA_DIR_NAMES)
 def kafka(
@@ -32,7 +34,7 @@ def rows_of(parts: Sequence[Part] | None) -> list[dict[str, Any]]:
     return [row for part in parts or () for batch in part.read() for row in batch.to_pylist()]
 
 
-def test_every_group_and_offset_comes_out(kafka: tuple[str, Path]) -> None:
+def test_every_group_and_offset_is_read(kafka: tuple[str, Path]) -> None:
     name, data = kafka
     rows = rows_of(open_source(str(data)).event_parts(None))
     found: dict[str, dict[str, list[object]]] = {}
@@ -43,7 +45,7 @@ def test_every_group_and_offset_comes_out(kafka: tuple[str, Path]) -> None:
                 row["committed_offset"],
                 row["metadata"],
             ]
-    del found["live-group"]  # it had members when the broker stopped, and is not in the list
+    del found["live-group"]  # it had members when the broker stopped: not listed
     assert found == expected(name)["groups"]
     assert {row["kind"] for row in rows} == {"commit", "group"}
     [*_, last] = [row for row in rows if row["kind"] == "group" and row["group_id"] == "live-group"]
@@ -53,9 +55,7 @@ def test_every_group_and_offset_comes_out(kafka: tuple[str, Path]) -> None:
 
 
 @pytest.mark.pipeline
-def test_every_record_comes_out_whatever_its_codec(
-    spark: SparkSession, kafka: tuple[str, Path]
-) -> None:
+def test_every_record_is_read_with_any_codec(spark: SparkSession, kafka: tuple[str, Path]) -> None:
     name, data = kafka
     topics = expected(name)["topics"]
     reader = spark.read.format("kafka_segments").option("topic", ",".join(topics))
@@ -70,7 +70,9 @@ def test_every_record_comes_out_whatever_its_codec(
 
 
 @pytest.mark.pipeline
-def test_a_notebook_reads_events_and_batches(spark: SparkSession, kafka: tuple[str, Path]) -> None:
+def test_spark_reads_events_and_batches_of_kafka_folders(
+    spark: SparkSession, kafka: tuple[str, Path]
+) -> None:
     name, data = kafka
     reader = spark.read.format("kafka_segments")
     assert {row.kind for row in reader.option("as", "offsets").load(str(data)).collect()} == {
@@ -87,7 +89,7 @@ def test_a_notebook_reads_events_and_batches(spark: SparkSession, kafka: tuple[s
     }
 
 
-def test_stretches_span_the_same_offsets(kafka: tuple[str, Path]) -> None:
+def test_stretches_cover_every_record_of_the_topics(kafka: tuple[str, Path]) -> None:
     name, data = kafka
     source = open_source(str(data))
     records: dict[tuple[str, int], int] = {}
@@ -103,7 +105,7 @@ def test_stretches_span_the_same_offsets(kafka: tuple[str, Path]) -> None:
 
 
 @pytest.mark.campaign
-def test_every_job_tells_what_the_clients_were_told(
+def test_every_job_has_the_offsets_that_the_clients_recorded(
     kafka: tuple[str, Path], tmp_path: Path
 ) -> None:
     from pipeline.run.catalog import TABLES

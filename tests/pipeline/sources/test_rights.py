@@ -1,4 +1,4 @@
-"""A client without rights on topics: what is hidden from it is denied by name."""
+"""A client without rights on topics: the error names each hidden topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def properties(folder: Path, user: str) -> Path:
-    """A file of client properties by which a user logs in."""
+    """A file of client properties for a user."""
     file = folder / f"{user}.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -52,7 +52,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("job", ["commits", "events", "all"])
-def test_log_that_is_hidden_from_the_client_is_denied(
+def test_job_is_denied_when_the_log_is_hidden_from_the_client(
     secured: Scene, tmp_path: Path, job: str
 ) -> None:
     where, out = f"127.0.0.1:{secured.port}", tmp_path / "out"
@@ -64,7 +64,7 @@ def test_log_that_is_hidden_from_the_client_is_denied(
     assert not out.exists()
 
 
-def test_client_that_may_describe_the_log_is_denied_the_right_to_read_it_alone(
+def test_client_with_describe_on_the_log_is_denied_with_the_missing_acl(
     secured: Scene, tmp_path: Path
 ) -> None:
     secured.grant(ALICE, f"DESCRIBE TOPIC {LOG}")
@@ -79,9 +79,7 @@ def test_client_that_may_describe_the_log_is_denied_the_right_to_read_it_alone(
     assert ran.err.endswith(f"; the client needs the ACL Read on the topic {LOG}\n")
 
 
-def test_topics_are_denied_by_name_and_their_missing_lag_is_said(
-    secured: Scene, tmp_path: Path
-) -> None:
+def test_hidden_topics_are_named_and_their_lag_is_unknown(secured: Scene, tmp_path: Path) -> None:
     where = f"127.0.0.1:{secured.port}"
     secured.grant(ALICE, f"READ TOPIC {LOG}")
     words = ["pipeline", "lag", "--source", where, "--out", str(tmp_path / "out")]
@@ -112,8 +110,8 @@ def test_topics_are_denied_by_name_and_their_missing_lag_is_said(
         (errors.UNKNOWN_TOPIC_OR_PARTITION, f"has no {LOG}: no group has committed there yet"),
     ],
 )
-def test_log_without_partitions_is_asked_for_by_name(code: int, said: str) -> None:
-    """By ListOffsets: a Metadata request with its name creates it at a broker before Kafka 2.8."""
+def test_log_without_partitions_is_looked_up_by_list_offsets(code: int, said: str) -> None:
+    """A Metadata request with its name would create it at a broker before Kafka 2.8."""
 
     def metadata(broker: FakeBroker, _: Value) -> Value:
         here = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
@@ -131,8 +129,8 @@ def test_log_without_partitions_is_asked_for_by_name(code: int, said: str) -> No
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-def test_kafka_denies_its_log_by_name(tmp_path: Path) -> None:
-    """Apache Kafka 4.3.1, as Muster."""
+def test_kafka_denies_its_log_like_muster(tmp_path: Path) -> None:
+    """Apache Kafka 4.3.1."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",

@@ -1,4 +1,4 @@
-"""The wire and a repair against a real Apache Kafka that wants TLS and SASL."""
+"""The wire source and a repair against an Apache Kafka with TLS and SASL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 TOPIC, GROUP = "orders", "billing"
 STORE_PASSWORD = "changeit"
 LIFETIME_MS = 5000
-"""Of a login by SCRAM-SHA-512 without TLS."""
+"""Lifetime of a SCRAM-SHA-512 login without TLS."""
 
 
 class Secured(NamedTuple):
@@ -52,7 +52,6 @@ class Secured(NamedTuple):
     folder: Path
 
     def properties(self, name: str, **pairs: str) -> Path:
-        """A file of client properties."""
         file = self.folder / f"{name}.properties"
         escaped = {key: value.replace("\\", "\\\\") for key, value in pairs.items()}
         file.write_text(
@@ -136,7 +135,7 @@ def rows_of(where: str, file: Path | None = None) -> list[tuple[str, int, int]]:
         ("SASL_SSL", "SCRAM-SHA-512", "text", None),
     ],
 )
-def test_the_history_comes_through_each_listener(
+def test_history_is_read_through_each_listener(
     secured: Secured, listener: str, mechanism: str | None, trust: str | None, own: str | None
 ) -> None:
     pairs = {"security_protocol": listener, **(login(mechanism) if mechanism else {})}
@@ -176,7 +175,7 @@ def test_the_history_comes_through_each_listener(
     assert (GROUP, 1, 0) in rows
 
 
-def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path) -> None:
+def test_job_and_repair_run_over_tls_and_scram(secured: Secured, tmp_path: Path) -> None:
     where = secured.broker.listeners["SASL_SSL"]
     pairs = {"security_protocol": "SASL_SSL", **secured.trusting(), **login("SCRAM-SHA-512")}
     file = str(secured.properties("job", **pairs, client_id="unused"))
@@ -220,8 +219,8 @@ def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path
         assert "secret" not in ran.out + ran.err
 
 
-def test_a_token_in_a_file(secured: Secured) -> None:
-    """Kafka takes one without a signature where nobody told it which to trust."""
+def test_oauthbearer_token_is_read_from_a_file(secured: Secured) -> None:
+    """Kafka accepts an unsigned token when no trusted issuer is configured."""
     now_s = int(datetime.now(UTC).timestamp())
     claims = json.dumps({"sub": USER, "iat": now_s, "exp": now_s + 300})
     header, body = (
@@ -244,7 +243,7 @@ def test_a_token_in_a_file(secured: Secured) -> None:
         rows_of(secured.broker.listeners["SASL_SSL"], file)
 
 
-def test_a_connection_outlives_its_login(secured: Secured) -> None:
+def test_connection_reauthenticates_when_its_login_expires(secured: Secured) -> None:
     pairs = {"security_protocol": "SASL_PLAINTEXT", **login("SCRAM-SHA-512")}
     file = secured.properties("renewed", **pairs)
     host, _, port = secured.broker.listeners["SASL_PLAINTEXT"].rpartition(":")
@@ -287,7 +286,7 @@ def _instant(ms: int) -> str:
         ),
     ],
 )
-def test_what_does_not_fit_is_a_sentence_without_the_password(
+def test_security_mismatch_is_one_sentence_without_the_password(
     secured: Secured, listener: str, change: dict[str, str], said: str
 ) -> None:
     trusting = secured.trusting()
@@ -307,7 +306,7 @@ def test_what_does_not_fit_is_a_sentence_without_the_password(
     assert "secret" not in str(refused.value)
 
 
-def test_the_name_in_a_certificate_is_checked_unless_it_is_not_to_be(secured: Secured) -> None:
+def test_host_name_of_a_certificate_is_checked_unless_disabled(secured: Secured) -> None:
     port = secured.broker.listeners["SASL_SSL"].rpartition(":")[2]
     pairs = {"security_protocol": "SASL_SSL", **secured.trusting(), **login("PLAIN")}
     checked = secured.properties("checked", **pairs)

@@ -1,4 +1,5 @@
-"""Segment folders, whole, live, cut, flipped and half cleaned: nothing is dropped in silence."""
+"""Segment folders: complete, live, truncated, corrupt and half cleaned; no damage goes
+unreported."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from tests.pipeline.small_logs import NOON, batch_of, commit, rows_of, write_segment
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 2")]
 
 
 def batches(count: int, first: int = 0) -> list[bytes]:
-    """Batches of ten offsets each, from log offset ``first`` on."""
+    """Batches of ten offsets each, starting at log offset ``first``."""
     return [
         batch_of(base, commit(f"g{base}", "t", range(base, base + 10)))
         for base in range(first, first + 10 * count, 10)
@@ -61,14 +62,16 @@ def test_all_segments_of_all_partitions_are_read_in_order(tmp_path: Path) -> Non
     assert [row["log_partition"] for row in rows] == [0] * 50 + [12] * 10
 
 
-def test_a_partitions_own_folder_and_a_uri_are_read_too(tmp_path: Path) -> None:
+def test_partition_folder_and_file_uri_are_read(tmp_path: Path) -> None:
     folder = write_segment(tmp_path, 0, *batches(1), partition=3).parent
     for where in (str(folder), f"file://{tmp_path}", f"file:{tmp_path}"):
         [segment], _ = plan({"path": where})
         assert segment.partition == 3
 
 
-def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_selected_partitions_and_offsets_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_segment(tmp_path, 0, *batches(3))
     write_segment(tmp_path, 30, *batches(3, 30))
     write_segment(tmp_path, 60, *batches(3, 60))
@@ -82,7 +85,7 @@ def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.Monk
     assert [row["offset"] for row in records] == list(range(35, 52))
 
 
-def test_a_flipped_bit_costs_its_batch_alone(tmp_path: Path) -> None:
+def test_flipped_bit_damages_only_its_batch(tmp_path: Path) -> None:
     made = batches(5)
     file = write_segment(tmp_path, 0, *made)
     data = bytearray(b"".join(made))
@@ -101,7 +104,7 @@ def test_a_flipped_bit_costs_its_batch_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("claimed", [-1, 0, 5, 1 << 20, 0x7FFFFFFF])
-def test_behind_a_length_that_lies_the_next_batch_is_found(tmp_path: Path, claimed: int) -> None:
+def test_next_batch_is_found_after_a_wrong_length(tmp_path: Path, claimed: int) -> None:
     made = batches(5)
     bad = bytearray(made[1])
     bad[8:12] = claimed.to_bytes(4, "big", signed=True)
@@ -113,7 +116,7 @@ def test_behind_a_length_that_lies_the_next_batch_is_found(tmp_path: Path, claim
     assert f"claims {claimed + 12} bytes" in reason
 
 
-def test_rubbish_between_batches_is_one_damage_however_long(
+def test_garbage_of_any_length_between_batches_is_one_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 4096)
@@ -125,7 +128,7 @@ def test_rubbish_between_batches_is_one_damage_however_long(
     assert [(d[0], d[1]) for d in damage(rows)] == [(20, len(made[0] + made[1]))]
 
 
-def test_a_segment_without_anything_readable_is_one_damage(tmp_path: Path) -> None:
+def test_unreadable_segment_is_one_damage(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, random.Random(2).randbytes(20_000))
     write_segment(tmp_path, 10, *batches(1, 10))
     rows = rows_of(tmp_path)
@@ -136,8 +139,8 @@ def test_a_segment_without_anything_readable_is_one_damage(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kept", [11, 16, 17, 40, HEADER_BYTES, 200])
-def test_the_torn_tail_of_the_last_segment_is_told_apart(tmp_path: Path, kept: int) -> None:
-    """A live broker is writing there; a dead one cuts it at its next start."""
+def test_torn_tail_of_the_last_segment_is_not_damage(tmp_path: Path, kept: int) -> None:
+    """A live broker is writing there; a crashed one truncates it at its next start."""
     made = batches(3)
     write_segment(tmp_path, 0, *made[:2], made[2][:kept])
     rows = rows_of(tmp_path)
@@ -149,14 +152,14 @@ def test_the_torn_tail_of_the_last_segment_is_told_apart(tmp_path: Path, kept: i
     assert len(rows_of(tmp_path, "records")) == 20
 
 
-def test_space_set_aside_behind_the_last_batch_is_no_damage(tmp_path: Path) -> None:
+def test_preallocated_space_after_the_last_batch_is_not_damage(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, *batches(2), bytes(3_000_000))
     assert offsets(rows_of(tmp_path)) == list(range(20))
     assert damage(rows_of(tmp_path)) == []
 
 
 @pytest.mark.parametrize("kept", [5, 40, 200])
-def test_a_segment_that_is_cut_and_not_the_last_is_damaged(tmp_path: Path, kept: int) -> None:
+def test_truncated_segment_before_the_last_is_damaged(tmp_path: Path, kept: int) -> None:
     made = batches(3)
     write_segment(tmp_path, 0, *made[:2], made[2][:kept])
     write_segment(tmp_path, 30, *batches(1, 30))
@@ -165,8 +168,9 @@ def test_a_segment_that_is_cut_and_not_the_last_is_damaged(tmp_path: Path, kept:
     assert [(d[0], d[1]) for d in damage(rows)] == [(20, len(made[0] + made[1]))]
 
 
-def test_a_batch_of_another_place_is_damaged(tmp_path: Path) -> None:
-    """Offsets lie outside the checksum: one that goes back, or beyond the next segment, lies."""
+def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
+    """The checksum does not cover offsets: an offset that goes back, or beyond the next segment, is
+    wrong."""
     write_segment(tmp_path, 0, *batches(2), *batches(1), *batches(1, 20), *batches(1, 90))
     write_segment(tmp_path, 30, *batches(1, 30))
     rows = rows_of(tmp_path)
@@ -176,8 +180,8 @@ def test_a_batch_of_another_place_is_damaged(tmp_path: Path) -> None:
     ] == [True] * 2
 
 
-def test_a_batch_that_holds_less_than_it_says_keeps_what_it_holds(tmp_path: Path) -> None:
-    """With a checksum that is right: someone wrote it so."""
+def test_batch_with_fewer_records_than_claimed_keeps_its_records(tmp_path: Path) -> None:
+    """Its checksum is right: the writer was wrong."""
     section = batch_of(0, commit("g", "t", range(10)))[HEADER_BYTES:]
     write_segment(tmp_path, 0, assemble_batch(section, 12, 0, NOON, NOON), *batches(1, 20))
     rows = rows_of(tmp_path)
@@ -186,7 +190,7 @@ def test_a_batch_that_holds_less_than_it_says_keeps_what_it_holds(tmp_path: Path
     assert (offset, position) == (10, 0)
 
 
-def test_leftovers_are_taken_as_kafka_takes_them(tmp_path: Path) -> None:
+def test_swap_deleted_and_cleaned_files_are_handled_as_in_kafka(tmp_path: Path) -> None:
     folder = write_segment(tmp_path, 0, *batches(1)).parent
     write_segment(tmp_path, 10, *batches(1, 10))
     write_segment(tmp_path, 20, *batches(1, 20))
@@ -202,7 +206,7 @@ def test_leftovers_are_taken_as_kafka_takes_them(tmp_path: Path) -> None:
     assert offsets(rows_of(tmp_path)) == list(range(30)), "its sources are the log still"
 
 
-def test_a_segment_deleted_after_the_plan_is_read_under_its_other_name(tmp_path: Path) -> None:
+def test_segment_deleted_after_planning_is_read_by_its_deleted_name(tmp_path: Path) -> None:
     file = write_segment(tmp_path, 0, *batches(1))
     [segment], _ = plan({"path": str(tmp_path)})
     file.rename(f"{file}.deleted")
@@ -216,18 +220,20 @@ def test_a_segment_deleted_after_the_plan_is_read_under_its_other_name(tmp_path:
         list(read_segment(segment, StretchRows(segment)))
 
 
-def test_an_empty_segment_gives_nothing(tmp_path: Path) -> None:
+def test_empty_segment_has_no_rows(tmp_path: Path) -> None:
     write_segment(tmp_path, 0)
     assert rows_of(tmp_path) == []
 
 
-def test_large_batches_and_small_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_larger_than_the_read_chunk_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 100)
     write_segment(tmp_path, 0, *batches(3), batch_of(30, commit("g", "t", range(1000))))
     assert offsets(rows_of(tmp_path)) == list(range(1030))
 
 
-def test_records_of_any_topic(tmp_path: Path) -> None:
+def test_records_of_any_topic_are_read(tmp_path: Path) -> None:
     made = [
         Record(0, NOON, b"k", b"v", [("h", b"1"), ("h", None)]),
         Record(1, NOON + 1, None, b""),
@@ -249,7 +255,7 @@ def test_records_of_any_topic(tmp_path: Path) -> None:
     assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
 
 
-def test_batches_are_told_from_their_headers(tmp_path: Path) -> None:
+def test_batches_are_read_from_their_headers(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
@@ -262,8 +268,8 @@ def test_batches_are_told_from_their_headers(tmp_path: Path) -> None:
     assert round(second["last_at"].timestamp() * 1000) - NOON == 11
 
 
-def test_the_first_date_of_a_broker_says_when_the_log_ended_there(tmp_path: Path) -> None:
-    """What a topic with LogAppendTime has, and the marker of a transaction."""
+def test_first_broker_timestamp_dates_the_end_of_the_log_before_it(tmp_path: Path) -> None:
+    """As in a topic with LogAppendTime, and for a transaction's marker."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [
         encode_batch(
@@ -287,7 +293,7 @@ def test_the_first_date_of_a_broker_says_when_the_log_ended_there(tmp_path: Path
         assert round(seen["last_at"].timestamp() * 1000) == at_ms
 
 
-def test_clear_words_for_what_cannot_be_read(
+def test_unreadable_folder_gets_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(options: dict[str, str]) -> str:
@@ -314,7 +320,7 @@ def test_clear_words_for_what_cannot_be_read(
     assert f"{where} can't be read" in refused({"path": where})
 
 
-def test_two_folders_are_one_broker_or_refused(tmp_path: Path) -> None:
+def test_two_folders_must_belong_to_one_cluster(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     write_segment(one, 0, *batches(1))
     write_segment(two, 0, *batches(1), partition=1)

@@ -1,4 +1,4 @@
-"""A history in folders of segments, as parts that any engine reads in other processes."""
+"""A history in folders of segments, divided into parts that other processes can read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from pipeline.sources.segment_files import Segment
 from pipeline.sources.source import TimesAsked
 from tests.pipeline.small_logs import NOON, batch_of, commit, small_history, write_segment
 
+pytestmark = pytest.mark.proves("pipeline 2")
+
 
 def read(parts: object, schema: pa.Schema) -> pa.Table:
     batches = [batch for part in pickle.loads(pickle.dumps(parts)) for batch in part.read()]
     return pa.Table.from_batches(batches, schema)
 
 
-def test_a_folder_is_read_in_parts_that_other_processes_can_be_given(tmp_path: Path) -> None:
+def test_folder_is_read_in_picklable_parts(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, batch_of(0, commit("g", "orders", [7])), topic="orders")
     source = open_source(str(small_history(tmp_path)))
 
@@ -44,7 +46,7 @@ def test_a_folder_is_read_in_parts_that_other_processes_can_be_given(tmp_path: P
     assert (source.records_estimate() or 0) > 0
 
 
-def test_partitions_are_chosen_and_one_that_is_not_there_is_refused(history: Path) -> None:
+def test_partitions_are_selected_and_an_unknown_one_is_rejected(history: Path) -> None:
     write_segment(history, 0, batch_of(0, commit("h", "orders", [3])), partition=4)
     source = open_source(str(history))
 
@@ -53,7 +55,7 @@ def test_partitions_are_chosen_and_one_that_is_not_there_is_refused(history: Pat
         source.event_parts([4, 5])
 
 
-def test_small_segments_share_a_part_and_empty_ones_have_none(tmp_path: Path) -> None:
+def test_small_segments_share_a_part_and_empty_ones_are_omitted(tmp_path: Path) -> None:
     def segment(number: int, size: int) -> Segment:
         file = tmp_path / str(number)
         with file.open("wb") as out:
@@ -66,7 +68,7 @@ def test_small_segments_share_a_part_and_empty_ones_have_none(tmp_path: Path) ->
     assert [[each.base_offset for each in part] for part in parts] == [[0], [1], [3, 4], [5]]
 
 
-def test_the_tables_of_a_run_are_a_source_of_files(history: Path, tmp_path: Path) -> None:
+def test_tables_of_a_run_are_a_source(history: Path, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     (tables / "events").mkdir(parents=True)
     (tables / "_muster.json").write_text('{"cluster_id": "one"}')

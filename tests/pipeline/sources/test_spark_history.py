@@ -1,4 +1,4 @@
-"""`muster_history`, a data source of Spark's: read as it is, and followed as a stream."""
+"""`muster_history`, a Spark data source: read once, and as a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.sources.spark_history import FORMAT
 from tests.brokers import make_broker
 from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600), pytest.mark.proves("pipeline 9")]
 
 
 def test_folder_of_segments_is_read_as_events(spark: SparkSession, history: Path) -> None:
@@ -26,7 +26,7 @@ def test_folder_of_segments_is_read_as_events(spark: SparkSession, history: Path
     assert sorted(found, key=str) == sorted(expected.to_pylist(), key=str)
 
 
-def test_stream_of_a_broker_goes_on_where_its_checkpoint_is(
+def test_stream_of_a_broker_continues_at_its_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     broker = make_broker(tmp_path / "data", {"offsets.topic.num.partitions": "3"}).start()

@@ -1,5 +1,4 @@
-"""Reading over the wire while leaders move, brokers go, logs shrink and answers are not what they
-should be."""
+"""The wire source while leaders move, brokers fail, logs are truncated and answers are wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ SOON_S = 2.0
 
 
 class Fakes:
-    """A cluster of fake brokers, and who leads what."""
+    """A cluster of fake brokers, and the leaders of its partitions."""
 
     def __init__(self, ends: ExitStack) -> None:
         self._ends = ends
@@ -68,7 +67,7 @@ class Fakes:
         return Reach((("127.0.0.1", self.brokers[1].port),), timeout_s=timeout_s)
 
     def read(self, timeout_s: float = SOON_S) -> list[int]:
-        """The offsets that were committed, as the log has them."""
+        """The committed offsets, in log order."""
         rows = self.rows(timeout_s)
         assert [row["kind"] for row in rows] == ["commit"] * len(rows)
         return [row["committed_offset"] for row in rows]
@@ -85,14 +84,14 @@ def fakes() -> Iterator[Fakes]:
         yield Fakes(ends)
 
 
-def test_a_log_of_one_broker(fakes: Fakes) -> None:
+def test_log_is_read_from_one_broker(fakes: Fakes) -> None:
     first = fakes.add()
 
     assert fakes.read() == HELD
     assert {each["isolation_level"] for each in first.requests("Fetch")} == {0}
 
 
-def test_a_leader_that_moved_is_found(fakes: Fakes) -> None:
+def test_reader_follows_a_moved_leader(fakes: Fakes) -> None:
     def moved(_: FakeBroker, asked: Value) -> Value:
         fakes.leaders[0] = 2
         return fetched([entry(0, code=errors.NOT_LEADER_OR_FOLLOWER)])
@@ -105,7 +104,7 @@ def test_a_leader_that_moved_is_found(fakes: Fakes) -> None:
     assert len(second.requests("Fetch")) == 6
 
 
-def test_a_broker_that_goes_away_in_the_middle_is_replaced_and_nothing_comes_twice(
+def test_reader_continues_at_the_new_leader_without_duplicates(
     fakes: Fakes,
 ) -> None:
     def short(broker: FakeBroker, asked: Value) -> Value | None:
@@ -121,7 +120,7 @@ def test_a_broker_that_goes_away_in_the_middle_is_replaced_and_nothing_comes_twi
     assert [asked_of(each)[0]["fetch_offset"] for each in second.requests("Fetch")] == [3, 4, 5]
 
 
-def test_a_log_whose_start_moved_is_read_from_there(fakes: Fakes) -> None:
+def test_reader_continues_at_a_moved_log_start(fakes: Fakes) -> None:
     def cut(broker: FakeBroker, asked: Value) -> Value:
         if asked_of(asked)[0]["fetch_offset"] in (2, 3):
             fakes.start = 4
@@ -133,7 +132,7 @@ def test_a_log_whose_start_moved_is_read_from_there(fakes: Fakes) -> None:
     assert fakes.read() == [0, 10, 40, 50]
 
 
-def test_a_log_that_was_cut_at_its_end_ends_there(fakes: Fakes) -> None:
+def test_reader_stops_at_the_end_of_a_truncated_log(fakes: Fakes) -> None:
     def cut(broker: FakeBroker, asked: Value) -> Value:
         if asked_of(asked)[0]["fetch_offset"] >= 3:
             fakes.end = 3
@@ -145,15 +144,15 @@ def test_a_log_that_was_cut_at_its_end_ends_there(fakes: Fakes) -> None:
     assert fakes.read() == [0, 10, 20]
 
 
-def test_an_end_that_was_compacted_away_is_no_wait(fakes: Fakes) -> None:
+def test_reader_does_not_wait_for_compacted_offsets_at_the_log_end(fakes: Fakes) -> None:
     fakes.add()
     fakes.end = 9
 
     assert fakes.read(timeout_s=600) == HELD
 
 
-def test_a_partition_that_got_nothing_is_asked_first_the_next_time(fakes: Fakes) -> None:
-    """Kafka answers batches until an answer is full: the first partition always gets one."""
+def test_partition_without_records_is_first_in_the_next_fetch(fakes: Fakes) -> None:
+    """Kafka returns batches until a response is full; the first partition always gets one."""
 
     def one_at_a_time(_: FakeBroker, asked: Value) -> Value:
         answer = from_log(LOG)
@@ -168,7 +167,7 @@ def test_a_partition_that_got_nothing_is_asked_first_the_next_time(fakes: Fakes)
     assert [next(iter(asked_of(each))) for each in broker.requests("Fetch")][:4] == [0, 1, 2, 0]
 
 
-def test_a_throttled_answer_is_no_end(fakes: Fakes) -> None:
+def test_reader_continues_after_an_empty_throttled_response(fakes: Fakes) -> None:
     def throttled(broker: FakeBroker, asked: Value) -> Value:
         if len(broker.requests("Fetch")) % 2:
             return fetched([], throttle_time_ms=1)
@@ -179,8 +178,8 @@ def test_a_throttled_answer_is_no_end(fakes: Fakes) -> None:
     assert fakes.read() == HELD
 
 
-def test_several_brokers_are_asked_at_once(fakes: Fakes) -> None:
-    """Each waits with its first answer until the other was asked too."""
+def test_reader_fetches_from_several_brokers_concurrently(fakes: Fakes) -> None:
+    """Each delays its first response until the other received its request."""
     both = threading.Barrier(2)
 
     def together(broker: FakeBroker, asked: Value) -> Value:
@@ -196,7 +195,7 @@ def test_several_brokers_are_asked_at_once(fakes: Fakes) -> None:
 
 
 @pytest.mark.parametrize("node", [-1, 7])
-def test_a_partition_that_nobody_leads_is_a_sentence(fakes: Fakes, node: int) -> None:
+def test_partition_without_leader_is_unreachable_with_one_sentence(fakes: Fakes, node: int) -> None:
     fakes.add()
     fakes.leaders = {0: node}
 
@@ -207,16 +206,14 @@ def test_a_partition_that_nobody_leads_is_a_sentence(fakes: Fakes, node: int) ->
         fakes.read(timeout_s=0.2)
 
 
-def test_a_cluster_that_goes_away_is_a_sentence(fakes: Fakes) -> None:
+def test_closed_connection_is_unreachable_with_one_sentence(fakes: Fakes) -> None:
     fakes.add(Fetch=lambda *_: None)
 
     with pytest.raises(Unreachable, match="closed the connection during Fetch"):
         fakes.read(timeout_s=1.0)
 
 
-def test_a_command_whose_broker_goes_away_ends_with_the_code_for_that(
-    fakes: Fakes, tmp_path: Path
-) -> None:
+def test_command_exits_with_unreachable_when_its_broker_fails(fakes: Fakes, tmp_path: Path) -> None:
     fakes.add(Fetch=lambda *_: None)
     where = f"127.0.0.1:{fakes.brokers[1].port}"
 
@@ -228,14 +225,14 @@ def test_a_command_whose_broker_goes_away_ends_with_the_code_for_that(
     assert ran.err.startswith(f"muster: the broker at {where} closed the connection during Fetch;")
 
 
-def test_an_answer_of_a_claimed_two_gigabytes_is_not_waited_for(fakes: Fakes) -> None:
+def test_response_that_claims_2_gb_is_rejected(fakes: Fakes) -> None:
     fakes.add(Fetch=lambda *_: struct.pack(">i", (1 << 31) - 1))
 
     with pytest.raises(Unreachable, match="does not speak Kafka's protocol"):
         fakes.read(timeout_s=1.0)
 
 
-def test_what_a_client_may_not_read_is_a_sentence(fakes: Fakes) -> None:
+def test_unauthorized_fetch_names_the_missing_acl(fakes: Fakes) -> None:
     refused = fetched([entry(0, code=errors.TOPIC_AUTHORIZATION_FAILED)])
     fakes.add(Fetch=lambda *_: refused)
 
@@ -243,7 +240,7 @@ def test_what_a_client_may_not_read_is_a_sentence(fakes: Fakes) -> None:
         fakes.read()
 
 
-def test_a_batch_with_a_false_checksum_is_a_damaged_row_and_the_rest_is_read(fakes: Fakes) -> None:
+def test_batch_with_wrong_checksum_is_one_damaged_row(fakes: Fakes) -> None:
     size = len(LOG) // 6
     broken = bytearray(LOG)
     broken[2 * size + 40] ^= 1
@@ -257,7 +254,7 @@ def test_a_batch_with_a_false_checksum_is_a_damaged_row_and_the_rest_is_read(fak
     assert rows[2]["log_offset"] == 2
 
 
-def test_what_is_no_batch_is_a_damaged_row_and_not_read_for_ever(fakes: Fakes) -> None:
+def test_garbage_instead_of_a_batch_is_one_damaged_row_and_ends_the_read(fakes: Fakes) -> None:
     answer = from_log(LOG[: len(LOG) // 2])
     junk = bytes(16) + b"\x09" + bytes(80)
 
@@ -273,7 +270,7 @@ def test_what_is_no_batch_is_a_damaged_row_and_not_read_for_ever(fakes: Fakes) -
     assert "Nothing after it was read" in rows[3]["damage"]["reason"]
 
 
-def test_times_of_a_topic_without_a_leader_are_not_known_and_nothing_fails(fakes: Fakes) -> None:
+def test_times_are_unknown_when_a_topic_has_no_leader(fakes: Fakes) -> None:
     fakes.add(
         ListOffsets=lambda _, asked: listed(asked, lambda *_: 0, errors.NOT_LEADER_OR_FOLLOWER)
     )
@@ -284,7 +281,7 @@ def test_times_of_a_topic_without_a_leader_are_not_known_and_nothing_fails(fakes
         assert list_known(brokers, asks) == [None, None]
 
 
-def test_nobody_there_at_all_is_no_partition_whose_times_are_not_known(fakes: Fakes) -> None:
+def test_list_known_raises_unreachable_when_no_broker_answers(fakes: Fakes) -> None:
     broker = fakes.add()
     with Brokers(fakes.reach(0.3)) as brokers:
         brokers.look(None)
@@ -295,7 +292,7 @@ def test_nobody_there_at_all_is_no_partition_whose_times_are_not_known(fakes: Fa
             list_known(brokers, [((OFFSETS_TOPIC, 0), LATEST)])
 
 
-def test_offsets_that_are_not_wanted_of_a_batch_are_left_out(fakes: Fakes) -> None:
+def test_offsets_outside_the_range_are_omitted_from_a_batch(fakes: Fakes) -> None:
     fakes.add()
     whole = batch_of(0, *(commit("g", "orders", [n]) for n in range(6)))
     answer = from_log(whole)

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` over the wire, from the broker under test: the rows that its files give."""
+"""`__consumer_offsets` over the wire from the broker under test has the same rows as its files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from tests.brokers import KIND, Broker, free_port
 from tests.interop.cluster import Cluster
 from tests.pipeline.committing import commit
 
+pytestmark = pytest.mark.proves("pipeline 2")
+
 TOPIC = "wire-log"
 GROUPS = [f"wire-{number}" for number in range(8)]
 
 
-@pytest.fixture(scope="session")  # as the broker: a worker may come back to this module
+@pytest.fixture(scope="session")  # as the broker: a worker may return to this module
 def committed(broker: Broker) -> dict[tuple[str, int], int]:
-    """What real consumers committed last: (group, partition) to offset."""
+    """The last commits of real consumers: (group, partition) to offset."""
     Cluster(broker.bootstrap).create_topic(TOPIC, 3)
     for group in GROUPS:
         places = [[(TOPIC, p, offset + p) for p in range(3)] for offset in (5, 3, 11)]
@@ -39,7 +41,7 @@ def rows_of(source: Source) -> pa.Table:
     )
 
 
-def test_every_record_comes_as_the_files_have_it(
+def test_rows_over_the_wire_equal_those_of_the_files(
     broker: Broker, committed: dict[tuple[str, int], int]
 ) -> None:
     wire, files = open_source(broker.bootstrap), open_source(str(broker.data))
@@ -59,7 +61,7 @@ def test_every_record_comes_as_the_files_have_it(
 
 
 @pytest.mark.usefixtures("committed")
-def test_answers_smaller_than_the_log_are_read_on_to_its_end(
+def test_log_is_read_to_its_end_by_small_responses(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = rows_of(open_source(broker.bootstrap))
@@ -81,7 +83,7 @@ def test_answers_smaller_than_the_log_are_read_on_to_its_end(
 
 
 @pytest.mark.usefixtures("committed")
-def test_partitions_are_chosen_and_one_that_is_not_there_is_refused(broker: Broker) -> None:
+def test_partitions_of_a_broker_are_selected_and_an_unknown_one_is_rejected(broker: Broker) -> None:
     source = open_source(broker.bootstrap)
     some = rows_of(source)["log_partition"][0].as_py()
     batches = [each for part in source.event_parts([some]) or () for each in part.read()]
@@ -91,7 +93,7 @@ def test_partitions_are_chosen_and_one_that_is_not_there_is_refused(broker: Brok
         source.event_parts([4711])
 
 
-def test_nobody_at_an_address_is_a_sentence() -> None:
+def test_address_without_a_broker_gets_one_sentence() -> None:
     port = free_port()
     with pytest.raises(Unreachable, match=f"no broker answers at 127.0.0.1:{port}"):
         open_source(f"127.0.0.1:{port}")

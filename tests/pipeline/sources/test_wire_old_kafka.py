@@ -1,4 +1,4 @@
-"""The wire against a real Apache Kafka 0.10.2.2: messages of magic 1, ListOffsets version 1."""
+"""The wire source against Apache Kafka 0.10.2.2: messages of magic 1, ListOffsets version 1."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ HELD = (0, 1_234, 4_999)
 
 
 def _produce(port: int, first: int, began_ms: int) -> bool:
-    """Whether a batch of records, one wrapper message, was taken."""
+    """Whether the broker accepted a batch of records as one wrapper message."""
     records = [Record(n, began_ms + EVERY_MS * (first + n), None, bytes(100)) for n in range(BATCH)]
     data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": encode(records, 1, GZIP)}]}]
     with RawConnection(port) as connection:
-        connection.call("Metadata", 1, topics=[{"name": TOPIC}])  # makes the topic
+        connection.call("Metadata", 1, topics=[{"name": TOPIC}])  # creates the topic
         answer = connection.call("Produce", 2, acks=1, timeout_ms=10_000, topic_data=data)
     return bool(answer["responses"][0]["partition_responses"][0]["error_code"] == 0)
 
 
-def test_the_history_and_the_times_of_an_old_kafka(tmp_path: Path) -> None:
+def test_history_and_times_are_read_from_kafka_0_10_2(tmp_path: Path) -> None:
     began_ms = time.time_ns() // 1_000_000 - 600_000
     with old_kafka(tmp_path) as where:
         port = int(where.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""When records were written, asked of the broker under test by time: exact, and never fetched."""
+"""Record times, looked up at the broker under test: exact, without fetching records."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from tests.pipeline.committing import commit
 TOPIC, UNREAD = "wire-times", "wire-unread"
 RECORDS = 6_000
 EVERY_MS = 97
-"""From record to record, of each partition."""
+"""Distance in ms between successive records of a partition."""
 HELD = (0, 1, 618, 2_999, 3_000, 5_998, 5_999)
 BEGAN_MS = time.time_ns() // 1_000_000 - RECORDS * EVERY_MS - 5_000
 
 
 def time_of(offset: int) -> int:
-    """Evenly, but for a rest of a minute in the middle."""
+    """Evenly spaced, with a pause of a minute in the middle."""
     return BEGAN_MS + EVERY_MS * offset + (0 if offset < RECORDS // 2 else 4_000)
 
 
-@pytest.fixture(scope="session")  # as the broker: a worker may come back to this module
+@pytest.fixture(scope="session")  # as the broker: a worker may return to this module
 def topics(broker: Broker) -> None:
-    """Long batches: plain in one partition, compressed in the other; and a topic nobody reads."""
+    """Topic with long batches, plain in one partition and compressed in the other; and an unread
+    topic."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(TOPIC, 2)
     cluster.create_topic(UNREAD, 1)
@@ -64,7 +65,7 @@ def topics(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_what_lies_between_two_points_is_a_stretch_and_held_offsets_are_told_closely(
+def test_times_are_known_by_stretches_and_closely_at_committed_offsets(
     broker: Broker,
 ) -> None:
     source = open_source(broker.bootstrap)
@@ -103,8 +104,10 @@ def ms_of(at: Any) -> int:
 
 
 @pytest.mark.usefixtures("topics")
-def test_a_job_moves_no_more_than_twice_the_offsets_topic(broker: Broker, tmp_path: Path) -> None:
-    """Whatever the topics hold, which nobody reads."""
+def test_job_transfers_at_most_twice_the_bytes_of_the_offsets_topic(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """The size of the topics does not matter: their records are not read."""
     source = open_source(broker.bootstrap)
     log_bytes = sum(file.stat().st_size for file in broker.data.glob("__consumer_offsets-*/*.log"))
     engine = DuckEngine(str(tmp_path))
@@ -127,7 +130,7 @@ def test_a_job_moves_no_more_than_twice_the_offsets_topic(broker: Broker, tmp_pa
 @pytest.mark.parametrize(
     "how", ["in this process", "in two", pytest.param("by Spark", marks=pytest.mark.pipeline)]
 )
-def test_bytes_are_counted_in_whatever_process_parts_are_read(
+def test_transferred_bytes_are_counted_in_every_process(
     broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, how: str
 ) -> None:
     source = open_source(broker.bootstrap)

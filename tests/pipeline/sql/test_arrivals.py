@@ -1,4 +1,4 @@
-"""When records arrived, told from files and over the wire: true, or not told."""
+"""Arrival times of records, from files and over the wire: correct, or unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOGS = 200
 
 
 class Commit(NamedTuple):
-    """A group's, of an offset at a time."""
+    """A group's commit of an offset at a time."""
 
     at_ms: int
     offset: int
@@ -35,27 +35,25 @@ class Commit(NamedTuple):
 
 
 class Age(NamedTuple):
-    """Lag in seconds."""
-
     lag_s: float | None
     precision_s: float | None
 
 
 class Case(NamedTuple):
-    """A log, and the commits of its readers; the last is that of the group `g`."""
+    """A log, and the commits of its readers; the last commit is that of group `g`."""
 
     log: Log
     commits: list[Commit]
 
     @property
     def true_s(self) -> float:
-        """How long the first record that `g` has not read is in the log."""
+        """Seconds since the arrival of the first record that `g` has not read."""
         offset, arrived_ms = self.commits[-1].offset, self.log.arrived_ms
         return (READ_MS - arrived_ms[offset]) / 1000 if offset < len(arrived_ms) else 0.0
 
 
 def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
-    """By source, the lag of the group `g` in each log at the reading."""
+    """The lag of group `g` at the read time in each log, by source."""
     history, stretches = History(), []
     commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
     for topic in SOURCES:
@@ -79,7 +77,7 @@ def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[
 
 
 def any_case(chance: Random) -> Case:
-    """A log, a group that is somewhere in it, and others that were at times at its end."""
+    """A log, a group somewhere in it, and other groups that were at its end at times."""
     log = any_log(chance)
     count = len(log.dates_ms)
     commits = [
@@ -91,12 +89,12 @@ def any_case(chance: Random) -> Case:
     return Case(log, [*commits, Commit(chance.randint(since_ms, READ_MS), offset)])
 
 
-def test_lag_in_seconds_is_true_within_its_precision_whatever_is_copied(
+def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where none is told, the age is the least that it can be.
+    """Without a precision, the age is a lower bound.
 
-    A broker tells nothing that contradicts a clock that is ahead.
+    A broker's answers cannot contradict a clock that is ahead.
     """
     chance = Random(31)
     cases = [any_case(chance) for _ in range(LOGS)]
@@ -118,13 +116,13 @@ def test_lag_in_seconds_is_true_within_its_precision_whatever_is_copied(
 
 
 def between(live: int, copied: int) -> Case:
-    """Copies of last year's among live records, 14 seconds ago; a group is where they begin."""
+    """Year-old copies among live records, 14 seconds ago; a group is at their first offset."""
     log = Log().live(live).copy(copied).live(live).read_after(14_000)
     return Case(log, [Commit(READ_MS - 5_000, live)])
 
 
 @pytest.mark.parametrize(("live", "copied"), [(50, 100), (20, 2_000)])
-def test_copies_among_live_records_make_nobody_a_year_late(
+def test_lag_ignores_timestamps_of_copies_among_live_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: int, copied: int
 ) -> None:
     case = between(live, copied)
@@ -137,10 +135,10 @@ def test_copies_among_live_records_make_nobody_a_year_late(
         assert abs(case.true_s - lag_s) <= precision_s <= 2.2
 
 
-def test_copies_that_are_first_are_as_old_at_least_as_what_follows(
+def test_leading_copies_are_at_least_as_old_as_the_next_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is before, in or after them."""
+    """The group is before, in or after the copies."""
     log = Log().copy(500).rest(1_000).live(50).read_after(9_000)
     cases = [Case(log, [Commit(READ_MS - 5_000, offset)]) for offset in (0, 250, 499, 500, 520)]
 
@@ -152,8 +150,10 @@ def test_copies_that_are_first_are_as_old_at_least_as_what_follows(
     assert found[4]["wire"].lag_s == 9.03, "within what is close enough"
 
 
-def test_copies_alone_have_no_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All at once, or a mirror that is a year late all the time, also while a group follows it."""
+def test_log_of_only_copies_has_unknown_lag_in_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies written at once, or by a mirror that is a year late, also while a group follows it."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -166,12 +166,11 @@ def test_copies_alone_have_no_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found == [dict.fromkeys(SOURCES, Age(None, None))] * 3
 
 
-def test_a_log_that_rested_has_its_age_where_a_group_had_followed_it(
+def test_idle_log_has_a_known_age_where_a_group_committed_before_the_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing came for five hours: who stopped there says that its dates were true, who came later
-    says nothing, unless another had read it.
-    """
+    """Nothing arrived for five hours. A commit from before the pause proves that the timestamps
+    were true; a commit from after it proves nothing."""
     log = Log().live(100, 1_000).read_after(5 * HOUR)
     then_ms = log.arrived_ms[59] + 500
     stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)
@@ -187,7 +186,7 @@ def test_a_log_that_rested_has_its_age_where_a_group_had_followed_it(
     assert found == [known, dict.fromkeys(SOURCES, Age(None, None)), known]
 
 
-def test_old_records_in_one_batch_with_young_ones_arrived_with_these(
+def test_old_records_of_a_batch_arrived_with_its_newest_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log().live(10, 1_000).read_after(20_000)
@@ -200,10 +199,10 @@ def test_old_records_in_one_batch_with_young_ones_arrived_with_these(
     assert told["files"] == (20.001, 0)
 
 
-def test_a_broker_tells_nothing_of_what_lies_between_two_of_its_records(
+def test_lag_precision_covers_copies_between_two_looked_up_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copies that arrive ten seconds after live records, and twenty before the next."""
+    """Copies arrive ten seconds after live records, and twenty seconds before the next."""
     log = Log().live(50).rest(10_000).copy(100).rest(20_000).live(5).read_after(1_000)
     case = Case(log, [Commit(READ_MS - 500, 50)])
 

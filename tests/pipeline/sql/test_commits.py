@@ -1,4 +1,5 @@
-"""Commits know the one before; rates count by the minute; transactions hold from their end on."""
+"""Commits refer to the previous commit, rates count per minute, transactions count from their
+end marker."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.pipeline
 FAR = 2**63 - 1
 
 
-def test_each_commit_knows_the_one_before_it(tmp_path: Path) -> None:
+def test_commit_has_the_previous_offset_of_its_partition(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(5, "b", 7).commit(2.5, "a", 30)
     history.commit(9, "a", 4, partition=1).commit(10, "a", 25)
 
@@ -33,7 +34,7 @@ def test_each_commit_knows_the_one_before_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_tombstone_ends_the_chain(tmp_path: Path) -> None:
+def test_commit_after_a_tombstone_has_no_previous_offset(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).forget(5, "a").commit(8, "a", 2)
 
     made = Relations(tmp_path, history.rows)
@@ -44,7 +45,7 @@ def test_a_tombstone_ends_the_chain(tmp_path: Path) -> None:
     ]
 
 
-def test_a_transactions_commits_hold_from_its_end_on(tmp_path: Path) -> None:
+def test_transactional_commits_count_from_the_commit_marker(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(1, "a", 150, producer_id=1)
     history.marker(2, 1, ABORTED).commit(3, "a", 20, producer_id=1).commit(4, "a", 15)
     history.marker(5, 1, COMMITTED).commit(6, "a", 30, producer_id=1).marker(7, 1, COMMITTED)
@@ -67,8 +68,8 @@ def test_a_transactions_commits_hold_from_its_end_on(tmp_path: Path) -> None:
     ]
 
 
-def test_commit_after_the_end_of_its_transaction_is_never_held(tmp_path: Path) -> None:
-    """As the broker loads it: an earlier marker of its producer has a higher epoch."""
+def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) -> None:
+    """The broker loads it so: an earlier marker of its producer has a higher epoch."""
     history = History().commit(0, "a", 10).commit(1, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(2, 1, ABORTED, epoch=4).commit(3, "a", 21, producer_id=1, producer_epoch=3)
     history.commit(4, "a", 30, producer_id=1, producer_epoch=4).marker(5, 1, COMMITTED, epoch=5)
@@ -88,8 +89,9 @@ def test_commit_after_the_end_of_its_transaction_is_never_held(tmp_path: Path) -
     ]
 
 
-def test_commit_is_of_the_next_transaction_when_epochs_stay_the_same(tmp_path: Path) -> None:
-    """TV1, in which nothing tells a late commit from the first of the next transaction."""
+def test_commit_after_a_marker_with_equal_epoch_is_of_the_next_transaction(tmp_path: Path) -> None:
+    """With transaction.version 1, a late commit cannot be distinguished from the first of the
+    next transaction."""
     history = History().commit(0, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(1, 1, ABORTED, epoch=3).commit(2, "a", 21, producer_id=1, producer_epoch=3)
     history.marker(3, 1, COMMITTED, epoch=3)
@@ -99,7 +101,7 @@ def test_commit_is_of_the_next_transaction_when_epochs_stay_the_same(tmp_path: P
     assert made.rows("commits", "committed_at", "committed_offset") == [(3, 21)]
 
 
-def test_offsets_at_both_ends_of_the_numbers_have_no_distance(tmp_path: Path) -> None:
+def test_difference_of_extreme_offsets_is_null_when_it_overflows(tmp_path: Path) -> None:
     history = History().commit(0, "a", -FAR).commit(1, "a", FAR).commit(2, "a", 0)
 
     made = Relations(tmp_path, history.rows)
@@ -108,7 +110,7 @@ def test_offsets_at_both_ends_of_the_numbers_have_no_distance(tmp_path: Path) ->
     assert made.rows("rates", "advanced_records", "rewound_records", by="minute") == [(0, FAR)]
 
 
-def test_a_commit_without_a_time_of_its_record_has_the_values(tmp_path: Path) -> None:
+def test_commit_without_record_timestamp_uses_its_commit_timestamp(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10, written_at=None).commit(5, "a", 11, written_at=None)
 
     made = Relations(tmp_path, history.rows)
@@ -116,7 +118,7 @@ def test_a_commit_without_a_time_of_its_record_has_the_values(tmp_path: Path) ->
     assert made.rows("commits", "committed_at", "since_previous_s") == [(0, None), (5, 5)]
 
 
-def test_what_was_before_a_window_still_counts_in_it(tmp_path: Path) -> None:
+def test_window_uses_commits_from_before_its_start(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(60, "a", 12).commit(61, "a", 15)
 
     made = Relations(tmp_path, history.rows, since=60)
@@ -125,7 +127,7 @@ def test_what_was_before_a_window_still_counts_in_it(tmp_path: Path) -> None:
     assert made.rows("rates", "minute", "commits", "advanced_records", by="minute") == [(60, 2, 5)]
 
 
-def test_commits_know_how_far_they_went_in_the_topics_time(tmp_path: Path) -> None:
+def test_commit_has_its_advance_in_topic_time(tmp_path: Path) -> None:
     history = History().commit(50, "a", 2).commit(51, "a", 12)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])
@@ -133,7 +135,7 @@ def test_commits_know_how_far_they_went_in_the_topics_time(tmp_path: Path) -> No
     assert made.rows("commits", "record_at", "advanced_s") == [(0, None), (20, 20)]
 
 
-def test_rates_by_group_topic_and_minute(tmp_path: Path) -> None:
+def test_rates_are_per_group_topic_and_minute(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(30, "a", 40).commit(59.999, "a", 35)
     history.commit(59, "a", 5, partition=1).commit(60, "a", 36).commit(61, "b", 1)
     history.commit(86_400, "b", 2)
@@ -151,7 +153,7 @@ def test_rates_by_group_topic_and_minute(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_history_without_commits_gives_empty_tables(tmp_path: Path) -> None:
+def test_history_without_commits_gives_empty_tables(tmp_path: Path) -> None:
     made = Relations(tmp_path, [])
 
     assert made.rows("commits", "committed_at") == made.rows("rates", "minute", by="minute") == []

@@ -1,4 +1,4 @@
-"""Generations: who was in, what changed, for how long; and who unsettles a group."""
+"""Generations: members, changes, duration; and the members that cause rebalances."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.pipeline.relations import Relations
 pytestmark = pytest.mark.pipeline
 
 
-def test_a_group_from_its_first_member_to_its_deletion(tmp_path: Path) -> None:
-    history = History().generation(0, "a", 0)  # Kafka 4 writes one when a group is made
+def test_generations_cover_a_group_from_first_member_to_deletion(tmp_path: Path) -> None:
+    history = History().generation(0, "a", 0)  # Kafka 4 writes one when it creates a group
     history.generation(5, "a", 1, member("web-1", 0, 1, 2))
     history.generation(15, "a", 2, member("web-1", 0, 2), member("app-2", 1))
     history.generation(65, "a", 3, member("app-2", 0, 2), member("app-3", 1), protocol="sticky")
@@ -44,7 +44,7 @@ def test_a_group_from_its_first_member_to_its_deletion(tmp_path: Path) -> None:
     ]
 
 
-def test_a_static_member_that_comes_back_is_the_same_one(tmp_path: Path) -> None:
+def test_returning_static_member_counts_as_the_same_member(tmp_path: Path) -> None:
     static = {"group_instance_id": "till-1"}
     history = History().generation(0, "a", 4, member("x-1", 0, **static), member("y-1", 1))
     history.generation(9, "a", 4, member("x-2", 0, **static), member("y-1", 1))
@@ -73,7 +73,7 @@ def test_members_of_other_protocols_have_no_assignment(tmp_path: Path) -> None:
     ]
 
 
-def test_an_epoch_is_a_generation(tmp_path: Path) -> None:
+def test_epoch_of_a_kip_848_group_is_a_generation(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", assignor="uniform")
@@ -108,7 +108,7 @@ def test_an_epoch_is_a_generation(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_a_converted_group_has_one_life(tmp_path: Path) -> None:
+def test_converted_group_counts_as_one_life(tmp_path: Path) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
     group.member(5, "x-1")
@@ -117,7 +117,7 @@ def test_a_converted_group_has_one_life(tmp_path: Path) -> None:
     group.member(5, "y-1")
     group.epoch(5, 8)
     group.target(5, "x-1", 0)
-    group.target(5, "y-1", 1, topic=None)  # its name is not known
+    group.target(5, "y-1", 1, topic=None)  # the name of its topic is unknown
     group.deleted(9, "x-1", "y-1")
     history.generation(9, "a", 9, member("x-1", 0, 1)).delete(30, "a")
 
@@ -157,7 +157,7 @@ def test_partitions_of_share_groups_do_not_move(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_was_not_understood_is_said(tmp_path: Path) -> None:
+def test_generation_is_unknown_after_an_undecodable_record(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).unknown(5, "a")
 
     made = Relations(tmp_path, history.rows)
@@ -165,10 +165,10 @@ def test_what_was_not_understood_is_said(tmp_path: Path) -> None:
     assert made.rows("generations", "known", "records", "member_count") == [(False, 1, 1)]
 
 
-def test_churn_and_who_causes_most_of_it(tmp_path: Path) -> None:
+def test_churn_names_the_clients_that_cause_most_rebalances(tmp_path: Path) -> None:
     steady = member("web-1", 0)
     history = History().generation(0, "a", 1, steady)
-    for nth in range(1, 5):  # a member that comes and goes, each time under a new id
+    for nth in range(1, 5):  # a member that joins and leaves, each time with a new id
         history.generation(nth * 100, "a", 2 * nth, steady, member(f"bad-{nth}", 1))
         history.generation(nth * 100 + 50, "a", 2 * nth + 1, steady)
     history.generation(7000, "a", 12, steady, member("new-1", 1))  # 10 and 11 were never stable
@@ -192,7 +192,7 @@ def test_churn_and_who_causes_most_of_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_group_that_was_made_has_not_rebalanced(tmp_path: Path) -> None:
+def test_creation_of_a_group_is_not_a_rebalance(tmp_path: Path) -> None:
     history = History().generation(0, "a", 0).generation(1, "a", 1, member("x-1", 0))
     history.generation(0, "b", 0)
 
@@ -203,7 +203,7 @@ def test_a_group_that_was_made_has_not_rebalanced(tmp_path: Path) -> None:
     ]
 
 
-def test_a_rate_needs_ten_minutes(tmp_path: Path) -> None:
+def test_rebalance_rate_is_null_within_the_first_ten_minutes(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0))
     history.generation(1, "a", 2, member("x-1", 0), member("y-1", 1))
     history.generation(0, "gone", 1, member("x-1", 0)).generation(700, "gone", 2)
@@ -218,7 +218,7 @@ def test_a_rate_needs_ten_minutes(tmp_path: Path) -> None:
     assert rates(7200) == [(7200, 0.5), (1200, 3)]
 
 
-def test_a_window_counts_what_began_in_it(tmp_path: Path) -> None:
+def test_window_counts_only_generations_that_started_in_it(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).generation(100, "a", 2)
     history.generation(200, "a", 3, member("x-1", 0)).generation(300, "a", 5)
 

@@ -1,4 +1,4 @@
-"""What groups of every kind were, state by state, from whatever the log kept of them."""
+"""States of groups of every kind, from complete and compacted logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.pipeline
 
 
 def states(folder: Path, history: History, group: str = "a") -> list[tuple[Any, ...]]:
-    """Offset, kind, generation, alive, known, and what each member has."""
+    """Offset, kind, generation, alive, known, and the partitions of each member."""
     made = Relations(folder, history.rows)
     columns = ("group_id", "log_offset", "group_type", "generation", "alive", "known", "members")
     return [
@@ -25,7 +25,7 @@ def states(folder: Path, history: History, group: str = "a") -> list[tuple[Any, 
     ]
 
 
-def test_classic_groups_write_themselves_whole(tmp_path: Path) -> None:
+def test_classic_group_record_has_the_complete_state(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0, 1)).generation(5, "a", 2)
     history.delete(9, "a").generation(20, "a", 1, member("y-1", 2))
 
@@ -37,7 +37,7 @@ def test_classic_groups_write_themselves_whole(tmp_path: Path) -> None:
     ]
 
 
-def test_members_of_an_epoch_are_those_who_came_before_it(tmp_path: Path) -> None:
+def test_epoch_has_the_members_that_joined_before_it(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -47,7 +47,7 @@ def test_members_of_an_epoch_are_those_who_came_before_it(tmp_path: Path) -> Non
     group.current(0, "x-1", 0, 1)
     group.member(5, "y-1")
     group.epoch(5, 3)
-    group.target(6, "x-1", 0)  # computed a second later
+    group.target(6, "x-1", 0)  # computed one second later
     group.target(6, "y-1", 1)
     group.targeted(6, 3)
     group.gone(9, "x-1")
@@ -64,7 +64,7 @@ def test_members_of_an_epoch_are_those_who_came_before_it(tmp_path: Path) -> Non
     ]
 
 
-def test_a_member_that_comes_back_without_an_epoch_shows_in_a_last_state(tmp_path: Path) -> None:
+def test_returning_static_member_without_new_epoch_adds_a_state(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     static = {"group_instance_id": "till"}
@@ -82,7 +82,7 @@ def test_a_member_that_comes_back_without_an_epoch_shows_in_a_last_state(tmp_pat
     ]
 
 
-def test_a_member_is_not_there_before_it_came(tmp_path: Path) -> None:
+def test_state_has_no_member_that_joined_later(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     static = {"group_instance_id": "till"}
@@ -104,11 +104,11 @@ def test_a_member_is_not_there_before_it_came(tmp_path: Path) -> None:
     ]
 
 
-def test_what_compaction_leaves_is_enough(tmp_path: Path) -> None:
+def test_states_are_derived_from_compacted_records(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "no-current")
-    group.current(0, "no-member", 7)  # its names are written anew below
+    group.current(0, "no-member", 7)  # its metadata is written again below
     group.epoch(1, 9)
     group.target(1, "no-current", 3, topic=None)
     alone = ModernGroup(history, "b")
@@ -125,10 +125,10 @@ def test_what_compaction_leaves_is_enough(tmp_path: Path) -> None:
     assert states(tmp_path / "d", history, "d") == [(8, "consumer", 4, True, True, {})]
 
 
-def test_a_converted_group_lives_on(tmp_path: Path) -> None:
+def test_converted_group_stays_alive(tmp_path: Path) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
-    group.member(5, "x-1")  # in the batch of the tombstone
+    group.member(5, "x-1")  # in the same batch as the tombstone
     group.epoch(5, 7)
     group.target(5, "x-1", 0, 1)
     group.current(5, "x-1", 0, 1)
@@ -139,7 +139,7 @@ def test_a_converted_group_lives_on(tmp_path: Path) -> None:
     group.deleted(9, "x-1", "y-1")
     history.generation(9, "a", 9, member("x-1", 0, 1)).delete(30, "a")
     again = ModernGroup(history, "a")
-    again.member(40, "z-1")  # a life of its own, ten seconds later
+    again.member(40, "z-1")  # a new life of the group, ten seconds later
     again.epoch(40, 2)
 
     assert states(tmp_path, history) == [
@@ -153,7 +153,9 @@ def test_a_converted_group_lives_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["share", "streams"])
-def test_other_kinds_of_groups_are_alike(tmp_path: Path, kind: str) -> None:
+def test_share_and_streams_groups_have_states_like_consumer_groups(
+    tmp_path: Path, kind: str
+) -> None:
     history = History()
     group = ModernGroup(history, "a", kind)
     group.member(0, "x-1")
@@ -163,9 +165,9 @@ def test_other_kinds_of_groups_are_alike(tmp_path: Path, kind: str) -> None:
     assert states(tmp_path, history) == [(1, kind, 2, True, True, {"x-1": [0]})]
 
 
-def test_what_was_not_understood_makes_a_group_unknown(tmp_path: Path) -> None:
+def test_undecodable_record_makes_the_state_of_its_group_unknown(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).unknown(1, "a")
-    history.generation(2, "b", 1).unknown(3, "b").generation(4, "b", 2)  # whole again
+    history.generation(2, "b", 1).unknown(3, "b").generation(4, "b", 2)  # known again
     history.generation(5, "c", 1).delete(6, "c").unknown(7, "c")
     group = ModernGroup(history, "d")
     group.member(8, "x-1")
@@ -183,7 +185,7 @@ def test_what_was_not_understood_makes_a_group_unknown(tmp_path: Path) -> None:
     assert [row[4] for row in states(tmp_path / "d", history, "d")] == [False]
 
 
-def test_damage_concerns_every_group_of_its_partition(tmp_path: Path) -> None:
+def test_damage_makes_all_groups_of_its_partition_unknown(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).commit(1, "simple", 5)
     group = ModernGroup(history, "b")
     group.member(2, "x-1")
@@ -203,7 +205,7 @@ def test_damage_concerns_every_group_of_its_partition(tmp_path: Path) -> None:
     assert [row[4] for row in states(tmp_path / "d", history, "d")] == [True]
 
 
-def test_assignor_and_pattern_are_the_members(tmp_path: Path) -> None:
+def test_assignor_and_pattern_are_those_of_the_members(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", assignor="range", regex="ord.*", subscription=[])
@@ -222,7 +224,7 @@ def test_assignor_and_pattern_are_the_members(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_compacted_anywhere_tells_the_same_of_today(tmp_path: Path) -> None:
+def test_compaction_does_not_change_the_last_state(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     converted = ModernGroup(history, "b")
@@ -241,7 +243,7 @@ def test_a_log_compacted_anywhere_tells_the_same_of_today(tmp_path: Path) -> Non
     converted.member(50, "x-1")
     converted.epoch(50, 4)
     converted.target(50, "x-1", 0, 1)
-    converted.member(60, "x-1", client_host="/10.0.0.2")  # it moved, and nothing else changed
+    converted.member(60, "x-1", client_host="/10.0.0.2")  # its host changed, and nothing else
     dead = ModernGroup(history, "c")
     dead.member(70, "x-1")
     dead.epoch(70, 2)
@@ -266,7 +268,7 @@ def test_a_log_compacted_anywhere_tells_the_same_of_today(tmp_path: Path) -> Non
 
 
 def compacted(rows: list[dict[str, Any]], end: int) -> list[dict[str, Any]]:
-    """A log whose cleaner went up to an offset, and dropped tombstones too."""
+    """A log compacted up to an offset, without tombstones."""
     last = {key_of(row): row["log_offset"] for row in rows[:end]}
     return [
         row

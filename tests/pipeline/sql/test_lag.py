@@ -1,4 +1,4 @@
-"""Lag at each step's end, in records and seconds, whatever dates records bear; and its future."""
+"""Lag at the end of each step, in records and seconds, for any timestamps; and its forecast."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def lag_of(made: Relations, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def seen(seconds: float, end: int, **columns: Any) -> dict[str, Any]:
-    """The log was seen to end there then."""
+    """The log end offset at a time, as a reader saw it."""
     return stretch(seconds, end, end - 1, **{"first_at": None, **columns})
 
 
 def start(seconds: float, first: int) -> dict[str, Any]:
-    """The log was seen to begin there then."""
+    """The log start offset at a time, as a reader saw it."""
     return stretch(seconds, first, first - 1, last_at=None)
 
 
-def test_steps_without_commits_carry_the_offset_forward_to_the_as_of(tmp_path: Path) -> None:
+def test_steps_without_commits_keep_the_last_offset_until_the_as_of(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(70, 10, 20, last_s=80), stretch(130, 21, 29),
              stretch(200, 30, 39)]  # fmt: skip
     history = History().commit(20, "a", 10).commit(150, "a", 12).commit(170, "a", 15)
@@ -42,12 +42,12 @@ def test_steps_without_commits_carry_the_offset_forward_to_the_as_of(tmp_path: P
                   "unread_at", *LAG) == [
         (0, 60, 10, 20, 10, None, 60, 0, 0, 0),
         (60, 60, 10, 20, 21, 70, 120, 11, 50, 0),
-        (120, 60, 15, 170, 30, 75, 180, 15, 105, 5),  # in the midst of a batch
-        (180, 60, 15, 170, 40, 75, 200, 25, 125, 5),  # the as-of
+        (120, 60, 15, 170, 30, 75, 180, 15, 105, 5),  # in the middle of a batch
+        (180, 60, 15, 170, 40, 75, 200, 25, 125, 5),  # the as-of time
     ]  # fmt: skip
 
 
-def test_a_tombstone_ends_a_groups_lag_and_groups_are_apart(tmp_path: Path) -> None:
+def test_tombstone_ends_the_lag_of_its_group_only(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 99), stretch(200, 100, 199)]
     history = History().commit(10, "a", 50).commit(15, "b", 70).forget(130, "a")
     history.commit(5, "a", 3, partition=1).commit(5, "a", 3, topic="gone")
@@ -61,8 +61,8 @@ def test_a_tombstone_ends_a_groups_lag_and_groups_are_apart(tmp_path: Path) -> N
     assert [row[3] for row in found if row[2] is None] == [None] * 8
 
 
-def test_seconds_are_interpolated_in_the_batch_that_holds_the_offset(tmp_path: Path) -> None:
-    """An offset in the midst of a batch of 1,000 seconds; the same in a topic of short ones."""
+def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
+    """An offset in the middle of a batch of 1,000 seconds; the same in a topic of short batches."""
     history = History().commit(1090, "a", 500)
     whole = Relations(tmp_path, history.rows, [stretch(0, 0, 1000, last_s=1000)], as_of=1100)
     (tmp_path / "short").mkdir()
@@ -73,8 +73,8 @@ def test_seconds_are_interpolated_in_the_batch_that_holds_the_offset(tmp_path: P
     assert lag_of(exact)[-1] == (1100, 501, 600, 0)
 
 
-def test_a_past_window_is_judged_as_of_its_end(tmp_path: Path) -> None:
-    """What was written later is not there yet; nor is what is dated later a false date."""
+def test_lag_of_a_past_window_is_as_of_its_end(tmp_path: Path) -> None:
+    """Later records are not counted, and later timestamps do not count as false."""
     topic = [stretch(30, 0, 9), stretch(100, 10, 19), stretch(5000, 20, 29)]
     history = History().commit(40, "a", 4)
 
@@ -83,7 +83,7 @@ def test_a_past_window_is_judged_as_of_its_end(tmp_path: Path) -> None:
     assert lag_of(made) == [(60, 6, 30, 0), (120, 16, 90, 0)]
 
 
-def test_rows_are_those_of_the_window_and_of_a_day_without_one(tmp_path: Path) -> None:
+def test_lag_covers_the_window_or_else_one_day(tmp_path: Path) -> None:
     history = History().commit(10, "a", 50).commit(70, "a", 60)
     day = Relations(tmp_path, history.rows, as_of=200_000)
     (tmp_path / "window").mkdir()
@@ -99,7 +99,7 @@ def test_rows_are_those_of_the_window_and_of_a_day_without_one(tmp_path: Path) -
     ]
 
 
-def test_a_long_window_of_many_has_longer_steps(
+def test_steps_are_longer_in_a_long_window_with_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lag, "MOST_ROWS", 100)
@@ -116,8 +116,8 @@ def test_a_long_window_of_many_has_longer_steps(
 
 
 @pytest.mark.parametrize("ahead_s", [3_600, 1e9])
-def test_records_dated_in_the_future_are_lag(tmp_path: Path, ahead_s: float) -> None:
-    """The last that was written: between the record before it and the reading."""
+def test_records_with_future_timestamps_count_as_lag(tmp_path: Path, ahead_s: float) -> None:
+    """The last record arrived between the previous record and the read time."""
     topic = [stretch(0, 0, 9), stretch(100, 10, 19), stretch(ahead_s, 20, 24)]
     history = History().commit(30, "a", 20)
 
@@ -127,8 +127,8 @@ def test_records_dated_in_the_future_are_lag(tmp_path: Path, ahead_s: float) -> 
     assert made.rows("catch_up", "verdict", by="group_id") == [("stopped",)]
 
 
-def test_what_a_broker_told_a_moment_after_the_as_of_was_there(tmp_path: Path) -> None:
-    """It was asked at 301; nothing says when between 300 and 301 the last records came."""
+def test_records_seen_just_after_the_as_of_count_as_lag(tmp_path: Path) -> None:
+    """The broker was asked at 301; the last records arrived between 300 and 301, or before."""
     topic = [stretch(0, 0, 19, last_s=300), stretch(3_600, 20, 24), seen(301, 25)]
     history = History().commit(30, "a", 20)
 
@@ -137,19 +137,19 @@ def test_what_a_broker_told_a_moment_after_the_as_of_was_there(tmp_path: Path) -
     assert lag_of(made)[-1][:3] == (300, 5, 0)
 
 
-def test_a_record_arrives_no_later_than_those_behind_it(tmp_path: Path) -> None:
+def test_record_arrives_no_later_than_the_records_after_it(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(3_000, 10, 19), stretch(110, 20, 24), stretch(130, 25, 29)]
     history = History().commit(30, "a", 10)
 
     made = Relations(tmp_path, history.rows, topic, as_of=4_000)
 
     found = lag_of(made, "as_of", "end_offset", *LAG[1:])
-    # or those behind it are old, and it arrives later: within an hour nothing tells which
+    # or the later records are old, and it arrives later: within an hour this is undecidable
     assert found[:3] == [(60, 20, 10, 5, 55), (120, 25, 15, 65, 65), (180, 30, 20, 125, 125)]
 
 
-def test_a_copy_of_old_records_does_not_age_what_is_before_it(tmp_path: Path) -> None:
-    """A producer that writes dates of last year makes nobody a year late."""
+def test_copied_old_records_do_not_age_the_records_before_them(tmp_path: Path) -> None:
+    """A producer that writes last year's timestamps makes no group a year late."""
     topic = [stretch(each, each, each) for each in range(0, 100)]
     topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
     topic += [stretch(each, each, each) for each in range(110, 130)]
@@ -162,7 +162,7 @@ def test_a_copy_of_old_records_does_not_age_what_is_before_it(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_who_is_at_an_old_copy_has_its_arrival_as_its_age(tmp_path: Path) -> None:
+def test_lag_at_a_copied_record_is_the_time_since_its_arrival(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(60, 10, 19), stretch(-YEAR, 20, 29), stretch(80, 30, 39),
              stretch(90, 40, 49)]  # fmt: skip
     history = History().commit(65, "a", 20)
@@ -172,8 +172,8 @@ def test_who_is_at_an_old_copy_has_its_arrival_as_its_age(tmp_path: Path) -> Non
     assert lag_of(made) == [(100, 30, 30, 10)]
 
 
-def test_a_topic_whose_records_are_all_dated_in_the_future_is_not_empty(tmp_path: Path) -> None:
-    """It was looked at just after the as-of; when its records came nothing tells."""
+def test_topic_with_only_future_timestamps_has_lag_of_unknown_age(tmp_path: Path) -> None:
+    """It was read just after the as-of time; the arrival of its records is unknown."""
     topic = [start(200.2, 0), stretch(9_000, 0, 0),
              stretch(0, 1, 9, first_at=None, last_at=None), seen(200.2, 10)]  # fmt: skip
     history = History().commit(150, "a", 3)
@@ -183,7 +183,7 @@ def test_a_topic_whose_records_are_all_dated_in_the_future_is_not_empty(tmp_path
     assert lag_of(made)[-1] == (200, 7, None, None)
 
 
-def test_a_clock_a_little_ahead_of_the_brokers_is_taken_as_right(tmp_path: Path) -> None:
+def test_timestamps_slightly_ahead_of_the_broker_are_accepted(tmp_path: Path) -> None:
     made = Relations(
         tmp_path,
         History().commit(30, "a", 9).rows,
@@ -198,7 +198,7 @@ def test_a_clock_a_little_ahead_of_the_brokers_is_taken_as_right(tmp_path: Path)
     ]  # fmt: skip
 
 
-def test_ends_that_were_seen_bound_false_dates(tmp_path: Path) -> None:
+def test_seen_log_ends_bound_the_arrival_of_false_timestamps(tmp_path: Path) -> None:
     topic = [seen(50, 10), stretch(YEAR, 10, 19), seen(70, 20), stretch(2 * YEAR, 20, 29)]
     history = History().commit(40, "a", 10)
 
@@ -209,7 +209,7 @@ def test_ends_that_were_seen_bound_false_dates(tmp_path: Path) -> None:
     assert found[-1] == (400, 30, 20, 340, 10)
 
 
-def test_dates_after_an_end_that_was_seen_are_believed_however_long_the_log_rested(
+def test_timestamps_after_a_seen_log_end_are_trusted_for_any_pause(
     tmp_path: Path,
 ) -> None:
     topic = [stretch(-20_000, 0, 9), stretch(-19_000, 10, 19)]
@@ -222,7 +222,7 @@ def test_dates_after_an_end_that_was_seen_are_believed_however_long_the_log_rest
     assert lag_of(seen_too) == [(60, 5, 19_060, 0)]
 
 
-def test_records_without_dates_count_and_have_no_age(tmp_path: Path) -> None:
+def test_records_without_timestamps_count_as_lag_of_unknown_age(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9, first_at=None, last_at=None)]
 
     made = Relations(tmp_path, History().commit(5, "a", 4).rows, topic, as_of=60)
@@ -230,8 +230,8 @@ def test_records_without_dates_count_and_have_no_age(tmp_path: Path) -> None:
     assert lag_of(made) == [(60, 6, None, None)]
 
 
-def test_copies_alone_have_no_age_later_than_the_reading_either(tmp_path: Path) -> None:
-    """As of six seconds after the end of files, as a broker was asked then."""
+def test_log_of_only_copies_has_unknown_age_when_as_of_is_after_the_read(tmp_path: Path) -> None:
+    """As of six seconds after the end of the files, as when a broker is read then."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -239,8 +239,8 @@ def test_copies_alone_have_no_age_later_than_the_reading_either(tmp_path: Path) 
     assert lag_of(made, *LAG, "unread_at") == [(11, 500, None, None, None)]
 
 
-def test_age_is_off_by_more_than_itself_only_where_the_record_may_be_older(tmp_path: Path) -> None:
-    """A broker told of two records 50 s apart, and groups are between them."""
+def test_age_precision_exceeds_the_age_only_when_the_record_may_be_older(tmp_path: Path) -> None:
+    """A broker returned two records 50 s apart, and the groups are between them."""
     topic = [stretch(0, 0, 100, last_s=50)]
     history = History().commit(5, "before", 20).commit(5, "close", 80)
 
@@ -252,13 +252,13 @@ def test_age_is_off_by_more_than_itself_only_where_the_record_may_be_older(tmp_p
     ]
 
 
-def test_an_empty_topic_has_no_lag(tmp_path: Path) -> None:
+def test_lag_of_an_empty_topic_is_0(tmp_path: Path) -> None:
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, [seen(50, 0)], as_of=60)
 
     assert lag_of(made) == [(60, 0, 0, 0)]
 
 
-def test_an_offset_above_the_end_is_negative_lag(tmp_path: Path) -> None:
+def test_offset_above_the_log_end_has_negative_lag(tmp_path: Path) -> None:
     history = History().commit(5, "a", 10_010).commit(5, "far", 2**63 - 1)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9)], as_of=60)
@@ -267,8 +267,8 @@ def test_an_offset_above_the_end_is_negative_lag(tmp_path: Path) -> None:
     assert made.rows("catch_up", "verdict", "never", by="group_id")[0] == ("out of range", False)
 
 
-def test_a_group_that_reads_faster_than_dates_go_is_not_above_the_end(tmp_path: Path) -> None:
-    """Two times that a broker told are far apart: what lies between is not known so well."""
+def test_commit_ahead_of_interpolated_timestamps_is_not_above_the_log_end(tmp_path: Path) -> None:
+    """Two looked-up times are far apart, so the times between them are imprecise."""
     topic = [stretch(0, 0, 1000, last_s=100)]
 
     made = Relations(tmp_path, History().commit(50, "a", 900).rows, topic, as_of=100)
@@ -285,10 +285,10 @@ def test_a_group_that_reads_faster_than_dates_go_is_not_above_the_end(tmp_path: 
     ],
     ids=["between two times", "behind a date in the future"],
 )  # fmt: skip
-def test_the_past_invents_no_reader_above_the_end(
+def test_past_as_of_does_not_put_a_commit_above_the_log_end(
     tmp_path: Path, topic: list[dict[str, Any]]
 ) -> None:
-    """An archive may know the log only as of later than the time that is asked."""
+    """An archive may know the log only as of a time after the requested one."""
     made = Relations(tmp_path, History().commit(20, "a", 900).rows, topic, as_of=30, read=200)
 
     [(_, unread, age_s, precision_s)] = lag_of(made)
@@ -297,14 +297,14 @@ def test_the_past_invents_no_reader_above_the_end(
     assert made.rows("catch_up", "verdict", by="group_id") == [("caught up",)]
 
 
-def test_records_that_are_gone_are_lost_not_lag(tmp_path: Path) -> None:
+def test_deleted_records_count_as_lost_instead_of_lag(tmp_path: Path) -> None:
     history = History().commit(10, "a", 5).commit(10, "b", 30)
     topic = [stretch(0, 20, 49), start(125, 20)]
 
     made = Relations(tmp_path, history.rows, topic, as_of=120)
 
     assert lag_of(made, "group_id", "as_of", "lag_records", "lost_records") == [
-        ("a", 60, 45, None),  # where the log began then is not known
+        ("a", 60, 45, None),  # the log start offset at that time is unknown
         ("a", 120, 30, 15),
         ("b", 60, 20, 0),
         ("b", 120, 20, 0),
@@ -312,10 +312,10 @@ def test_records_that_are_gone_are_lost_not_lag(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends", [[], [seen(121, 50)]], ids=["files", "wire"])
-def test_group_whose_unread_records_are_gone_is_not_behind_and_that_is_exact(
+def test_lag_is_exactly_0_when_all_unread_records_were_deleted(
     tmp_path: Path, ends: list[dict[str, Any]]
 ) -> None:
-    """Retention deleted all records; a broker is asked a moment after the as-of."""
+    """Retention deleted all records; the broker is read a moment after the as-of time."""
     topic = [start(121, 50), *ends]
 
     made = Relations(tmp_path, History().commit(10, "a", 5).rows, topic, as_of=120, read=122)
@@ -323,8 +323,8 @@ def test_group_whose_unread_records_are_gone_is_not_behind_and_that_is_exact(
     assert lag_of(made, *LAG, "lost_records")[-1] == (120, 0, 0, 0, 45)
 
 
-def test_who_catches_up_and_who_never_will(tmp_path: Path) -> None:
-    """Each group in a partition of its own, to which 10 records a second are written."""
+def test_catch_up_verdict_follows_from_consumed_and_produced_rates(tmp_path: Path) -> None:
+    """Each group reads its own partition, to which 10 records per second are written."""
     groups = {"done": 10, "gains": 15, "level": 10, "loses": 4, "stopped": 0}
     history, topic = History(), []
     for partition, (group, pace) in enumerate(groups.items()):
@@ -352,8 +352,9 @@ def test_who_catches_up_and_who_never_will(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_drowning_is_apart_from_nobody_there(tmp_path: Path) -> None:
-    """Nobody: no member at the as-of. One who assigns itself its partitions is somebody."""
+def test_stopped_group_with_members_differs_from_a_group_without_members(tmp_path: Path) -> None:
+    """A group without members at the as-of time, unless its clients assign themselves
+    partitions."""
     history = History()
     for group in ("alive", "left", "alone", "reset", "odd"):
         history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
@@ -378,9 +379,8 @@ def test_drowning_is_apart_from_nobody_there(tmp_path: Path) -> None:
 
 
 def without_members() -> History:
-    """Groups that are used by commits alone: two were deleted before, one never had members, as
-    Kafka 4 writes it. The members of `emptied` left.
-    """
+    """Groups that only commit: two were deleted before, one never had members, as Kafka 4 writes
+    it. The members of `emptied` left."""
     history = History()
     history.generation(0, "deleted", 1, member("m-1", 0)).delete(5, "deleted")
     modern = ModernGroup(history, "modern")
@@ -396,7 +396,7 @@ def without_members() -> History:
 @pytest.mark.parametrize(
     ("commits_more", "verdict"), [(False, "stopped"), (True, "falling behind")]
 )
-def test_group_that_only_commits_has_no_count_of_members(
+def test_group_without_membership_has_no_member_count(
     tmp_path: Path, commits_more: bool, verdict: str
 ) -> None:
     history = without_members()

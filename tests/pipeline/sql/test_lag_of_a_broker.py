@@ -1,4 +1,5 @@
-"""Lag of a real broker, over the wire and from its files: what producers and readers know of it."""
+"""Lag of a real broker, over the wire and from its files, compared with its producers and
+readers."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ NOW_MS = time.time_ns() // 1_000_000
 
 
 class Truth(NamedTuple):
-    """What a group has to read, as its producer and reader know."""
+    """A group's unread records, according to its producer and reader."""
 
     records: int
     lost: int
     unread_ms: int | None
-    """When the first of it was written; None where its date says nothing."""
+    """The write time of the first unread record; None where its timestamp is false."""
 
 
 TRUTH = {
@@ -74,7 +75,7 @@ def commit(broker: Broker, name: str, offset: int) -> None:
     consumer.close()
 
 
-@pytest.fixture(scope="session")  # as the broker: a worker may come back to this module
+@pytest.fixture(scope="session")  # as the broker: a worker may return to this module
 def committed(broker: Broker) -> Broker:
     cluster = Cluster(broker.bootstrap)
     for name in TRUTH:
@@ -119,7 +120,7 @@ def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_lag_is_what_producers_and_readers_know(
+def test_lag_equals_that_of_producers_and_readers(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)
@@ -145,8 +146,9 @@ def test_lag_is_what_producers_and_readers_know(
         assert (rows[name]["lag_s"], rows[name]["lag_precision_s"]) == (None, None)
 
 
-def test_a_past_time_is_asked_of_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """It had all been written then, and its records were as much younger."""
+def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
+    """All records had been written by then, so their ages differ by exactly the distance of the
+    times."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (
@@ -163,7 +165,7 @@ def test_a_past_time_is_asked_of_the_broker(committed: Broker, tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def deleted(broker: Broker) -> Broker:
-    """A group that had a member, was deleted, and is used by commits of no member."""
+    """A group that had a member, was deleted, and gets commits without members."""
     name = "gone-group"
     Cluster(broker.bootstrap).create_topic(name, 1)
     produce(broker, name, [NOW_MS] * 10)
@@ -179,7 +181,7 @@ def deleted(broker: Broker) -> Broker:
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_group_used_by_commits_alone_has_no_members_to_miss(
+def test_recreated_group_with_only_commits_has_no_member_count(
     deleted: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     out = tmp_path / "out"
@@ -201,7 +203,7 @@ def test_group_used_by_commits_alone_has_no_members_to_miss(
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_lag_is_told_to_prometheus_and_by_the_summary(
+def test_lag_is_in_the_textfile_and_fail_on_in_the_summary(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)

@@ -1,4 +1,4 @@
-"""Offsets expire by Kafka's rules; groups are dead when nobody wants them; compaction saves."""
+"""Offset expiry by Kafka's rules, dead groups, and the savings of compaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dead(folder: Path, history: History, as_of: float = 5000) -> list[tuple[Any,
     return made.rows("dead_groups", *columns, "last_at", by="group_id")
 
 
-def test_when_each_offset_of_a_classic_group_expires(tmp_path: Path) -> None:
+def test_offsets_of_classic_groups_expire_by_kafkas_rules(tmp_path: Path) -> None:
     history = History().commit(1, "assigns", 5).commit(3, "assigns", 6)
     history.generation(0, "empty", 1, member("x-1", 0)).commit(10, "empty", 5)
     history.generation(70, "empty", 2, state_at=at(60))
@@ -59,13 +59,13 @@ def test_when_each_offset_of_a_classic_group_expires(tmp_path: Path) -> None:
     ]
 
 
-def test_when_each_offset_of_a_kip_848_group_expires(tmp_path: Path) -> None:
+def test_offsets_of_kip_848_groups_expire_by_subscription(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", regex="ord.*", subscription=["named"])
     group.epoch(0, 2)
     group.pattern(1, "ord.*", "orders-eu", "orders")
-    group.pattern(1, "other.*", "others")  # of a member that is gone
+    group.pattern(1, "other.*", "others")  # of a member that left
     for topic in ("named", "orders", "others"):
         history.commit(10, "a", 5, topic=topic)
     empty = ModernGroup(history, "empty")
@@ -84,7 +84,7 @@ def test_when_each_offset_of_a_kip_848_group_expires(tmp_path: Path) -> None:
     ]
 
 
-def test_a_streams_groups_topics_are_in_its_topology(tmp_path: Path) -> None:
+def test_offsets_of_a_streams_group_are_kept_for_topics_of_its_topology(tmp_path: Path) -> None:
     history = History()
     for name in ("a", "b"):
         group = ModernGroup(history, name, "streams")
@@ -102,7 +102,7 @@ def test_a_streams_groups_topics_are_in_its_topology(tmp_path: Path) -> None:
     ]
 
 
-def test_an_open_transaction_keeps_the_offset(tmp_path: Path) -> None:
+def test_open_transaction_keeps_the_offset_from_expiring(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).commit(1, "a", 7, producer_id=1)
     history.commit(2, "b", 5).commit(3, "b", 7, producer_id=2).marker(4, 2, ABORTED)
     history.commit(5, "pending-only", 7, producer_id=1)
@@ -114,13 +114,13 @@ def test_an_open_transaction_keeps_the_offset(tmp_path: Path) -> None:
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["b"]
 
 
-def test_a_tombstone_takes_what_a_transaction_left_open(tmp_path: Path) -> None:
+def test_tombstone_removes_the_pending_offset_of_an_open_transaction(tmp_path: Path) -> None:
     history = History().commit(0, "a", 7, producer_id=1).forget(1, "a").commit(2, "a", 5)
 
     assert expiring(tmp_path, history)[0][5] is True
 
 
-def test_what_was_not_understood_is_never_judged(tmp_path: Path) -> None:
+def test_group_with_undecodable_records_is_neither_expired_nor_dead(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).unknown(1, "a").generation(2, "b", 7).unknown(3, "b")
     history.generation(4, "c", 1).unknown(5, "c").generation(6, "c", 2)
 
@@ -131,21 +131,23 @@ def test_what_was_not_understood_is_never_judged(tmp_path: Path) -> None:
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
 
 
-def test_nothing_of_a_damaged_partition_is_dead(tmp_path: Path) -> None:
+def test_groups_before_damage_in_their_partition_are_not_dead(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).generation(1, "b", 7).damaged(2).generation(3, "c", 4)
-    history.add(4, TORN, None)  # what a kill cut off was never acknowledged
+    history.add(4, TORN, None)  # records cut off by a kill were never acknowledged
 
     assert [row[5] for row in expiring(tmp_path / "e", history, 5000)] == [None]
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
 
 
-def test_one_bad_record_concerns_its_group_alone(tmp_path: Path) -> None:
+def test_damaged_record_affects_only_one_group_when_its_group_id_is_readable(
+    tmp_path: Path,
+) -> None:
     history = History().generation(0, "a", 7).generation(1, "b", 7).add(2, DAMAGED, "a")
 
     assert [row[0] for row in dead(tmp_path, history)] == ["b"]
 
 
-def test_a_far_commit_does_not_expire(tmp_path: Path) -> None:
+def test_commit_with_a_far_future_timestamp_does_not_expire(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5, commit_at=9_200_000_000_000_000_000)  # µs: near the end
 
     made = Relations(tmp_path, history.rows)
@@ -153,7 +155,7 @@ def test_a_far_commit_does_not_expire(tmp_path: Path) -> None:
     assert made.rows("expiring_offsets", "expired") == [(False,)]
 
 
-def test_which_groups_are_dead(tmp_path: Path) -> None:
+def test_dead_groups_have_a_reason(tmp_path: Path) -> None:
     history = History().generation(0, "deleted", 1, member("x-1", 0)).commit(1, "deleted", 1)
     history.forget(2, "deleted").delete(3, "deleted")
     history.commit(4, "offsets-gone", 1).forget(5, "offsets-gone")
@@ -169,7 +171,7 @@ def test_which_groups_are_dead(tmp_path: Path) -> None:
     ]
 
 
-def test_groups_of_the_newer_kinds_live_while_members_do(tmp_path: Path) -> None:
+def test_newer_group_types_are_alive_while_they_have_members(tmp_path: Path) -> None:
     history = History()
     for name, kind in (("a", "consumer"), ("b", "share"), ("c", "streams")):
         lives, empty = ModernGroup(history, name, kind), ModernGroup(history, f"{name}0", kind)
@@ -190,7 +192,7 @@ def test_groups_of_the_newer_kinds_live_while_members_do(tmp_path: Path) -> None
     ]
 
 
-def test_what_compaction_would_save(tmp_path: Path) -> None:
+def test_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
     history = History()
     for second in range(10):
         history.commit(second, "shop", 5)
@@ -217,7 +219,7 @@ def test_what_compaction_would_save(tmp_path: Path) -> None:
     assert 100 < group_bytes < 180
 
 
-def test_what_compaction_would_save_of_transactions_and_newer_groups(tmp_path: Path) -> None:
+def test_compaction_counts_transactions_and_newer_group_types(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).commit(1, "a", 6, producer_id=1).marker(2, 1, ABORTED)
     history.commit(3, "b", 5, producer_id=1).marker(4, 1, ABORTED)
     group = ModernGroup(history, "c")

@@ -1,4 +1,4 @@
-"""Rewinds say how far, and who was in the group and had the partition."""
+"""Rewinds: their distance, the group's members, and the owner of the partition."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.pipeline.relations import Relations, stretch
 pytestmark = pytest.mark.pipeline
 
 
-def test_rewinds_say_who_was_in_the_group_and_held_the_partition(tmp_path: Path) -> None:
-    history = History().commit(0, "a", 10).commit(1, "a", 4)  # before anybody joined
+def test_rewind_has_the_members_and_the_owner_of_the_partition(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 10).commit(1, "a", 4)  # before the first member joined
     history.generation(2, "a", 7, member("web-1", 0), member("web-2", 1))
     history.commit(3, "a", 9).commit(4, "a", 3).commit(5, "a", 6)
     history.delete(6, "a").commit(7, "a", 5)
@@ -32,7 +32,7 @@ def test_rewinds_say_who_was_in_the_group_and_held_the_partition(tmp_path: Path)
     ]  # fmt: skip
 
 
-def test_rewinds_say_how_far_in_the_topics_time(tmp_path: Path) -> None:
+def test_rewind_has_its_distance_in_topic_time(tmp_path: Path) -> None:
     history = History().commit(50, "a", 12).commit(51, "a", 2)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])
@@ -40,7 +40,7 @@ def test_rewinds_say_how_far_in_the_topics_time(tmp_path: Path) -> None:
     assert made.rows("rewinds", "rewound_records", "rewound_s") == [(10, 20)]
 
 
-def test_a_rewind_in_a_transaction_is_its_writers(tmp_path: Path) -> None:
+def test_transactional_rewind_belongs_to_the_member_that_committed_it(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).commit(1, "a", 10)
     history.commit(2, "a", 4, producer_id=1).generation(3, "a", 2, member("y-1", 0))
     history.marker(4, 1, COMMITTED)
@@ -52,22 +52,22 @@ def test_a_rewind_in_a_transaction_is_its_writers(tmp_path: Path) -> None:
     ]
 
 
-def test_the_owner_is_who_had_the_partition(tmp_path: Path) -> None:
+def test_owner_of_a_rewind_is_the_member_with_the_partition(tmp_path: Path) -> None:
     history = History().commit(0, "a", 100)
     group = ModernGroup(history, "a")
     group.member(1, "x-1")
     group.epoch(1, 2)
     group.target(1, "x-1", 0, 1)
-    history.commit(2, "a", 90)  # it shall have it, and nobody had anything yet
+    history.commit(2, "a", 90)  # in the target, no current assignment yet
     group.current(2, "x-1", 0, 1, epoch=2)
     group.member(3, "y-1")
     group.epoch(3, 3)
     group.target(3, "x-1", 1)
     group.target(3, "y-1", 0)
-    group.current(4, "x-1", 1, epoch=2, state=1)  # it is told to give 0 up
+    group.current(4, "x-1", 1, epoch=2, state=1)  # it has to revoke partition 0
     history.commit(5, "a", 80)
     group.current(6, "x-1", 1, epoch=3)
-    history.commit(7, "a", 70)  # nobody has it
+    history.commit(7, "a", 70)  # no member has it
     group.current(8, "y-1", 0, epoch=3)
     history.commit(9, "a", 60)
     group.gone(10, "y-1")
@@ -86,7 +86,7 @@ def test_the_owner_is_who_had_the_partition(tmp_path: Path) -> None:
     ]
 
 
-def test_the_owner_may_have_come_back_under_another_id(tmp_path: Path) -> None:
+def test_owner_of_a_rewind_may_be_a_returned_static_member(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", group_instance_id="till")
@@ -105,7 +105,7 @@ def test_the_owner_may_have_come_back_under_another_id(tmp_path: Path) -> None:
     assert made.rows("rewinds", "owner") == [(("x-2", "till", "x", "/10.0.0.1"),)]
 
 
-def test_who_was_there_is_not_known_where_records_were_not_understood(tmp_path: Path) -> None:
+def test_members_at_a_rewind_are_unknown_after_an_undecodable_record(tmp_path: Path) -> None:
     history = History().generation(0, "a", 3, member("x-1", 0)).commit(1, "a", 9)
     history.unknown(2, "a").commit(3, "a", 4)
 

@@ -1,4 +1,4 @@
-"""The archive that grows: each row once, few files, one writer; killed anywhere, nothing lost."""
+"""The growing archive: no duplicate rows, few files, one writer, and no loss when killed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.brokers import CHECKOUT
 from tests.pipeline import dying
 from tests.pipeline.archives import DAY_MS, START_MS, commits, damage, places, rows_of, stretch
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 
 def on_disk(folder: Path) -> set[str]:
-    """The Parquet files of a folder, and what is half-written."""
+    """The Parquet files of a folder, and partial files."""
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -37,7 +37,7 @@ def on_disk(folder: Path) -> set[str]:
     }
 
 
-def test_rows_are_laid_out_by_day_and_read_again_are_not_added(tmp_path: Path) -> None:
+def test_rows_are_stored_by_day_without_duplicates(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path), "a-cluster") as archive:
         first = [commits(0, range(5)), commits(1, range(3), START_MS + DAY_MS)]
         assert archive.append(first, next_offsets={0: 9}, read_until_ms=START_MS).events == 8
@@ -54,7 +54,7 @@ def test_rows_are_laid_out_by_day_and_read_again_are_not_added(tmp_path: Path) -
     assert on_disk(tmp_path) == manifest.live()
 
 
-def test_a_row_without_a_time_or_with_one_that_no_calendar_has_is_kept(tmp_path: Path) -> None:
+def test_rows_without_a_valid_timestamp_are_kept(tmp_path: Path) -> None:
     odd = commits(0, range(2)).to_pylist()
     odd[0]["written_at"] = None
     wild = commits(0, [2]).to_pylist()[0] | {"written_at": None}
@@ -72,7 +72,7 @@ def test_a_row_without_a_time_or_with_one_that_no_calendar_has_is_kept(tmp_path:
     ]
 
 
-def test_damage_is_set_aside_once_and_what_heals_is_taken(tmp_path: Path) -> None:
+def test_damage_is_quarantined_once_and_intact_records_are_added_later(tmp_path: Path) -> None:
     def quarantined() -> list[int]:
         return sorted(row["log_offset"] for row in rows_of(tmp_path, "quarantine"))
 
@@ -86,10 +86,10 @@ def test_damage_is_set_aside_once_and_what_heals_is_taken(tmp_path: Path) -> Non
     assert places(tmp_path) == [(0, n) for n in (0, 1, 4, 5, 5, 6)]
 
 
-def test_a_day_of_polls_stays_few_files_and_ends_as_one(
+def test_polls_of_a_day_leave_few_files_and_end_as_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1,000 polls in virtual time: each adds rows, none leaves more than the bound of files."""
+    """1,000 polls in virtual time: each adds rows, and the file count stays within its bound."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     read = 0
     written = 0
@@ -126,13 +126,13 @@ def test_a_day_of_polls_stays_few_files_and_ends_as_one(
         ([1000, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50, 1], 2),
     ],
 )
-def test_the_newest_files_are_joined_until_the_one_before_is_larger(
+def test_newest_files_are_merged_until_the_previous_file_is_larger(
     rows: list[int], count: int
 ) -> None:
     assert due(rows) == count
 
 
-def test_very_many_rows_are_added_in_several_commits(
+def test_many_rows_are_appended_in_several_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.storage.archive.ROWS_OF_A_COMMIT", 10)
@@ -148,7 +148,7 @@ def test_very_many_rows_are_added_in_several_commits(
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_what_is_forgotten_goes_with_its_ends(tmp_path: Path) -> None:
+def test_forgotten_topic_loses_its_older_stretches_and_its_end_offsets(tmp_path: Path) -> None:
     ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
     with Archive.open(str(tmp_path)) as archive:
         both = pa.concat_tables([stretch(0, 4), stretch(0, 4, topic="bills")])
@@ -161,7 +161,7 @@ def test_what_is_forgotten_goes_with_its_ends(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_files_that_a_reader_reads_stay_until_it_ends(tmp_path: Path) -> None:
+def test_old_files_are_kept_while_a_reader_uses_them(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, [0])])
         archive.append([commits(0, [1])])
@@ -176,14 +176,14 @@ def test_files_that_a_reader_reads_stay_until_it_ends(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_one_process_writes_and_is_named(tmp_path: Path) -> None:
+def test_second_writer_is_rejected_with_the_name_of_the_first(tmp_path: Path) -> None:
     named = f"being written by process {os.getpid()} on"
     with Archive.open(str(tmp_path)), pytest.raises(PipelineError, match=named):
         Archive.open(str(tmp_path))
     Archive.open(str(tmp_path)).close()
 
 
-def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+def test_lock_of_a_killed_process_is_released(tmp_path: Path) -> None:
     holder = (
         "import sys, os, signal; from pipeline.storage.archive import Archive;"
         " a = Archive.open(sys.argv[1]); os.kill(os.getpid(), signal.SIGKILL)"
@@ -194,7 +194,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     Archive.open(str(tmp_path)).close()
 
 
-def test_another_clusters_is_refused(tmp_path: Path) -> None:
+def test_archive_of_another_cluster_is_rejected(tmp_path: Path) -> None:
     Archive.open(str(tmp_path / "whole"), "one").close()
     with pytest.raises(PipelineError, match=r"archive of cluster one.*source is cluster other"):
         Archive.open(str(tmp_path / "whole"), "other")
@@ -216,7 +216,7 @@ def test_another_clusters_is_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_no_archive_wrote_is_refused_and_left(
+def test_folder_with_foreign_files_is_rejected_and_unchanged(
     tmp_path: Path, file: str, archived: bool, said: str
 ) -> None:
     if archived:
@@ -237,14 +237,13 @@ def test_what_no_archive_wrote_is_refused_and_left(
         ('{"version": 9}', "a later version of Muster wrote"),
     ],
 )
-def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_manifest_is_rejected(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(PipelineError, match=said):
         Archive.open(str(tmp_path))
 
 
-def test_an_archive_beside_files_of_others_is_still_a_source(tmp_path: Path) -> None:
-    """It is refused for writing; what its manifest names is read, and nothing else."""
+def test_archive_with_foreign_files_is_readable_but_not_writable(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, range(3))])
     pq.write_table(pa.Table.from_batches([commits(0, range(9))]), tmp_path / "events" / "x.parquet")
@@ -255,16 +254,16 @@ def test_an_archive_beside_files_of_others_is_still_a_source(tmp_path: Path) -> 
     assert source.event_files() == [str(file) for file in archive.files("events")]
 
 
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_missing_file_of_an_archive_is_named(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, [0])])
         [file] = archive.files("events")
     file.unlink()
-    with pytest.raises(PipelineError, match=f"{file.name} is gone"):
+    with pytest.raises(PipelineError, match=f"{file.name} is missing"):
         Archive.open(str(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_archive_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="can't be written"):
         Archive.open(str(tmp_path / "file"))
@@ -300,10 +299,9 @@ dying.everywhere(grow, sys.argv[1])
 """
 
 
-def test_killed_at_any_step_it_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
-    """A process of its own is killed (SIGKILL) before each change that it makes to the disk, and
-    begun again each time; what is there at the end is what an uninterrupted run leaves.
-    """
+def test_archive_killed_at_any_step_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
+    """A child process is killed (SIGKILL) before each change that it makes to the disk, and
+    started again each time."""
     subprocess.run([sys.executable, "-c", GROWING, str(tmp_path)], cwd=CHECKOUT, check=True)
     [whole, *killed] = sorted(tmp_path.iterdir())
     assert len(killed) > 60, "killed at many places"
@@ -320,5 +318,5 @@ def test_killed_at_any_step_it_goes_on_as_if_never_stopped(tmp_path: Path) -> No
 
 
 def json_of(row: dict[str, Any]) -> str:
-    """A row as text, to sort and compare it."""
+    """A row as text, for sorting and comparing."""
     return json.dumps(row, default=str, sort_keys=True)

@@ -1,4 +1,5 @@
-"""Tables in a catalog grow by day: what a run writes anew, what it appends, and what it leaves."""
+"""Tables in a catalog grow by day: a run rewrites the newest day, appends later days, and keeps
+earlier ones."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from pipeline.storage.catalogued import CatalogStore
 from tests.pipeline.given import GivenSource, committed
 from tests.pipeline.relations import ms
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.proves("pipeline 9")]
 SERIES = Job("series", "Rows of many days.", ("events", "commits", "rates"))
 ANSWERS = Job("answers", "What holds as of a time.", ("expiring_offsets",))
 A_DAY = 86_400
@@ -52,7 +53,7 @@ class Asked:
         return {}
 
 
-def test_series_go_on_from_the_newest_day_that_all_tables_have() -> None:
+def test_series_continue_at_the_newest_day_common_to_all_tables() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD, rates=SECOND, lag=None), None)
 
     assert store.since_ms(["commits", "rates", "lag", "rewinds"], None, None) == ms(A_DAY)
@@ -60,7 +61,7 @@ def test_series_go_on_from_the_newest_day_that_all_tables_have() -> None:
     assert store.since_ms(["commits"], 3 * DAY_MS, None) == 3 * DAY_MS
 
 
-def test_days_are_whole() -> None:
+def test_since_in_a_catalog_must_be_a_whole_day() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD), None)
 
     with pytest.raises(
@@ -72,12 +73,12 @@ def test_days_are_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ["muster", "lake.", "lake.a b", "lake.x; DROP TABLE y"])
-def test_namespace_that_is_none_is_wrong_use(name: str) -> None:
+def test_invalid_namespace_is_wrong_use(name: str) -> None:
     with pytest.raises(WrongUse, match=r"write it as CATALOG\.NAMESPACE"):
         CatalogStore(name, Asked(), None)
 
 
-def test_duckdb_has_no_catalogs(tmp_path: Path) -> None:
+def test_duckdb_rejects_catalogs(tmp_path: Path) -> None:
     with pytest.raises(
         PipelineError, match=r"DuckDB .* does not support catalogs: choose --engine spark"
     ):
@@ -102,7 +103,7 @@ def run(spark: SparkSession, namespace: str) -> Any:
 
 
 def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSource:
-    """Commits at so many days after 2026-01-01; a later one of the same log is at a later place."""
+    """Commits at these numbers of days after 2026-01-01; a later commit has a higher log offset."""
     rows = [committed(day * A_DAY, "g", offset) for day, offset in commits]
     for row, (_, offset) in zip(rows, commits, strict=True):
         row["log_offset"] = offset
@@ -121,9 +122,7 @@ def rows(spark: SparkSession, name: str, column: str) -> dict[date, list[Any]]:
 
 
 @pytest.mark.pipeline
-def test_run_writes_the_newest_day_anew_and_leaves_those_before(
-    spark: SparkSession, run: Any
-) -> None:
+def test_run_rewrites_the_newest_day_and_keeps_earlier_days(spark: SparkSession, run: Any) -> None:
     run(history((0.1, 1), (0.2, 2), (1.1, 3)))
     made = run(history((0.2, 2), (1.1, 3), (1.2, 4), (2.5, 5)))
 
@@ -144,7 +143,9 @@ def test_run_writes_the_newest_day_anew_and_leaves_those_before(
 
 
 @pytest.mark.pipeline
-def test_answers_of_a_day_take_the_place_of_those_before(spark: SparkSession, run: Any) -> None:
+def test_answers_of_a_day_replace_earlier_answers_of_that_day(
+    spark: SparkSession, run: Any
+) -> None:
     for until_s in (A_DAY / 2, A_DAY / 2 + 60, A_DAY):
         options = {"selection": Selection(span=Span(as_of_ms=ms(until_s)))}
         run(history((0.1, 1), (0.2, 2)), ANSWERS, **options)
@@ -153,7 +154,7 @@ def test_answers_of_a_day_take_the_place_of_those_before(spark: SparkSession, ru
 
 
 @pytest.mark.pipeline
-def test_tables_of_another_cluster_are_refused(spark: SparkSession, run: Any) -> None:
+def test_catalog_tables_of_another_cluster_are_rejected(spark: SparkSession, run: Any) -> None:
     run(history((0.1, 1), cluster="one"), JOBS["events"])
 
     with pytest.raises(PipelineError, match="has rows of cluster one, but the source is cluster"):

@@ -1,4 +1,4 @@
-"""Damaged files of an archive are moved to `quarantine/`, said, and the rest is read."""
+"""Damaged files of an archive are moved to `quarantine/` and reported; the other files are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Damage = Callable[[Path], object]
 
 
 def flip(file: Path) -> None:
-    """Change bytes of the rows; beginning and end stay as they are."""
+    """Change bytes of the rows; the start and the end of the file stay intact."""
     data = bytearray(file.read_bytes())
     for place in range(40, min(200, len(data) // 3)):
         data[place] ^= 0x5A
@@ -85,7 +85,7 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that a test has just damaged is none that is being copied."""
+    """A file that a test has just damaged does not count as one that is being copied."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", -1e9)
 
 
@@ -105,7 +105,7 @@ def offsets(where: Path) -> list[int]:
 
 @pytest.mark.parametrize("kind", SHALLOW)
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
-def test_damaged_file_is_moved_and_the_rest_is_read(
+def test_damaged_file_is_quarantined_and_the_other_files_are_read(
     archive: Path, kind: str, opened: Callable[[str], ArchiveSource | Archive]
 ) -> None:
     damage, fault = SHALLOW[kind]
@@ -128,8 +128,8 @@ def test_damaged_file_is_moved_and_the_rest_is_read(
     assert offsets(archive) == [*range(2000), *range(4000, 6000)]
 
 
-def test_rows_stand_in_for_what_is_lost(archive: Path) -> None:
-    """A damaged record in each partition, behind what is known of that day or one before it."""
+def test_lost_rows_are_replaced_by_damaged_rows(archive: Path) -> None:
+    """A damaged record per partition, after the known records of that day or an earlier one."""
     for table in ("events", "stretches"):
         os.truncate(live(archive, table, 1), 9)
 
@@ -151,7 +151,7 @@ def test_rows_stand_in_for_what_is_lost(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
-def test_whole_copy_that_is_put_back_counts_again(
+def test_intact_copy_put_back_is_used_again(
     archive: Path,
     opened: Callable[[str], ArchiveSource | Archive],
     monkeypatch: pytest.MonkeyPatch,
@@ -186,10 +186,10 @@ def test_whole_copy_that_is_put_back_counts_again(
     assert there == after.live(), "what stood in for it is gone"
 
 
-def test_file_that_was_changed_a_moment_ago_is_moved_later(
+def test_recently_changed_file_is_quarantined_later(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a copy that is still being made."""
+    """It may be a copy that is still being written."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", 10.0)
     file = live(archive, "events", 1)
     os.truncate(file, 9)
@@ -207,7 +207,7 @@ def test_file_that_was_changed_a_moment_ago_is_moved_later(
 
 
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
-def test_other_damaged_copies_are_moved_under_other_names(
+def test_later_damaged_copies_are_quarantined_under_new_names(
     archive: Path, opened: Callable[[str], ArchiveSource | Archive]
 ) -> None:
     file = live(archive, "events", 1)
@@ -228,9 +228,7 @@ def test_other_damaged_copies_are_moved_under_other_names(
     assert offsets(archive) == [*range(2000), *range(4000, 6000)]
 
 
-def test_damage_that_only_reading_shows_is_found_and_the_run_goes_on(
-    archive: Path, tmp_path: Path
-) -> None:
+def test_run_continues_after_it_finds_damage_while_reading(archive: Path, tmp_path: Path) -> None:
     file = live(archive, "events", 1)
     flip(file)
     words = ["pipeline", "commits", "--source", str(archive), "--no-topics", "--json"]
@@ -246,7 +244,7 @@ def test_damage_that_only_reading_shows_is_found_and_the_run_goes_on(
     assert moved(archive) == [f"_{file.name}.damaged"]
 
 
-def test_damage_is_found_by_a_comparison_and_by_a_restore(archive: Path, tmp_path: Path) -> None:
+def test_compare_and_restore_find_damaged_files(archive: Path, tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
     from pipeline.engines.duck import DuckEngine
@@ -268,7 +266,7 @@ def test_damage_is_found_by_a_comparison_and_by_a_restore(archive: Path, tmp_pat
     assert len(moved(archive)) == len(moved(copy)) == len(source.said) == 1
 
 
-def test_an_archive_of_a_damaged_one_is_made_at_the_second_try(
+def test_copy_of_a_damaged_archive_succeeds_on_the_second_run(
     archive: Path, tmp_path: Path
 ) -> None:
     flip(live(archive, "events", 1))
@@ -284,7 +282,7 @@ def test_an_archive_of_a_damaged_one_is_made_at_the_second_try(
     )
 
 
-def test_writer_that_meets_damage_sets_it_aside_and_goes_on(archive: Path) -> None:
+def test_writer_quarantines_a_damaged_file_and_continues(archive: Path) -> None:
     with Archive.open(str(archive)) as growing:
         flip(live(archive, "stretches", 2))
         growing.append([commits(0, [6000], START_MS)], forgotten=["orders"])
@@ -298,7 +296,7 @@ def test_writer_that_meets_damage_sets_it_aside_and_goes_on(archive: Path) -> No
     assert sorted(offsets(archive)) == [*range(2000, 6002)]
 
 
-def test_writer_elsewhere_keeps_a_reader_from_moving(archive: Path) -> None:
+def test_reader_does_not_move_damaged_files_while_a_writer_is_active(archive: Path) -> None:
     file = live(archive, "events", 1)
     with Archive.open(str(archive)) as growing:
         os.truncate(file, 9)
@@ -315,7 +313,7 @@ def test_writer_elsewhere_keeps_a_reader_from_moving(archive: Path) -> None:
     assert reader.set_aside() is False, "there is no more"
 
 
-def test_reader_goes_on_when_another_has_moved_a_file(archive: Path) -> None:
+def test_reader_continues_when_another_reader_has_moved_a_file(archive: Path) -> None:
     reader = ArchiveSource(str(archive))
     flip(live(archive, "events", 1))
     manifest = load(archive)
@@ -329,7 +327,7 @@ def test_reader_goes_on_when_another_has_moved_a_file(archive: Path) -> None:
 
 @contextmanager
 def read_only(archive: Path) -> Iterator[Path]:
-    """A copy that this process may read and not write, as somebody who is not root."""
+    """A copy that this process may read but not write, as for a user other than root."""
     folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
     where = folder / "archive"
     shutil.copytree(archive, where)
@@ -349,7 +347,7 @@ def read_only(archive: Path) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_folder_that_may_not_be_written_is_read_and_stays_as_it_is(archive: Path) -> None:
+def test_read_only_archive_is_read_and_unchanged(archive: Path) -> None:
     os.truncate(live(archive, "events", 1), 9)
     with read_only(archive) as where:
         before = sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
@@ -362,8 +360,8 @@ def test_folder_that_may_not_be_written_is_read_and_stays_as_it_is(archive: Path
         assert before == sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
 
 
-def test_bad_copy_in_an_archive_that_may_not_be_written_is_said(archive: Path) -> None:
-    """It was put in the place of a file that had been moved away."""
+def test_damaged_copy_in_a_read_only_archive_is_reported(archive: Path) -> None:
+    """The copy replaced a file that had been quarantined."""
     file = live(archive, "events", 1)
     os.truncate(file, 9)
     Archive.open(str(archive)).close()
@@ -380,7 +378,7 @@ def test_bad_copy_in_an_archive_that_may_not_be_written_is_said(archive: Path) -
 
 
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
-def test_file_that_can_not_be_read_for_now_is_not_moved(
+def test_file_without_read_permission_is_not_quarantined(
     archive: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[str], object]
 ) -> None:
     file = live(archive, "events", 1)
@@ -403,20 +401,20 @@ def test_file_that_can_not_be_read_for_now_is_not_moved(
     assert places(archive)
 
 
-def test_file_that_is_gone_is_named_to_a_reader_too(archive: Path) -> None:
+def test_reader_names_a_missing_file(archive: Path) -> None:
     live(archive, "events", 1).unlink()
     with pytest.raises(PipelineError, match=r"is missing, but _archive.json lists it: restore it"):
         ArchiveSource(str(archive))
 
 
-def test_lock_of_a_reader_ends_with_its_work(archive: Path) -> None:
+def test_reader_releases_the_writer_lock_after_moving_files(archive: Path) -> None:
     os.truncate(live(archive, "events", 1), 9)
     reader = ArchiveSource(str(archive))
     Lock.alone(archive / ".archive.lock").release()
     reader.close()
 
 
-def test_manifest_of_before_has_nothing_set_aside(archive: Path) -> None:
+def test_old_manifest_has_no_quarantined_files(archive: Path) -> None:
     import json
 
     said = json.loads((archive / MANIFEST).read_text())
@@ -461,7 +459,7 @@ dying.everywhere(settled, sys.argv[1])
 
 
 @pytest.mark.pipeline
-def test_killed_while_it_moves_files_it_goes_on(tmp_path: Path) -> None:
+def test_archive_recovers_when_killed_while_quarantining_files(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", SETTLING, str(tmp_path)], cwd=CHECKOUT, check=True)
     for folder in sorted(tmp_path.iterdir()):
         Archive.open(str(folder)).close()

@@ -1,4 +1,5 @@
-"""Tables as Parquet, Delta and Iceberg, in folders and in object storage, read back by others."""
+"""Tables as Parquet, Delta and Iceberg, in folders and in object storage, read by other
+libraries."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def out(
     storage: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """Where tables go."""
+    """The folder or URL for the tables."""
     if request.param == "folder":
         return str(tmp_path / "out")
     for name, value in storage.items():
@@ -74,7 +75,7 @@ def run(tmp_path: Path) -> Any:
 
 
 def history(*offsets: int) -> GivenSource:
-    """Commits of two days, as many as offsets."""
+    """Commits of two days, one per offset."""
     return GivenSource(
         [committed(number * A_DAY // 2, "g", offset) for number, offset in enumerate(offsets)],
         [stretch(0, 0, 100), stretch(A_DAY, 101, 200)],
@@ -106,7 +107,7 @@ def offsets_in(commits: pa.Table) -> list[int]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
-def test_tables_are_written_and_read_back_by_others(run: Any, out: str, form: str) -> None:
+def test_tables_are_readable_by_the_library_of_their_format(run: Any, out: str, form: str) -> None:
     summary = run(history(10, 40, 30), out, form)
 
     assert {made.name: made.rows for made in summary.tables} == {
@@ -121,7 +122,7 @@ def test_tables_are_written_and_read_back_by_others(run: Any, out: str, form: st
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_table_is_replaced_only_when_asked(run: Any, out: str, form: str) -> None:
+def test_table_is_replaced_only_with_overwrite(run: Any, out: str, form: str) -> None:
     run(history(10, 40), out, form)
     with pytest.raises(PipelineError, match="already has events, stretches, commits"):
         run(history(7), out, form)
@@ -132,7 +133,7 @@ def test_a_table_is_replaced_only_when_asked(run: Any, out: str, form: str) -> N
 
 
 @pytest.mark.campaign
-def test_the_versions_before_are_kept(run: Any, tmp_path: Path) -> None:
+def test_previous_versions_are_kept_in_delta_and_iceberg(run: Any, tmp_path: Path) -> None:
     out = str(tmp_path)
     for offsets in ((10, 40), (7,)):
         run(history(*offsets), f"{out}/delta", "delta", overwrite=True)
@@ -150,7 +151,7 @@ def test_the_versions_before_are_kept(run: Any, tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_was_written_is_a_source(run: Any, out: str, form: str, tmp_path: Path) -> None:
+def test_written_tables_are_a_source(run: Any, out: str, form: str, tmp_path: Path) -> None:
     run(history(10, 40, 30), out, form)
 
     summary = run(open_source(out), str(tmp_path / "again"), job=JOBS["commits"])
@@ -163,15 +164,13 @@ def test_what_was_written_is_a_source(run: Any, out: str, form: str, tmp_path: P
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_history_of_nothing_makes_empty_tables(run: Any, out: str, form: str) -> None:
+def test_empty_history_makes_empty_tables(run: Any, out: str, form: str) -> None:
     run(GivenSource([], []), out, form)
     assert read_back(form, f"{out}/commits").num_rows == 0
     assert run(open_source(out), f"{out}/again", form, JOBS["commits"]).events == 0
 
 
-def test_the_format_that_is_there_is_kept_and_no_other_takes_its_place(
-    run: Any, tmp_path: Path
-) -> None:
+def test_existing_format_is_kept_and_another_is_rejected(run: Any, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     run(history(10), out, "delta")
     run(history(20), out, overwrite=True)
@@ -187,7 +186,7 @@ def test_the_format_that_is_there_is_kept_and_no_other_takes_its_place(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_a_run_that_was_killed_before_it_published_changes_nothing(
+def test_run_killed_before_publishing_leaves_tables_unchanged(
     run: Any, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = str(tmp_path / "out")
@@ -214,7 +213,7 @@ def test_a_run_that_was_killed_before_it_published_changes_nothing(
 
 
 @pytest.mark.campaign
-def test_a_writing_to_object_storage_that_was_killed_leaves_what_was_listed(
+def test_killed_write_to_object_storage_leaves_listed_files(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in storage.items():
@@ -243,7 +242,7 @@ def test_a_writing_to_object_storage_that_was_killed_leaves_what_was_listed(
     assert len([each for each in left if each.path.endswith(".parquet")]) == 1
 
 
-def test_an_archive_in_object_storage_is_a_source(
+def test_archive_in_object_storage_is_a_source(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in storage.items():
@@ -269,7 +268,7 @@ def test_an_archive_in_object_storage_is_a_source(
     assert offsets_in(read_back("parquet", str(tmp_path / "out" / "commits"))) == [10, 40]
 
 
-def test_an_endpoint_that_is_no_url_is_refused() -> None:
+def test_endpoint_without_scheme_is_rejected() -> None:
     with pytest.raises(PipelineError, match="AWS_ENDPOINT_URL=here:9000: begin it with http"):
         s3.Settings.of_environment({"AWS_ENDPOINT_URL": "here:9000"})
     settings = s3.Settings.of_environment(
@@ -278,7 +277,7 @@ def test_an_endpoint_that_is_no_url_is_refused() -> None:
     assert settings.endpoint == "https://b"
 
 
-def test_storage_that_does_not_answer_is_said(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_object_storage_is_reported(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

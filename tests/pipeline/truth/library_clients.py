@@ -1,4 +1,4 @@
-"""Clients of the libraries that people use, each writing down what it was told."""
+"""Clients of common libraries; each records the results that it sees."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.pipeline.truth.wire_clients import Asker, Offsets
 WITHIN_S = 30.0
 STABLE = "Stable"
 VALUE = b"x" * 1000
-"""Of each record: whoever downloads a topic moves more than its times."""
+"""Value of each record: large enough that a topic download shows in the transferred bytes."""
 
 
 def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, list[list[int]]],
             ) -> None:  # fmt: skip
-    """Produce records of these timestamps by partition, each list of them as one batch."""
+    """Produce records with these timestamps by partition; each list becomes one batch."""
     sender = LibProducer({"bootstrap.servers": bootstrap, "linger.ms": 200})
     failed: list[object] = []
     before_ms = 0
@@ -72,7 +72,8 @@ class Exactly:
         self, group: str, consumer: Any, offsets: Offsets, *, commit: bool, by: str | None = None,
         out: str | None = None,
     ) -> None:  # fmt: skip
-        """One transaction of these offsets, committed or aborted; with a record where named."""
+        """Run one transaction of these offsets, committed or aborted; produce a record to
+        ``out`` if given."""
         made = Transaction(number=1 + len(self.told.of(Transaction)))
         commits = [
             Commit(group=group, topic=topic, partition=partition, offset=offset,
@@ -97,7 +98,7 @@ class Exactly:
 
 
 def by_itself(bootstrap: str, group: str) -> Any:
-    """A consumer of no group's membership, whose metadata a transaction may name."""
+    """A consumer without group membership, whose metadata a transaction may use."""
     made = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     made.assign([TopicPartition("orders", 0, 0)])
     return made
@@ -112,7 +113,7 @@ class Members:
         self.asker = Asker(told, int(bootstrap.rpartition(":")[2]))
 
     def start(self, name: str, protocol: str = "consumer", instance: str | None = None) -> None:
-        """One more member; ``protocol`` as the client's setting has it."""
+        """Start one more member; ``protocol`` is the client's setting."""
         options: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name,
             "enable.auto.commit": False, "auto.offset.reset": "earliest",
@@ -141,9 +142,10 @@ class Members:
         waiting.until(what, polled, WITHIN_S, tolerate=())
 
     def settle(self, *names: str, meanwhile: Callable[[], object] = bool) -> Generation:
-        """Wait until the broker tells of these members alone, all in step; write it down.
+        """Wait until the broker describes exactly these members, all with the same epoch; record
+        it.
 
-        ``meanwhile`` is what members of another make do.
+        ``meanwhile`` runs the members of other clients.
         """
         made = Generation(group=self.group, kind="consumer")
 
@@ -174,7 +176,6 @@ class Members:
         )
 
     def commit(self, name: str, offsets: Offsets) -> None:
-        """A member commits."""
         commits = [
             Commit(group=self.group, topic=topic, partition=partition, offset=offset, by=name)
             for (topic, partition), offset in offsets.items()
@@ -187,7 +188,6 @@ class Members:
             assert not any(each.error for each in done), done
 
     def leave(self, name: str) -> None:
-        """A member closes."""
         self.consumers.pop(name).close()
 
 
@@ -223,7 +223,7 @@ def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offset
 
 
 def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """The same by aiokafka."""
+    """The same with aiokafka."""
 
     async def run() -> None:
         consumer = AIOKafkaConsumer(
@@ -248,7 +248,7 @@ def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -
 
 def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition: int,
                   offset: int) -> None:  # fmt: skip
-    """Apache's kafka-consumer-groups sets an offset of an empty group."""
+    """Reset an offset of an empty group with Apache's kafka-consumer-groups."""
     with told.span(Commit(group=group, topic=topic, partition=partition, offset=offset)):
         done = java.run(
             java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -261,7 +261,7 @@ def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition:
 
 
 def lag_by_tool(bootstrap: str) -> dict[tuple[str, str, int], int]:
-    """What Apache's kafka-consumer-groups shows as LAG, by group, topic and partition."""
+    """LAG in the output of Apache's kafka-consumer-groups, by group, topic and partition."""
     done = java.run(
         java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         "--bootstrap-server", bootstrap, "--all-groups", "--describe",

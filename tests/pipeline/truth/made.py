@@ -1,4 +1,4 @@
-"""The tables of a history, made as `muster pipeline all` makes them, read back as dicts."""
+"""The tables of a history, made by `muster pipeline all`, read back as dicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Made:
-    """What was told, and what the pipeline made of the log."""
+    """The clients' records, and the pipeline's tables of the same log."""
 
     told: Told
     source: str
@@ -26,33 +26,33 @@ class Made:
     summary: dict[str, Any]
     """As `--json` prints it."""
     data: Path
-    """Where the broker has its files."""
+    """The broker's data folder."""
 
     @property
     def over_the_wire(self) -> bool:
-        """Whether a broker was asked."""
+        """Whether the source is a running broker."""
         return ":" in self.source
 
     @property
     def by_questions(self) -> bool:
-        """Whether times are what a broker was asked for, now or when an archive was made."""
+        """Whether record times were looked up at a broker, now or when an archive was made."""
         return self.over_the_wire or self.source.endswith("archive")
 
     def of(self, table: str, group: str | None = None) -> list[Row]:
-        """The rows of a table, of one group or of all, in the log's order where they have one."""
+        """The rows of a table, of one group or of all, in log order where they have one."""
         rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 
 
 def make(told: Told, source: str, out: Path, *options: str) -> Made:
-    """Run the job `all` as people do."""
+    """Run the job `all` from the command line."""
     ran = run("pipeline", "all", "--source", source, "--out", str(out), "--json", *options)
     assert (ran.code, ran.err) == (0, ""), ran.err
     return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json, Path(source))
 
 
 def read(out: Path, name: str) -> list[Row]:
-    """The rows of a table, its columns as the catalog has them."""
+    """The rows of a table, with the columns of the catalog."""
     schema = TABLES[name].schema
     found = pyarrow.dataset.dataset(out / name, schema, partitioning="hive").to_table()
     rows: list[Row] = found.to_pylist()
@@ -68,10 +68,10 @@ def by(rows: list[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
 
 
 def place(row: Row) -> tuple[str, str, int]:
-    """Where a row's offset counts."""
+    """Group, topic and partition of a row."""
     return row["group_id"], row["topic"], row["partition"]
 
 
 def ms(at: Any) -> float | None:
-    """A column of times as milliseconds."""
+    """A time column as milliseconds."""
     return None if at is None else at.timestamp() * 1000

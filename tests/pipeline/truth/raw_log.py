@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` counted from the bytes of its files, whatever they mean."""
+"""The records of `__consumer_offsets`, counted from the bytes of its files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from protocol.records.stored import iter_stored
 
 Counts = dict[str, int]
 AROUND = 9
-"""Bytes of a small record beside its key and value."""
+"""Bytes of a small record in addition to its key and value."""
 
 
 def counted(folder: Path) -> Counts:
-    """What one partition holds, and what a cleaner would drop of it."""
+    """Record counts of one partition, and of those that a cleaner would drop."""
     keyed: dict[bytes, list[tuple[int, bool]]] = {}
     unended: dict[int, list[tuple[bytes, int, bool]]] = {}
     records = size = aborted = markers = 0
@@ -38,7 +38,7 @@ def counted(folder: Path) -> Counts:
                     unended.setdefault(header.producer_id, []).append((key, *row))
                 else:
                     keyed.setdefault(key, []).append(row)
-    for written in unended.values():  # open: it may yet be committed
+    for written in unended.values():  # open: it may still be committed
         for name, offset, gone in written:
             keyed.setdefault(name, []).append((offset, gone))
     return {

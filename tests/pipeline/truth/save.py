@@ -1,4 +1,4 @@
-"""Play the history on Apache Kafka and keep its files as tests/data/kafka-groups.
+"""Run the scenario on Apache Kafka and keep its files as tests/data/kafka-groups.
 
 PYTHONPATH=. python -m tests.pipeline.truth.save
 """
@@ -19,7 +19,6 @@ FOLDER = KAFKA_DIRS.parent / "kafka-groups"
 
 
 def main() -> None:
-    """Write `data.tar.xz` and `told.json`."""
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         broker = KafkaBroker(data, KAFKA_SETTINGS)

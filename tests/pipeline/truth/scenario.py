@@ -1,7 +1,7 @@
-"""The history: groups of every kind on a broker, and the log of what their clients were told.
+"""The scenario: groups of every kind on a broker, and a record of their clients' results.
 
-Each function below is the life of one group. `KAFKA` has all seventeen, `MUSTER` the nine that need
-no transactions and no newer kind of group.
+Each function below is the life of one group. `KAFKA` has all seventeen, `MUSTER` the nine that
+need neither transactions nor a newer kind of group.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tests.waiting import until
 
 DATES = {
     "tomorrow": {"message.timestamp.after.max.ms": str(2**62)},
-    "copied": {"retention.ms": "-1"},  # Kafka deletes last year's records within the run
+    "copied": {"retention.ms": "-1"},  # otherwise Kafka deletes last year's records within the run
 }
-"""Settings of topics whose records bear other dates than today's."""
+"""Settings of topics whose records have timestamps far from the present."""
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
-"""Whenever the history that is kept is read, its records of tomorrow are dated in the future."""
+"""Records of `tomorrow` stay in the future, whenever the kept history is read."""
 YEAR_MS = 365 * 24 * HOUR_MS
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
@@ -58,7 +58,7 @@ KAFKA_SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.assignment.interval.ms": "0",
     "group.coordinator.append.linger.ms": "0",
-    # Their members speak once; a busy machine reads what they left a minute later.
+    # Their members act once; a busy machine reads their offsets a minute later.
     "group.streams.max.session.timeout.ms": "600000",
     "group.streams.session.timeout.ms": "600000",
     "group.share.max.session.timeout.ms": "600000",
@@ -71,7 +71,7 @@ KAFKA_SETTINGS = {
 
 @dataclass
 class World:
-    """The broker, and what its clients were told so far."""
+    """The broker, and the results that its clients recorded so far."""
 
     bootstrap: str
     data: Path
@@ -81,19 +81,17 @@ class World:
 
     @property
     def port(self) -> int:
-        """The broker's."""
         return int(self.bootstrap.rpartition(":")[2])
 
     def asker(self) -> Asker:
-        """A connection."""
         return Asker(self.told, self.port)
 
     def close(self) -> None:
-        """End what lives on."""
+        """End the members and transactions that are left open."""
         self.left_open.clear()
 
     def member(self, group: str, name: str, **more: Any) -> Member:
-        """A member of a classic group of orders."""
+        """A member of a classic group that subscribes to orders."""
         return Member(self.told, self.port, group, name, ["orders"], **more)
 
 
@@ -108,7 +106,7 @@ def transacted(world: World) -> None:
 
 
 def pending(world: World) -> None:
-    """A transaction that is never ended, and plain commits before and behind it."""
+    """A transaction that never ends, with plain commits before and after it."""
     asker = world.asker()
     asker.commit("pending", {ORDERS: 30, ("orders", 1): 31}, "plain")
     producer = Producer(world.told, world.port, "pending")
@@ -119,7 +117,7 @@ def pending(world: World) -> None:
 
 
 def between(world: World) -> None:
-    """Transactions whose commits something newer overtook before their markers came."""
+    """Transactional commits that newer commits superseded before the markers were written."""
     asker, told = world.asker(), world.told
     one, two = (Producer(told, world.port, f"between-{n}") for n in (1, 2))
     asker.commit("between", {ORDERS: 40})
@@ -148,7 +146,7 @@ def between(world: World) -> None:
 
 
 def modern(world: World) -> None:
-    """A KIP-848 group: members come and go, one static; commits, a rewind, transactions."""
+    """A KIP-848 group: members join and leave, one static; commits, a rewind, transactions."""
     group = Members(world.told, world.bootstrap, "modern", ["orders"])
     group.start("ada")
     group.settle("ada")
@@ -201,7 +199,7 @@ def converted(world: World) -> None:
 
 
 def static(world: World) -> None:
-    """Two static members; one comes back under another id, then the other is removed."""
+    """Two static members; one returns with another id, then the other is removed."""
     one, two = (world.member("static", name, instance=f"{name}-1") for name in ("one", "two"))
     rebalance({"orders": 3}, one)
     rebalance({"orders": 3}, one, two)
@@ -218,7 +216,7 @@ def static(world: World) -> None:
 
 
 def reborn(world: World) -> None:
-    """Deleted, and made again: what comes lower then is no rewind."""
+    """A group deleted and created again: a lower offset afterwards is not a rewind."""
     member = world.member("reborn", "first")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 70, ("orders", 1): 71})
@@ -233,7 +231,7 @@ def reborn(world: World) -> None:
 
 
 def reset(world: World) -> None:
-    """Set back by Apache's own tool when its member is gone, and forth again."""
+    """Reset by Apache's own tool after its member left, and reset back."""
     member = world.member("reset", "reader")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 80})
@@ -243,7 +241,7 @@ def reset(world: World) -> None:
 
 
 def steady(world: World) -> None:
-    """Two members that stay, one that dies without a word, and one that rewinds what it owns."""
+    """Two members that stay, one that crashes, and one that rewinds its partition."""
     one, two = (world.member("steady", name) for name in ("one", "two"))
     rebalance({"orders": 3}, one)
     one.takes({ORDERS: 10, ("orders", 1): 10, ("orders", 2): 10})
@@ -259,12 +257,12 @@ def steady(world: World) -> None:
 
 
 def future(world: World) -> None:
-    """Reads a topic whose records are dated years ahead."""
+    """Reads a topic whose records have timestamps years ahead."""
     aiokafka_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
 
 
 def simple(world: World) -> None:
-    """Commits by hand, without members; one offset is deleted, one is past the end."""
+    """Commits without members; one offset is deleted, one is past the log end."""
     offsets = {ORDERS: 30, ("orders", 1): 16, PAYMENTS: 999}
     kafka_python_commits(world.told, world.bootstrap, "simple", offsets)
     world.asker().commit("simple", {("orders", 1): 26}, "é\u0000")
@@ -272,13 +270,12 @@ def simple(world: World) -> None:
 
 
 def copies(world: World) -> None:
-    """Stopped where last year's records are copied among live ones, before them, and alone."""
+    """Stopped at copies of last year's records: among live records, before them, and alone."""
     offsets = {("copied", 0): 50, ("copied", 1): 0, ("copied", 2): 250, ("copied", 3): 40}
     world.asker().commit("copies", offsets)
 
 
 def gone(world: World) -> None:
-    """Emptied and deleted."""
     member = world.member("gone", "last")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 1})
@@ -305,7 +302,6 @@ def vanished(world: World) -> None:
 
 
 def shared(world: World) -> None:
-    """A share group with a member."""
     asker, who = Asker(world.told, world.port, "sharer"), fresh_id()
     made = Generation(group="shared", kind="share")
     epoch = 0
@@ -327,7 +323,6 @@ def shared(world: World) -> None:
 
 
 def streams(world: World) -> None:
-    """A streams group with a member."""
     asker, who = Asker(world.told, world.port, "streamer"), fresh_id()
     part = {
         "subtopology_id": "0", "source_topics": ["orders"], "source_topic_regex": [],
@@ -365,7 +360,7 @@ KAFKA = (
 
 
 def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
-    """Let groups live on a running broker; the world's members live on until they are closed."""
+    """Run the groups on a running broker; the world's members live until it is closed."""
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
@@ -381,9 +376,11 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 
 
 def feed(world: World) -> None:
-    """Records whose times are known: an uneven hour of orders, payments at once, and tomorrow's.
+    """Produce records with known times: an uneven hour of orders, payments at once, and
+    tomorrow's.
 
-    Copies of last year's: among records of now, before them, alone, and as a mirror that is late.
+    Also copies of last year's: among live records, before them, alone, and by a mirror that is
+    late.
     """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS

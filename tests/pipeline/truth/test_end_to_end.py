@@ -17,14 +17,14 @@ from tests.interop.group_members import Group
 from tests.pipeline.given import table
 from tests.waiting import until
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 1")]
 
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 3
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Broker]:
-    """Two members join in turn, one is killed, the other leaves; then an offset is set back."""
+    """Two members join in turn, one is killed, the other leaves; then an offset is reset."""
     broker = Broker(tmp_path / "data", {"offsets.topic.num.partitions": "5"})
     with running(broker):
         cluster = Cluster(broker.bootstrap)
@@ -56,7 +56,9 @@ def shop(tmp_path: Path) -> Iterator[Broker]:
         yield broker
 
 
-def test_every_job_on_real_clients_and_a_running_muster(shop: Broker, tmp_path: Path) -> None:
+def test_every_job_succeeds_on_real_clients_and_a_running_muster(
+    shop: Broker, tmp_path: Path
+) -> None:
     out = tmp_path / "tables"
 
     def rows(name: str, *order: str) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""A history of groups of every kind, on Apache Kafka and on Muster, beside what clients were told.
+"""A history of groups of every kind, on Apache Kafka and on Muster, compared with its clients'
+records.
 
-`truth/scenario.py` has the groups, `truth/told.py` the log of what their clients were told. Every
-table is made from the wire and from the files of the same broker, and from the files of a Kafka
-that were kept.
+`truth/scenario.py` has the groups, `truth/told.py` the results that their clients recorded.
+Every table is made over the wire and from the files of the same broker, and from kept files of a
+Kafka.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tests.pipeline.truth.told import (
     now_ms,
 )
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 11")]
 
 HISTORIES = (
     "kept", "kafka-wire", "kafka-files", "kafka-archive", "muster-wire", "muster-files",
@@ -65,7 +66,7 @@ def living(kind: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Brokers that were started, by their kind, each with its history."""
+    """Running brokers by kind, each with its history."""
     started: dict[str, Any] = {}
     yield started
     for _, ending in started.values():
@@ -78,7 +79,7 @@ def made(
     tmp_path_factory: pytest.TempPathFactory,
     worlds: dict[str, Any],
 ) -> Made:
-    """A history, and its tables by the light engine."""
+    """A history, and its tables made by DuckDB."""
     folder = tmp_path_factory.mktemp(request.param)
     kind, _, way = request.param.partition("-")
     if kind == "kept":
@@ -99,7 +100,7 @@ def archived(source: str, archive: Path) -> str:
 
 
 def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
-    """The world of that kind, which is started in ``folder`` when it is not there yet."""
+    """The world of that kind, started in ``folder`` on first use."""
     if kind not in worlds:
         ending = living(kind, folder)
         worlds[kind] = next(ending), ending
@@ -108,14 +109,15 @@ def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
 
 
 def kept(folder: Path) -> tuple[Told, str]:
-    """The history that is kept in tests/data/kafka-groups."""
+    """The history kept in tests/data/kafka-groups."""
     with tarfile.open(FOLDER / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return Told.read(FOLDER / "told.json"), str(folder)
 
 
-def test_the_log_of_what_clients_were_told_ends_as_the_broker_does(made: Made) -> None:
-    """The log's own rules for transactions give what the broker answers to OffsetFetch."""
+def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
+    """The record's own rules for transactions give the offsets that the broker returns to
+    OffsetFetch."""
     ends: dict[str, dict[str, int]] = {group: {} for group in made.told.committed}
     for (group, topic, partition), commits in made.told.held().items():
         if commits[-1].offset is not None:
@@ -123,8 +125,9 @@ def test_the_log_of_what_clients_were_told_ends_as_the_broker_does(made: Made) -
     assert ends == made.told.committed
 
 
-def test_events_are_the_log_record_by_record(made: Made) -> None:
-    """Every acknowledged commit and deletion is there, in its order and time, and nothing else."""
+def test_events_equal_the_log_record_by_record(made: Made) -> None:
+    """Events contain every acknowledged commit and deletion, in order and with its time, and no
+    others."""
     told, events = made.told, made.of("events")
     for partition, rows in by(events, lambda row: row["log_partition"]).items():
         assert [row["log_offset"] for row in rows] == list(range(len(rows))), partition
@@ -157,7 +160,7 @@ def test_events_are_the_log_record_by_record(made: Made) -> None:
     assert marked == {{"committed": "commit", "aborted": "abort"}[k]: n for k, n in ended.items()}
 
 
-def test_commits_are_those_that_took_effect_each_with_the_one_before(made: Made) -> None:
+def test_commits_are_the_effective_ones_with_their_previous_offsets(made: Made) -> None:
     expected = {
         where: [commit for commit in commits if commit.offset is not None]
         for where, commits in made.told.held().items()
@@ -180,13 +183,13 @@ def test_commits_are_those_that_took_effect_each_with_the_one_before(made: Made)
 
 
 def effect(row: dict[str, Any]) -> int:
-    """The record of the log from which on a commit held."""
+    """The log offset from which a commit is effective."""
     offset: int = row["log_offset"] if row["marker_offset"] is None else row["marker_offset"]
     return offset
 
 
 def previous(told: Told, where: Place) -> list[int | None]:
-    """For each commit that took effect what was held before it."""
+    """The previous offset of each effective commit."""
     held = told.held()[where]
     return [
         before.offset if before else None
@@ -195,7 +198,7 @@ def previous(told: Told, where: Place) -> list[int | None]:
     ]
 
 
-def test_times_of_records_are_theirs_within_the_precision_that_is_told(made: Made) -> None:
+def test_record_times_are_correct_within_their_precision(made: Made) -> None:
     times: dict[tuple[str, int], dict[int, int]] = {}
     for record in made.told.records:
         log = times.setdefault((record.topic, record.partition), {})
@@ -204,10 +207,10 @@ def test_times_of_records_are_theirs_within_the_precision_that_is_told(made: Mad
     for row in rows:
         true = times[row["topic"], row["partition"]].get(row["committed_offset"])
         told = ms(row["record_at"])
-        # ListOffsets tells nothing of what is older than a record before it
+        # ListOffsets returns no record that is older than an earlier one
         if row["topic"] == "copied" and made.by_questions:
             continue
-        # nor of records behind one that is dated in the future
+        # nor records after one with a future timestamp
         if true is None or (row["topic"] == "tomorrow" and made.by_questions):
             assert (told, row["record_at_precision_s"]) == (None, None), row
         else:
@@ -216,7 +219,8 @@ def test_times_of_records_are_theirs_within_the_precision_that_is_told(made: Mad
     assert any(row["record_at_precision_s"] == 0 for row in rows)
 
 
-def test_what_transactions_wrote_is_told_apart_by_what_became_of_it(made: Made) -> None:
+@pytest.mark.proves("transactions 42")
+def test_transactional_commits_have_the_outcome_of_their_transaction(made: Made) -> None:
     ends = {each.number: each for each in made.told.of(Transaction)}
     expected: dict[Place, list[tuple[Commit, str]]] = {}
     for commit, outcome in made.told.outcomes():
@@ -237,7 +241,7 @@ def test_what_transactions_wrote_is_told_apart_by_what_became_of_it(made: Made) 
                 assert end.holds(ms(row["ended_at"])), (row, end)
 
 
-def test_rates_add_up_to_what_was_committed(made: Made) -> None:
+def test_rates_add_up_to_the_recorded_commits(made: Made) -> None:
     expected: dict[tuple[str, str], list[int]] = {}
     for (group, topic, partition), commits in made.told.held().items():
         advances = previous(made.told, (group, topic, partition))
@@ -258,13 +262,14 @@ def test_rates_add_up_to_what_was_committed(made: Made) -> None:
     assert sums == expected
 
 
-def test_generations_are_those_that_members_were_told(made: Made) -> None:
-    """Every one with its members and what they hold; beside them only what no client sees."""
+def test_generations_equal_those_that_members_saw(made: Made) -> None:
+    """Each has its members and their partitions; other generations are only those invisible to
+    clients."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         seen = told.setdefault(each.group, [])
         same = [last for last in seen[-1:] if (last.kind, last.number) == (each.kind, each.number)]
-        for last in same:  # a static member came back: what it is now stands
+        for last in same:  # a static member returned: its present state counts
             seen.remove(last)
         seen.append(replace(each, before_ms=min(last.before_ms for last in [*same, each])))
     rows = by(made.of("generations"), lambda row: row["group_id"])
@@ -278,7 +283,7 @@ def test_generations_are_those_that_members_were_told(made: Made) -> None:
             assert people(row["members"]) == {
                 (who.member_id, who.client_id, who.instance) for who in each.members
             }, row
-            if each.kind != "streams":  # which has tasks
+            if each.kind != "streams":  # streams groups have tasks
                 assert holdings(row["members"]) == {
                     who.member_id: {topic: sorted(held) for topic, held in who.held.items()}
                     for who in each.members
@@ -293,10 +298,10 @@ def test_generations_are_those_that_members_were_told(made: Made) -> None:
 
 
 def unseen(row: dict[str, Any]) -> bool:
-    """Whether a generation is one that no client is told of.
+    """Whether a generation is invisible to clients.
 
-    Kafka 4 writes generation 0 at the first join, and a group that becomes one of another kind
-    once more; the first epoch of a share group has no partitions yet.
+    Kafka 4 writes generation 0 at the first join, and once more when a group is converted; the
+    first epoch of a share group has no partitions yet.
     """
     return (
         row["generation"] == 0
@@ -306,19 +311,19 @@ def unseen(row: dict[str, Any]) -> bool:
 
 
 def people(members: list[dict[str, Any]]) -> set[tuple[str, str, str | None]]:
-    """Members, as they know themselves."""
+    """Members as (client id, host, instance id)."""
     return {(who["member_id"], who["client_id"], who["group_instance_id"]) for who in members}
 
 
 def holdings(members: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    """What members hold, by their ids."""
+    """Partitions of members, by member id."""
     return {
         who["member_id"]: {each["topic"]: sorted(each["partitions"]) for each in who["assignment"]}
         for who in members
     }
 
 
-def test_churn_counts_who_came_and_went(made: Made) -> None:
+def test_churn_counts_members_that_joined_and_left(made: Made) -> None:
     came: dict[str, Counter[str]] = {}
     for group, changes in changed(made.told).items():
         came[group] = Counter(
@@ -348,7 +353,7 @@ def test_churn_counts_who_came_and_went(made: Made) -> None:
 
 
 def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
-    """By group who joined and who left at each of its generations: client and instance ids."""
+    """Per group, the client and instance ids that joined and left at each of its generations."""
     found: dict[str, list[tuple[set[Any], set[Any]]]] = {}
     before: dict[str, set[Any]] = {}
     for fact in told.facts:
@@ -363,7 +368,7 @@ def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
     return found
 
 
-def test_rewinds_are_told_with_who_held_the_partition_then(made: Made) -> None:
+def test_rewinds_have_the_owner_of_the_partition_at_that_time(made: Made) -> None:
     expected = {}
     for where, commits in made.told.held().items():
         for before, commit in pairwise(commits):
@@ -381,7 +386,7 @@ def test_rewinds_are_told_with_who_held_the_partition_then(made: Made) -> None:
     assert {where[0] for where, _, _ in found} >= {"steady", "reset"}
 
 
-def test_every_offset_that_is_kept_expires_by_its_groups_rule(made: Made) -> None:
+def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
     told = made.told
     pending = {commit.place for commit, outcome in told.outcomes() if outcome == OPEN}
     rows = {place(row): row for row in made.of("expiring_offsets")}
@@ -404,7 +409,7 @@ def test_every_offset_that_is_kept_expires_by_its_groups_rule(made: Made) -> Non
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """The commit that is held, as it was sent: one of a transaction expires by its own time."""
+    """The last commit, as it was sent: a transactional commit expires by its own time."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -415,19 +420,19 @@ def written_last(told: Told, where: Place) -> Commit:
 
 
 def last_left(told: Told, group: str) -> Generation | None:
-    """The generation in which a group became empty, where it had members."""
+    """The generation in which a group became empty, if it had members."""
     generations = told.of(Generation, group)
     return generations[-1] if generations else None
 
 
-def test_no_group_is_dead_but_those_that_were_deleted_or_keep_nothing(made: Made) -> None:
+def test_only_deleted_groups_and_empty_ones_without_offsets_are_dead(made: Made) -> None:
     deleted = {each.group: "deleted" for each in made.told.of(Deletion)}
     expected = {g: why for g, why in deleted.items() if g not in made.told.listed}
     expected["idle"] = "empty and nothing kept"
     assert {row["group_id"]: row["reason"] for row in made.of("dead_groups")} == expected
 
 
-def test_compaction_counts_the_records_that_are_in_the_files(made: Made) -> None:
+def test_compaction_counts_equal_those_of_the_files(made: Made) -> None:
     for row in made.of("compaction"):
         expected = counted(made.data / f"__consumer_offsets-{row['log_partition']}")
         size = expected.pop("bytes_estimate")
@@ -435,8 +440,8 @@ def test_compaction_counts_the_records_that_are_in_the_files(made: Made) -> None
         assert row["bytes_estimate"] == pytest.approx(size, rel=0.2)
 
 
-def test_groups_die_when_their_offsets_expire_and_not_while_they_live(tmp_path: Path) -> None:
-    """Eight days later, had nobody done anything."""
+def test_groups_are_dead_when_their_offsets_expire_but_not_while_stable(tmp_path: Path) -> None:
+    """As of eight days later, without further activity."""
     told, source = kept(tmp_path / "kept")
     later = instant(told.until_ms + 8 * 86_400_000)
     made = make(told, source, tmp_path / "tables", "--as-of", later)
@@ -447,7 +452,7 @@ def test_groups_die_when_their_offsets_expire_and_not_while_they_live(tmp_path: 
     assert not {group for group, state in told.listed.items() if state == "Stable"} & dead.keys()
 
 
-def test_lag_is_the_brokers_in_records_and_true_within_its_precision_in_seconds(
+def test_lag_in_records_is_exact_and_in_seconds_within_its_precision(
     made: Made,
 ) -> None:
     told, as_of_ms = made.told, made.summary["as_of_ms"]
@@ -465,7 +470,7 @@ def test_lag_is_the_brokers_in_records_and_true_within_its_precision_in_seconds(
     for (_, topic, partition), row in last.items():
         assert ms(row["as_of"]) == as_of_ms
         first = dates.get((topic, partition, row["committed_offset"]))
-        if first is None:  # past the end
+        if first is None:  # past the log end
             assert (row["unread_at"], row["lag_s"]) == (None, None)
         elif topic == "copied":
             least, most = (as_of_ms - first.after_ms) / 1000, (as_of_ms - first.before_ms) / 1000
@@ -473,18 +478,18 @@ def test_lag_is_the_brokers_in_records_and_true_within_its_precision_in_seconds(
                 assert row["lag_precision_s"] <= 5
                 assert row["lag_s"] >= least - row["lag_precision_s"] - 0.002
                 assert row["lag_s"] <= most + row["lag_precision_s"] + 0.002
-            else:  # nothing tells how long they are there
+            else:  # their arrival is unknown
                 assert row["lag_precision_s"] is None
                 assert (row["lag_s"] or 0) <= most + 0.002
                 assert (row["lag_s"] is None) == (row["partition"] > 1)
-        elif first.timestamp_ms > as_of_ms:  # dated ahead: nothing tells since when it is there
+        elif first.timestamp_ms > as_of_ms:  # future timestamp: its arrival is unknown
             assert (row["lag_records"], row["lag_s"]) == (7, None)
         else:
             true = (as_of_ms - first.timestamp_ms) / 1000
             assert abs(row["lag_s"] - true) <= row["lag_precision_s"] + 0.002, (true, row)
 
 
-def test_judgements_hold_for_the_end_of_what_was_read(made: Made) -> None:
+def test_as_of_time_is_the_end_of_the_source(made: Made) -> None:
     as_of_ms, written = (
         made.summary["as_of_ms"],
         [ms(row["written_at"]) for row in made.of("events")],
@@ -496,12 +501,11 @@ def test_judgements_hold_for_the_end_of_what_was_read(made: Made) -> None:
 
 
 def split(where: str) -> tuple[str, int]:
-    """`topic:partition` as two."""
     topic, _, partition = where.rpartition(":")
     return topic, int(partition)
 
 
-def test_nobody_with_unread_records_is_called_caught_up(made: Made) -> None:
+def test_groups_with_unread_records_are_not_caught_up(made: Made) -> None:
     rows = {place(row): row for row in made.of("catch_up")}
     past_the_end = ("simple", "payments", 0)
     assert {where for where, row in rows.items() if row["verdict"] == "caught up"} == set()
@@ -512,8 +516,8 @@ def test_nobody_with_unread_records_is_called_caught_up(made: Made) -> None:
     assert len(rows) == sum(map(len, made.told.committed.values()))
 
 
-def test_a_restore_knows_what_was_held_at_every_moment(made: Made, tmp_path: Path) -> None:
-    """As of each moment at which nobody was told anything, by the log of what was told."""
+def test_restore_has_the_recorded_offsets_at_every_mark(made: Made, tmp_path: Path) -> None:
+    """As of each recorded mark, a moment without client activity."""
     held = made.told.held()
     engine = DuckEngine(str(tmp_path))
     for moment in made.told.marks.values():
@@ -530,16 +534,16 @@ def test_a_restore_knows_what_was_held_at_every_moment(made: Made, tmp_path: Pat
     engine.close()
 
 
-def test_the_broker_calls_lag_what_the_pipeline_does(made: Made) -> None:
-    """Apache's own tool, asked after the pipeline: nobody reads or produces any more."""
+def test_lag_equals_that_of_kafka_consumer_groups(made: Made) -> None:
+    """Apache's tool runs after the pipeline, when clients no longer read or produce."""
     if not made.over_the_wire:
         return
     last = {place(row): row for row in sorted(made.of("lag"), key=lambda row: row["minute"])}
     assert {where: row["lag_records"] for where, row in last.items()} == lag_by_tool(made.source)
 
 
-def test_topics_are_not_downloaded(made: Made) -> None:
-    """Twice the log of offsets comes over the wire at most, beside a few questions for times."""
+def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
+    """A few time lookups are allowed in addition."""
     log, topic = (
         sum(file.stat().st_size for file in made.data.glob(f"{name}-*/*.log"))
         for name in ("__consumer_offsets", "orders")
@@ -550,10 +554,11 @@ def test_topics_are_not_downloaded(made: Made) -> None:
     assert log < moved <= 2 * log + questions if made.over_the_wire else moved == 0
 
 
-def test_a_restore_of_kafkas_group_plans_what_was_committed_then(
+def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
     worlds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Committed 10, aborted 150: back to then is 10. Committed 20, aborted 5: it is 20 now."""
+    """Committed 10, aborted 150: a restore to then plans 10. Committed 20, aborted 5: the
+    current offset is 20."""
     world = played(worlds, "kafka", tmp_path)
     monkeypatch.chdir(tmp_path)
     for source in (world.bootstrap, str(world.data)):
@@ -568,8 +573,10 @@ def test_a_restore_of_kafkas_group_plans_what_was_committed_then(
 
 @pytest.mark.parametrize("option", ["--until", "--as-of"])
 @pytest.mark.parametrize("mark", ["150 aborted", "after modern", "after reborn"])
-def test_the_past_is_as_it_was(tmp_path: Path, mark: str, option: str) -> None:
-    """Nothing later counts, neither commits nor deletions; nobody is dead for being silent."""
+def test_past_as_of_ignores_later_commits_and_deletions(
+    tmp_path: Path, mark: str, option: str
+) -> None:
+    """No group is dead only because it was silent since."""
     told, source = kept(tmp_path / "kept")
     moment = told.marks[mark]
     made = make(told, source, tmp_path / "tables", option, instant(moment, to_the_ms=True))
@@ -590,8 +597,8 @@ def test_the_past_is_as_it_was(tmp_path: Path, mark: str, option: str) -> None:
     assert not made.of("dead_groups")
 
 
-def test_a_group_alone_is_as_among_all(tmp_path: Path) -> None:
-    """A transaction's end is of no group, and is read whichever are chosen."""
+def test_tables_of_selected_groups_equal_those_rows_of_all_groups(tmp_path: Path) -> None:
+    """A transaction's end marker belongs to no group, and is read for any selection."""
     told, source = kept(tmp_path / "kept")
     whole = make(told, source, tmp_path / "whole")
     groups = ("between", "modern", "transacted")
@@ -602,7 +609,9 @@ def test_a_group_alone_is_as_among_all(tmp_path: Path) -> None:
         assert sorted(part.tables[name], key=str) == sorted(rows, key=str), name
 
 
-def test_both_engines_make_the_same_of_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_duckdb_and_spark_make_the_same_tables_of_the_history(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     told, source = kept(tmp_path / "kept")
     light = make(told, source, tmp_path / "light")
     heavy = make(told, source, tmp_path / "heavy", "--engine", "spark")

@@ -1,7 +1,7 @@
-"""What the clients of a history were told, written down while it happened.
+"""The results that the clients of a history saw, recorded as it happened.
 
-Times are milliseconds of this machine's clock, which the broker reads too: what a broker wrote
-between a question and its answer has a time from `before_ms` to `after_ms`.
+Times are milliseconds of this machine's clock, which the broker shares: the time of a broker's
+write between a request and its response is from `before_ms` to `after_ms`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from typing import Any
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 SUPERSEDED = "superseded"
-"""Committed by its transaction, and something newer than it was held already."""
+"""Committed by its transaction, when a newer commit was already effective."""
 
 QUIET_MS = 3
-"""What clocks may differ by when they are read on two sides."""
+"""The largest difference of clocks that are read on two sides."""
 
 Place = tuple[str, str, int]
-"""Group, topic, partition."""
 
 
 @dataclass
 class Span:
-    """From a question to its answer."""
+    """The time from a request to its response."""
 
     before_ms: int = 0
     after_ms: int = 0
 
     def holds(self, at_ms: float) -> bool:
-        """Whether a time lies in it, give or take the millisecond that rounding takes."""
+        """Whether a time lies in the span, with one millisecond of tolerance for rounding."""
         return self.before_ms - 1 <= at_ms <= self.after_ms + 1
 
 
@@ -53,7 +52,6 @@ class Commit(Span):
 
     @property
     def place(self) -> Place:
-        """Where it counts."""
         return self.group, self.topic, self.partition
 
 
@@ -63,7 +61,7 @@ class Transaction(Span):
 
     number: int = 0
     producer_id: int | None = None
-    """None where the client does not tell it."""
+    """None where the client does not expose it."""
     outcome: str = OPEN
 
 
@@ -79,7 +77,7 @@ class Person:
 
 @dataclass
 class Generation(Span):
-    """A group's generation or epoch, with the members that a broker told of."""
+    """A group's generation or epoch, with the members that a broker described."""
 
     group: str = ""
     kind: str = "classic"
@@ -90,14 +88,15 @@ class Generation(Span):
 
 @dataclass
 class Deletion(Span):
-    """A group was deleted, and whatever it had committed."""
+    """The deletion of a group and of all its offsets."""
 
     group: str = ""
 
 
 @dataclass
 class Record:
-    """A record of an ordinary topic, acknowledged: sent and answered between two times."""
+    """An acknowledged record of an ordinary topic; the span is from its send to its
+    acknowledgement."""
 
     topic: str
     partition: int
@@ -112,31 +111,31 @@ Fact = Commit | Transaction | Generation | Deletion
 
 @dataclass
 class Told:
-    """The whole log: facts in the order in which they were told, group by group."""
+    """The whole record: facts in the order in which clients saw them, group by group."""
 
     facts: list[Fact] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     committed: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By group and `topic:partition`, what the broker answered to OffsetFetch at the end."""
+    """The broker's final OffsetFetch results, by group and `topic:partition`."""
     ends: dict[str, int] = field(default_factory=dict)
-    """By `topic:partition`, the end of its log at the end."""
+    """The final log end offsets, by `topic:partition`."""
     listed: dict[str, str] = field(default_factory=dict)
-    """Groups at the end, and the state that the broker lists."""
+    """The final groups, and the state that the broker lists."""
     marks: dict[str, int] = field(default_factory=dict)
-    """Moments that tests ask about, in milliseconds."""
+    """Moments that tests refer to, in milliseconds."""
     begun_ms: int = 0
     until_ms: int = 0
-    """When the first record was produced, and when all was over."""
+    """The time of the first produce, and the end of the scenario."""
 
     def mark(self, name: str) -> None:
-        """Remember a moment at which, and just before and after which, nobody is told anything."""
+        """Record a moment without client activity just before and after it."""
         self.marks[name] = now_ms() + QUIET_MS
         while now_ms() <= self.marks[name] + QUIET_MS:
             pass
 
     @contextmanager
     def span(self, *facts: Span) -> Iterator[None]:
-        """Take the time of a question around it, and write down what it was about."""
+        """Measure the span of a request, and record its facts."""
         before = now_ms()
         yield
         after = now_ms()
@@ -154,7 +153,7 @@ class Told:
         ]
 
     def members_at(self, commit: Commit) -> list[Person]:
-        """Who was in a commit's group when it took effect."""
+        """The members of a commit's group when the commit took effect."""
         found: list[Person] = []
         for fact in self.of(Generation, commit.group):
             if fact.after_ms <= commit.before_ms:
@@ -162,9 +161,10 @@ class Told:
         return found
 
     def held(self) -> dict[Place, list[Commit]]:
-        """By place the commits and deletions that took effect, in the order in which they did.
+        """The effective commits and deletions by place, in the order of their effect.
 
-        Each has the span of its effect: a transaction's that of its end.
+        Each has the span of its effect; for a transactional commit, that of the transaction's
+        end.
         """
         held: dict[Place, list[Commit]] = {}
         newest: dict[Place, int] = {}
@@ -192,7 +192,7 @@ class Told:
         return held
 
     def outcomes(self) -> list[tuple[Commit, str]]:
-        """Each commit in a transaction, with what became of it."""
+        """Each transactional commit with its outcome."""
         ends = {each.number: each.outcome for each in self.of(Transaction)}
         taken = {
             (commit.transaction, commit.place, commit.offset)
@@ -212,14 +212,13 @@ class Told:
         return found
 
     def write(self, file: Path) -> None:
-        """As JSON."""
         value = asdict(self)
         value["facts"] = [{"fact": type(each).__name__, **asdict(each)} for each in self.facts]
         file.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Told:
-        """What `write` wrote."""
+        """Read the JSON of `write`."""
         value = json.loads(file.read_text())
         value["facts"] = [_fact(each) for each in value["facts"]]
         value["records"] = [Record(**each) for each in value["records"]]

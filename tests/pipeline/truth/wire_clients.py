@@ -1,6 +1,7 @@
-"""Clients of sockets alone, for what no client's library does, each writing down what it was told.
+"""Clients over plain sockets, for requests that no library sends; each records the results that
+it sees.
 
-They do one thing at a time: nothing runs beside the scenario's own thread.
+They act one at a time, in the scenario's own thread.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ LONG_MS = 300_000
 """A session that outlives the scenario without heartbeats."""
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
 TRY_AGAIN = {14, 15, 16, 51}
-"""The coordinator loads, is not there yet, or ends the transaction before."""
+"""The coordinator is loading, is not available yet, or is ending the previous transaction."""
 
 Offsets = Mapping[tuple[str, int], int]
 
 
 class Asker:
-    """One connection, and the log of what it was told."""
+    """One connection, and the record of its results."""
 
     def __init__(self, told: Told, port: int, client_id: str = "asker") -> None:
         self.told = told
         self.wire = Wire(port, client_id)
 
     def ask(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """A question, again while the answer says to try again."""
+        """Send a request, repeatedly while the error says to retry."""
 
         def asked() -> dict[str, Any] | None:
             answer = self.wire.call(name, version, value)
@@ -61,7 +62,7 @@ class Asker:
         generation: int = -1,
         by: str | None = None,
     ) -> None:
-        """A plain OffsetCommit; by a member where one is named."""
+        """A plain OffsetCommit; from a member where one is named."""
         commits = _commits(group, offsets, metadata, by=by)
         with self.told.span(*commits):
             answer = self.ask(
@@ -79,7 +80,8 @@ class Asker:
             _check(answer["topics"])
 
     def until_marked(self, transactional_id: str) -> None:
-        """Wait until a transaction is complete: EndTxn is answered before the markers are there."""
+        """Wait until a transaction is complete: EndTxn is answered before the markers are
+        written."""
 
         def marked() -> bool:
             answer = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
@@ -89,7 +91,7 @@ class Asker:
         until("the markers are written", marked, tolerate=())
 
     def delete(self, group: str) -> None:
-        """DeleteGroups, when its last member is gone."""
+        """DeleteGroups, after the last member left."""
         deletion = Deletion(group=group)
         with self.told.span(deletion):
             answer = self.ask("DeleteGroups", 1, groups_names=[group])
@@ -97,7 +99,7 @@ class Asker:
 
 
 class Producer(Asker):
-    """A transactional producer that writes offsets only."""
+    """A transactional producer that writes only offsets."""
 
     def __init__(self, told: Told, port: int, transactional_id: str) -> None:
         super().__init__(told, port)
@@ -111,13 +113,13 @@ class Producer(Asker):
         self.transaction: Transaction | None = None
 
     def begin(self) -> None:
-        """The next transaction."""
+        """Start the next transaction."""
         number = 1 + len(self.told.of(Transaction))
         self.transaction = Transaction(number=number, producer_id=self.producer_id)
         self.told.facts.append(self.transaction)
 
     def send(self, group: str, offsets: Offsets, metadata: str = "", *, modern: bool) -> None:
-        """TxnOffsetCommit; ``modern`` as a client of transaction version 2 does it."""
+        """TxnOffsetCommit; ``modern`` as a client of transaction.version 2 sends it."""
         assert self.transaction is not None
         who = {
             "transactional_id": self.transactional_id,
@@ -158,7 +160,7 @@ class Producer(Asker):
 
 
 class Member(Asker):
-    """A member of a classic group that heartbeats only when the scenario says so."""
+    """A member of a classic group that sends heartbeats only when the scenario says so."""
 
     def __init__(
         self,
@@ -178,11 +180,11 @@ class Member(Asker):
 
     @property
     def person(self) -> Person:
-        """As a told generation has it."""
+        """This member as a recorded generation has it."""
         return Person(self.member_id, self.client_id, self.instance, dict(self.held))
 
     def join(self) -> int:
-        """Send JoinGroup; the answer comes when all have joined."""
+        """Send JoinGroup; the response arrives when all members have joined."""
         if not self.member_id and self.instance is None:
             asked = self.ask("JoinGroup", 7, **self._join())
             assert asked["error_code"] == MEMBER_ID_REQUIRED, asked
@@ -199,14 +201,15 @@ class Member(Asker):
         }  # fmt: skip
 
     def joined(self) -> dict[str, Any]:
-        """The answer to `join`."""
+        """The response to `join`."""
         answer = self.wire.receive()[1]
         assert answer["error_code"] == 0, answer
         self.member_id, self.generation = answer["member_id"], answer["generation_id"]
         return answer
 
     def rejoin(self) -> None:
-        """Join and sync where nobody leads: as a static member, or in a group of another kind."""
+        """Join and sync in a group that has no leader: as a static member, or in a converted
+        group."""
         self.join()
         self.joined()
         self.sync({})
@@ -225,7 +228,7 @@ class Member(Asker):
         })  # fmt: skip
 
     def synced(self) -> None:
-        """The answer to `sync`."""
+        """The response to `sync`."""
         answer = self.wire.receive()[1]
         assert answer["error_code"] == 0, answer
         self.held = assigned_partitions(answer["assignment"])
@@ -244,7 +247,7 @@ class Member(Asker):
         self.commit(self.group, offsets, metadata, self.member_id, self.generation, self.client_id)
 
     def leave(self) -> None:
-        """LeaveGroup. The group is empty when the last one does: that is a generation too."""
+        """LeaveGroup. The group is empty after its last member left: that is a generation too."""
         who = [{"member_id": self.member_id, "group_instance_id": self.instance}]
         answer = self.ask("LeaveGroup", 3, group_id=self.group, members=who)
         assert answer["error_code"] == 0, answer
@@ -252,7 +255,8 @@ class Member(Asker):
 
 
 def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
-    """Have all members of a group join and sync, one of them new at most; partitions go round."""
+    """Have all members of a group join and sync, at most one of them new; partitions are
+    assigned round robin."""
     told, group = members[0].told, members[0].group
     made = Generation(group=group)
     with told.span(made):
@@ -278,7 +282,7 @@ def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
 
 
 def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
-    """Have members leave, the last of a group; wait until the broker calls it Empty."""
+    """Have the last members of a group leave; wait until the broker reports it Empty."""
     made = Generation(group=group, number=1 + max(member.generation for member in leaving))
     with told.span(made):
         for member in leaving:
@@ -287,14 +291,14 @@ def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
 
 
 def state(asker: Asker, group: str) -> str:
-    """What DescribeGroups says of a classic group."""
+    """The state of a classic group in DescribeGroups."""
     [found] = asker.ask("DescribeGroups", 4, groups=[group])["groups"]
     assert found["error_code"] == 0, found
     return str(found["group_state"])
 
 
 def fresh_id() -> str:
-    """A member id as clients of newer groups make their own."""
+    """A member id in the form that clients of newer groups generate."""
     return uuid.uuid4().hex
 
 
