@@ -1,4 +1,4 @@
-"""What a test does when a program that it needs is not on the machine."""
+"""Skips or fails a test whose program is not installed on the machine."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import pytest
 
 
 def absent(sentence: str, *, required: bool = True) -> NoReturn:
-    """Skip the test and say what to install; with CI=true fail it if the program is required."""
+    """Skips the test and prints the command that installs it; with CI=true fails if
+    ``required``."""
     if required and os.environ.get("CI") == "true":
         pytest.fail(sentence, pytrace=False)
     pytest.skip(sentence)
 
 
 def program(name: str, package: str, *, required: bool = True) -> str:
-    """The path of the program `name`, which Debian has in `package`."""
+    """Returns the path of the program `name`, from the Debian package `package`."""
     found = shutil.which(name)
     if found is None:
         sentence = f"this test runs {name}, which is not on this machine"

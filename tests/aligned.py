@@ -7,7 +7,8 @@ from _pytest.mark import ParameterSet
 
 
 def rows(table: str) -> list[ParameterSet]:
-    """A table's rows as parameters, "-" for empty; the rule of dashes is left out."""
+    """Returns a table's rows as parameters; "-" is an empty cell, and the rule of dashes is left
+    out."""
     lines = [
         [cell.strip() for cell in line.split("|")]
         for line in table.strip().splitlines()

@@ -18,10 +18,10 @@ NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms"
 
 
 def make_all() -> None:
-    """Run once each program that many tests start, where its archive does not exist."""
+    """Runs each program that many tests start once, if its archive does not exist."""
     with tempfile.TemporaryDirectory() as folder:
         for release in (java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS):
-            # A machine so busy that Kafka does not stop in time goes without.
+            # # On a machine so busy that Kafka does not stop in time, no archive is made.
             with suppress(AssertionError):
                 _archive_kafka(release, Path(folder) / release)
     if not java.archived(java.KAFKA_NEW, CONSOLE_CONSUMER):

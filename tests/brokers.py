@@ -1,8 +1,9 @@
 """A broker as a process of its own: started on a free port, stopped, killed, started again.
 
 `BROKER=muster` (the default) runs the broker of this checkout. `BROKER=kafka` runs Apache Kafka
-4.3.1 in its place, and 3.9.2 where a client is too old for 4.x, which shows that a test asks for
-what Kafka does. MUSTER_COMMAND names another Muster than the checkout's, such as an installed one.
+4.3.1 instead, and 3.9.2 where a client is too old for 4.x: that shows that a test expects
+Kafka's own behaviour. MUSTER_COMMAND names another Muster than the checkout's, such as an
+installed one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CHECKOUT = Path(__file__).parent.parent
 KIND = os.environ.get("BROKER", "muster")
 COMMAND = shlex.split(os.environ.get("MUSTER_COMMAND", "")) or [sys.executable, "-m", "cli.main"]
 
-# No waiting for more members at a group's first join, and sessions as short as a test likes.
+# # A group's first join waits for no further members; a session may be as short as a test needs.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -37,7 +38,7 @@ SETTINGS = {
 }
 READY_WITHIN_S = 180.0
 RUNNING: list[Broker] = []
-"""The brokers that run now; a failed test shows their last lines."""
+"""The running brokers; a failed test shows their last lines."""
 STOPPED_WITHIN_S = 20.0
 
 
@@ -46,10 +47,10 @@ _ports = itertools.count(os.getpid() * 7)
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now, another one each time.
+    """Returns a TCP port of 127.0.0.1 that is free, a different one each time.
 
-    Each worker of pytest has ports of its own, below those that the kernel gives to connections:
-    who goes on asking for a broker that is gone does not come to another test's.
+    Each worker of pytest has its own ports, below those that the kernel gives to connections: a
+    client that retries a dead broker never reaches another test's.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 7
     while True:
@@ -62,9 +63,9 @@ def free_port() -> int:
 class Broker:
     """One broker process over one data directory.
 
-    `start` returns when it accepts connections; a broker that was stopped or killed starts again on
-    the same port and directory. `port` is 0 until the first start has chosen one, which is the test
-    process's own: while the broker is down nobody else may get it.
+    `start` returns when it accepts connections; a broker that was stopped or killed starts again
+    on the same port and directory. `port` is 0 until the first start has chosen one from the
+    ports of this test process, so that no other process gets it while the broker is down.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Broker:
     ) -> None:
         self.data = data
         self.http = http
-        """Where Muster serves HTTP; commands find it from the bootstrap address."""
+        """The address at which Muster serves HTTP; commands find it from the bootstrap address."""
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
         self.command = COMMAND
@@ -83,21 +84,20 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: HOST:PORT."""
+        """The address for clients, HOST:PORT."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process id of the running broker."""
         assert self.process is not None, "the broker is not running"
         return self.process.pid
 
     def partition_folder(self, topic: str, partition: int) -> Path:
-        """Where the segments of a partition are."""
+        """Returns the folder with a partition's segments."""
         return self.data / f"{topic}-{partition}"
 
     def start(self) -> Broker:
-        """Start the process and wait until it says that it accepts connections."""
+        """Starts the process and waits until it prints that it accepts connections."""
         assert self.process is None, "the broker is running"
         self.data.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
@@ -150,11 +150,11 @@ class Broker:
         ready.set()  # the process ended; `start` looks
 
     def stop(self) -> int:
-        """Stop the broker as an operator does, by SIGTERM; return its exit code."""
+        """Stops the broker by SIGTERM, as an operator does, and returns its exit code."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill -9: the broker has no chance to write or flush anything."""
+        """Sends SIGKILL: the broker cannot write or flush anything."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> int:
@@ -177,16 +177,15 @@ class Broker:
         return code
 
     def lines(self) -> list[str]:
-        """The lines that it has printed until now; it goes on with it while one reads them."""
+        """Returns a copy of the lines printed until now; the broker may go on printing."""
         return list(self.log)
 
     def tail(self, lines: int = 60) -> str:
-        """The last lines that the broker printed."""
         return "".join(self.lines()[-lines:])
 
 
 class KafkaBroker(Broker):
-    """Apache Kafka, KRaft mode, one node."""
+    """One node of Apache Kafka in KRaft mode."""
 
     def __init__(
         self,
@@ -195,13 +194,13 @@ class KafkaBroker(Broker):
         version: str = java.KAFKA_NEW,
         listeners: Iterable[str] = (),
     ) -> None:
-        """``listeners`` are further ones, named as their security protocols."""
+        """``listeners`` are additional ones, named by their security protocols."""
         super().__init__(data, settings)
         self.version = version
         self.listeners = {name: f"127.0.0.1:{free_port()}" for name in listeners}
-        """Where each of them is."""
+        """The addresses of the additional listeners."""
         self.format_options: tuple[str, ...] = ()
-        """Of the storage tool."""
+        """Options for the storage tool."""
 
     def _command(self) -> list[str]:
         config = self.data.with_suffix(".properties")
@@ -259,14 +258,14 @@ def _kafka_uuid() -> str:
 
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):  # the storage tool would take it for an option
+        if not text.startswith("-"):  # # the storage tool reads it as an option
             return text
 
 
 def make_broker(
     data: Path, settings: Mapping[str, str] | None = None, *, for_old_clients: bool = False
 ) -> Broker:
-    """A broker of the kind under test, not started yet."""
+    """Returns a broker of the kind under test, not yet started."""
     if KIND == "muster":
         return Broker(data, settings)
     assert KIND == "kafka", f"BROKER={KIND}: write muster or kafka"
@@ -276,7 +275,7 @@ def make_broker(
 
 @contextmanager
 def running(*brokers: Broker) -> Iterator[None]:
-    """Start brokers, and kill them at the end whatever happens."""
+    """Starts brokers, and kills them at the end in any case."""
     try:
         for broker in brokers:
             broker.start()

@@ -1,7 +1,7 @@
-"""What tests bring from elsewhere once: jars of Kafka, scripts for the browser.
+"""Files that tests download once: jars of Kafka, scripts for the browser.
 
-It is kept in a folder outside the checkout (`~/.cache/muster-tests`, or what MUSTER_TEST_CACHE
-says). A set's folder has a digest of what describes it in its name, so a changed description is a
+They are kept in a folder outside the checkout (`~/.cache/muster-tests`, or MUSTER_TEST_CACHE).
+The name of a set's folder contains a digest of its description, so a changed description is a
 new set.
 """
 
@@ -16,13 +16,13 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Where it is kept between runs."""
+    """Returns the folder that is kept between runs."""
     named = os.environ.get("MUSTER_TEST_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "muster-tests"
 
 
 def cached(name: str, description: Path, bring: Callable[[Path], None]) -> Path:
-    """The folder of a set; when it is not there, ``bring`` fills it."""
+    """Returns the folder of a set; if it does not exist, ``bring`` fills it."""
     digest = hashlib.sha256(description.read_bytes()).hexdigest()[:8]
     folder = cache_folder() / f"{name}-{digest}"
     if not folder.is_dir():

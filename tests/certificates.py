@@ -1,4 +1,4 @@
-"""An authority of a test's own, and the certificates that it gives to a broker and to clients."""
+"""A certificate authority for one test, and the certificates that it issues."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Authority:
         self.certificate.write_bytes(self.own.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, address: str | None = "127.0.0.1", days: float = 1) -> Issued:
-        """A certificate for an address of this machine, or for another name.
+        """Issues a certificate for an address of this machine, or for another name.
 
-        It lasts for so many days from now; below 0 it has expired so long ago.
+        It expires in ``days``; a negative number means that it has expired already.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         other: x509.GeneralName = x509.DNSName(name)
@@ -79,7 +79,7 @@ class Authority:
         return issued
 
     def trust_pkcs12(self, password: str) -> bytes:
-        """A truststore as keytool makes it."""
+        """Returns a truststore as keytool makes it."""
         encryption = BestAvailableEncryption(password.encode())
         certificate = pkcs12.PKCS12Certificate(self.own, b"ca")
         return pkcs12.serialize_java_truststore([certificate], encryption)

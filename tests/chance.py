@@ -1,4 +1,4 @@
-"""Chance whose seed a failed test shows, and which SEED sets."""
+"""A random generator whose seed a failed test shows, and which SEED sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 
 
 def chance() -> random.Random:
-    """A generator from a fresh seed, or from that of the environment."""
+    """Returns a generator with a new seed, or with the environment's."""
     seed = int(os.environ.get("SEED") or secrets.randbits(32))
     print(f"SEED={seed}")
     return random.Random(seed)

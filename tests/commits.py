@@ -1,4 +1,4 @@
-"""Commits of a real client that must be there before a test goes on."""
+"""Commits offsets with a real client and returns when they are stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.waiting import until
 def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commits offsets by topic and partition.
 
-    librdkafka gives up, rather than waits, while it looks for the coordinator.
+    It retries, as librdkafka fails instead of waiting while it looks for the coordinator.
     """
     places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
     answers = until(

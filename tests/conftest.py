@@ -18,18 +18,18 @@ from hypothesis import settings
 from tests import tiers
 from tests.brokers import COMMAND, KIND, RUNNING, Broker, make_broker
 
-# A busy machine is no fault of ours: no property is held to a length of time.
+# # A busy machine does not fail a test: no property has a deadline.
 settings.register_profile("patient", settings(), deadline=None)
 settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker that many tests share; it must end with exit code 0 at SIGTERM."""
+    """The broker that many tests share; SIGTERM must end it with exit code 0."""
     shared = make_broker(tmp_path_factory.mktemp("shared") / "data").start()
     yield shared
     code = shared.stop()
-    # A JVM that SIGTERM ends says 143 even after its clean shutdown.
+    # # A JVM that SIGTERM ends exits with 143 even after a clean shutdown.
     assert code == (0 if KIND == "muster" else 143), shared.tail()
 
 
@@ -48,7 +48,7 @@ def old_client_broker(
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Make brokers that only this test uses: `brokers(settings)`; killed when the test ends.
+    """Makes brokers that only this test uses: `brokers(settings)`; killed when the test ends.
 
     `command` starts another Muster than the one under test.
     """
@@ -75,7 +75,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the brokers said beside the test that failed."""
+    """Adds the last lines of the brokers to the report of a failed test."""
     report = yield
     if report.failed:
         for each in RUNNING:
@@ -84,15 +84,15 @@ def pytest_runtest_makereport(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--tier`, `--slice` and `--record-durations`: see `tests/tiers.py`."""
+    """Adds `--tier`, `--slice` and `--record-durations`: see `tests/tiers.py`."""
     tiers.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Select tests by tier; let the programs that tests start be interrupted by SIGINT.
+    """Selects tests by tier, and lets SIGINT interrupt the programs that tests start.
 
-    A shell has its background jobs ignore SIGINT, and a program inherits that. It does not inherit
-    a handler: the one set here ignores SIGINT in pytest alone.
+    A shell starts its background jobs with SIGINT ignored, and a program inherits that. It does
+    not inherit a handler: the one set here ignores SIGINT in pytest alone.
     """
     config.pluginmanager.register(tiers.Tiers(config), "muster-tiers")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -100,17 +100,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what was collected.
+    """Excludes the collected tests from garbage collection.
 
-    Its full collections took 0.3 s of 658,000 objects for 13,900 tests, at any time, and so in
-    the midst of what a test held to a bound of CPU time.
+    A full collection of 658,000 objects for 13,900 tests took 0.3 s, at any time, also during a
+    test with a bound on CPU time.
     """
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how fast the simulated worlds went, in whatever process each test ran."""
+    """Prints the speed of the simulated worlds, from all test processes."""
     kinds = ("simulated", "simulated broker", "simulated cluster")
     told: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
     for reports in terminalreporter.stats.values():

@@ -1,7 +1,7 @@
-"""Golden conversations as text: a call a line, then what came of it, for every pure core.
+"""Golden conversations as text: a call a line, then its results, for every pure core.
 
-A line ``> ...`` is a call, lines of four spaces are what came of it, and lines ``config ...``
-before the first call are settings. ``make golden`` writes what came of it anew.
+A line ``> ...`` is a call, lines indented by four spaces are its results, and lines ``config
+...`` before the first call are settings. ``make golden`` rewrites the results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Words:
 
 
 def words_of(line: str, options: re.Pattern[str]) -> Words:
-    """The words of a line, where ``options`` matches the keys of options."""
+    """Returns the words of a line; ``options`` matches the keys of options."""
     words = Words([])
     for word in shlex.split(line):
         key, equals, value = word.partition("=")
@@ -40,7 +40,7 @@ def words_of(line: str, options: re.Pattern[str]) -> Words:
 
 
 def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """``t/0 t/1 u/0`` by topic."""
+    """Returns the partitions of words such as ``t/0 t/1 u/0``, by topic."""
     topics: dict[str, list[int]] = {}
     for word in words:
         topic, _, partition = word.partition("/")
@@ -49,17 +49,17 @@ def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
 
 
 class Speaks(Protocol):
-    """A conversation under way."""
+    """A conversation in progress."""
 
     def say(self, line: str) -> list[str]:
-        """Does what a line says and returns what came of it, a line each."""
+        """Executes one line and returns its results, one a line."""
 
 
 SpeaksT = TypeVar("SpeaksT", bound=Speaks)
 
 
 def run_text(text: str, begin: Callable[[dict[str, int]], SpeaksT]) -> tuple[str, SpeaksT]:
-    """Runs a conversation and returns it with its outcomes written anew."""
+    """Runs a conversation and returns it with its present results."""
     config: dict[str, int] = {}
     conversation: SpeaksT | None = None
     written: list[str] = []

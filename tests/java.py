@@ -1,8 +1,8 @@
-"""Java for the tests: where it is, and the jars of the Kafkas that they run.
+"""Java for the tests: its path, and the jars of the Kafka releases that tests run.
 
-Each `tests/data/maven/NAME/pom.xml` names one set of jars, which Maven brings once; tests/cached.py
-keeps them. Where Java or Maven is missing a test is skipped with the command that installs it; with
-CI=true it fails.
+Each `tests/data/maven/NAME/pom.xml` names one set of jars, which Maven downloads once;
+tests/cached.py keeps them. Without Java or Maven a test is skipped with the command that
+installs it; with CI=true it fails.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ KAFKA_NEW = "kafka-4.3.1"
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
 
-# Short-lived tools: the first compiler alone and one collector thread save half of a start's CPU.
-# The JVM's own warnings go to standard error, away from what a tool prints.
+# # Short-lived tools: with the first compiler and one collector thread a start takes half the CPU.
+# # The JVM's own warnings go to standard error, away from the output of a tool.
 FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -44,7 +44,7 @@ LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def java() -> str:
-    """The path of `java`: that of JAVA_HOME, else of PATH."""
+    """Returns the path of `java`: from JAVA_HOME, else from PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:
@@ -54,13 +54,13 @@ def java() -> str:
 
 @functools.cache
 def jars(name: str) -> tuple[Path, ...]:
-    """The jars of `tests/data/maven/NAME`, brought by Maven when they are not in the cache."""
+    """Returns the jars of `tests/data/maven/NAME`; Maven downloads those not in the cache."""
     pom = POMS / name / "pom.xml"
     return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
 
 def bring_all() -> None:
-    """All jars, before tests that have a deadline ask for them."""
+    """Downloads all jars before tests with a deadline need them."""
     if shutil.which("mvn"):
         for pom in sorted(POMS.glob("*/pom.xml")):
             jars(pom.parent.name)
@@ -92,7 +92,8 @@ def _bring(pom: Path, folder: Path) -> None:
 def source(
     name: str, program: Path, *arguments: str, properties: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The command line that compiles and runs a program of one file with the jars of `name`."""
+    """Returns the command line that compiles and runs a one-file program with the jars of
+    `name`."""
     given = _given(properties)
     return [java(), *FLAGS, LOGGING, *given, "-cp", _classpath(name), str(program), *arguments]
 
@@ -100,7 +101,7 @@ def source(
 def command(
     name: str, main_class: str, *arguments: str, properties: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The command line that runs `main_class` with the jars of `name`.
+    """Returns the command line that runs `main_class` with the jars of `name`.
 
     Logs go to standard error, warnings and up; `properties` are Java system properties.
     """
@@ -140,7 +141,8 @@ def _classpath(name: str) -> str:
 
 
 def _archive(name: str, main_class: str) -> Path:
-    """Where the JVM keeps the loaded classes of `main_class` for its next start (AppCDS).
+    """Returns the file with the loaded classes of `main_class` for the JVM's next start
+    (AppCDS).
 
     It cuts a start from 1.7 s of CPU to 0.5 s. The JVM ignores an archive that does not fit.
     """
@@ -149,17 +151,17 @@ def _archive(name: str, main_class: str) -> Path:
 
 
 def archived(name: str, main_class: str) -> bool:
-    """Whether ``main_class`` starts from an archive of its classes."""
+    """Returns whether ``main_class`` starts from an archive of its classes."""
     return _archive(name, main_class).exists()
 
 
 _PARTIAL: dict[Path, Path] = {}
-"""By archive, the file that becomes it."""
+"""By archive, the temporary file that is renamed to it."""
 
 
 @contextmanager
 def archiving(name: str, main_class: str) -> Iterator[None]:
-    """Have a JVM that starts and ends within it archive its classes, unless an archive exists."""
+    """A JVM that starts and ends in the block archives its classes, unless an archive exists."""
     archive = _archive(name, main_class)
     if archive.exists():
         yield
@@ -172,7 +174,7 @@ def archiving(name: str, main_class: str) -> Iterator[None]:
             partial.rename(archive)
     finally:
         _PARTIAL.pop(archive, None)
-        partial.unlink(missing_ok=True)  # of a JVM that was killed
+        partial.unlink(missing_ok=True)  # # left by a killed JVM
 
 
 def run(
@@ -183,12 +185,13 @@ def run(
     timeout_s: float = 180.0,
     own_jvm: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end; its exit code is the caller's to judge.
+    """Runs a tool to its end; the caller checks the exit code.
 
     The tools of one release share a JVM of this test process (tests/tool_jvm.py). Its working
-    directory and environment are those of the first run: paths among the arguments are absolute.
-    ``own_jvm`` starts a JVM for this run alone, for a tool that leaves threads behind. The tools of
-    0.10.2.2 have one each too: they call System.exit, which ends a shared JVM.
+    directory and environment are those of the first run, so paths among the arguments are
+    absolute. ``own_jvm`` starts a JVM for this run alone, for a tool that leaves threads
+    running. The tools of 0.10.2.2 have one each too: they call System.exit, which ends a shared
+    JVM.
     """
     if own_jvm or name == KAFKA_OLD:
         return _run_alone(name, main_class, *arguments, text_in=text_in, timeout_s=timeout_s)
@@ -202,7 +205,7 @@ def run(
 
 
 _IDLE: defaultdict[str, list[ToolJvm]] = defaultdict(list)
-"""JVMs in which no tool runs, by the name of their jars: two threads never share one."""
+"""JVMs without a running tool, by the name of their jars: no two threads share one."""
 
 
 @atexit.register

@@ -1,4 +1,4 @@
-"""A real Apache Kafka 0.10.2.2, with a ZooKeeper for it."""
+"""A real Apache Kafka 0.10.2.2 with its ZooKeeper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.zookeeper import zookeeper
 
 @contextmanager
 def old_kafka(folder: Path) -> Iterator[str]:
-    """The address of one that answers, its data in ``folder``/data; killed at the end."""
+    """Yields the address of a ready broker with its data in ``folder``/data; killed at the end."""
     with zookeeper(folder / "zookeeper") as keeper:
         port = free_port()
         config = folder / "server.properties"

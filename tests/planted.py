@@ -1,7 +1,8 @@
-"""The planted faults: which checker must find each, and where that is run.
+"""The planted faults: the checker that must find each, and the run that includes it.
 
-`python -m tests.planted` prints them. A planted fault is a test with the mark `planted`: it puts a
-wrong piece into Muster, or wrong data before a checker, and fails when the checker finds nothing.
+`python -m tests.planted` prints them. A planted fault is a test with the mark `planted`: it puts
+a faulty part into Muster, or wrong data before a checker, and fails when the checker finds
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TESTS = Path(__file__).parent
 
 
 class Fault(NamedTuple):
-    """A planted fault, and where it is found."""
+    """A planted fault, its checker and the run that includes it."""
 
     checker: str
     node: str
@@ -29,13 +30,12 @@ class Fault(NamedTuple):
 
 
 class _Collector:
-    """Keeps the planted faults of a collection."""
+    """Collects the planted faults of a pytest collection."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Read the marks of each test."""
         for item in session.items:
             if (mark := item.get_closest_marker("planted")) is not None:
                 where = {
@@ -47,7 +47,8 @@ class _Collector:
 
 
 def planted() -> list[Fault]:
-    """All planted faults, sorted by checker; for a process of its own, as pytest runs in it."""
+    """Returns all planted faults, sorted by checker. It runs pytest, so it needs its own
+    process."""
     files = [str(file) for file in TESTS.rglob("test_*.py") if "mark.planted(" in file.read_text()]
     collector = _Collector()
     said = io.StringIO()
@@ -59,7 +60,7 @@ def planted() -> list[Fault]:
 
 
 def main() -> None:
-    """Print a line for each planted fault: checker, where it is found, node id."""
+    """Prints a line for each planted fault: checker, run, node id."""
     for fault in planted():
         print(fault.checker, fault.where, fault.node, sep=" | ")
 

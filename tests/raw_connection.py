@@ -1,4 +1,4 @@
-"""A Kafka client of sockets and tables alone, for tests that must know each byte that they send."""
+"""A Kafka client of sockets and tables alone, for tests that check each byte that they send."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -> bytes:
-    """A whole request, its length included."""
+    """Returns a whole request, with its length in front."""
     api = BY_NAME[name]
     head = encode_request_header(api.key, version, correlation_id, "raw")
     body = api.encode_request(version, value)
@@ -22,7 +22,7 @@ def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -
 
 
 def answer(name: str, version: int, data: bytes) -> tuple[int, dict[str, Any]]:
-    """The correlation id and the value of one answer, given without its length."""
+    """Returns the correlation id and the value of one response, given without its length."""
     api = BY_NAME[name]
     correlation_id, position = decode_response_header(api.key, version, data)
     return correlation_id, api.decode_response(version, data, position)
@@ -39,7 +39,7 @@ class RawConnection:
         self._correlation_id = 0
 
     def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """Send one request and return its answer."""
+        """Sends one request and returns its response."""
         self._correlation_id += 1
         self.socket.sendall(frame(name, version, self._correlation_id, value))
         while not self._frames:
@@ -52,7 +52,6 @@ class RawConnection:
         return found
 
     def close(self) -> None:
-        """Close the socket."""
         self.socket.close()
 
     def __enter__(self) -> RawConnection:

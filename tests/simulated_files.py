@@ -1,9 +1,10 @@
-"""A file system in memory that loses power, fills up and fails when told to.
+"""A file system in memory that can lose power, fill up and fail on command.
 
-`SimulatedFiles` are the files in memory of a broker for tests, on a worse disk. What a process
-wrote is there for the next one (`kill`); what it fsynced survives `lose_power`, and of the rest, by
-chance: bytes behind the last fsync of a file vanish or are zeros, and renames, new names and
-removals whose directory was not fsynced are undone, the last ones first.
+`SimulatedFiles` are the in-memory files of a test broker, on a worse disk. The next process
+finds all that a process wrote (`kill`); a loss of power (`lose_power`) keeps all that was
+fsynced. Of the rest, by chance, bytes behind the last fsync of a file vanish or become zeros,
+and renames, new names and removals in a directory without a later fsync are undone, the last
+ones first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ UNBOUNDED = 1 << 40
 
 
 class Inode(MemoryInode):
-    """A file's bytes as processes see them, and as the last fsync left them."""
+    """A file's bytes as processes see them, and as of the last fsync."""
 
     __slots__ = ("synced",)
 
@@ -55,8 +56,8 @@ class Fault:
 class SimulatedFile(MemoryFile):
     """See log.files.filesystem.File.
 
-    Its descriptor is always closed behind the scenes: used without its name, and neither `opened`
-    nor kept in time, it fails.
+    Its descriptor is always closed, as the cache of descriptors may do: a use after a rename or
+    a removal fails, unless `opened` or `keep` came before it.
     """
 
     __slots__ = ("_held",)
@@ -125,7 +126,7 @@ class SimulatedFile(MemoryFile):
 
 
 class SimulatedFiles(MemoryFiles):
-    """See log.files.filesystem.FileSystem. ``now_ms`` is the time that files are modified at."""
+    """See log.files.filesystem.FileSystem. ``now_ms`` is the modification time of files."""
 
     names: dict[str, Inode]
 
@@ -135,19 +136,19 @@ class SimulatedFiles(MemoryFiles):
         self.now_ms = now_ms
         super().__init__(Time())
         self.disk: threading.Event | None = None
-        """While there is one nothing is in memory: reads wait until it is set."""
+        """If set, nothing is in memory: reads wait for the event."""
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []
-        """(operation, path) of all that changed something or failed, in order."""
+        """(operation, path) of every call that changed something or failed, in order."""
         self.on_written: Callable[[str, Buffer], None] = lambda path, data: None
-        """Called with what was written to a file, behind the write."""
+        """Called with the path and the data of each write, after it."""
         self._faults: list[Fault] = []
         self._unsynced: dict[str, list[Undo]] = {}
 
     def wall_ms(self) -> int:
         return self.now_ms
 
-    # -- what tests do to it
+    # # -- commands of tests
 
     def fail(
         self,
@@ -158,20 +159,21 @@ class SimulatedFiles(MemoryFiles):
         code: int = errno.EIO,
         partial_bytes: int = 0,
     ) -> None:
-        """Let the next ``count`` calls fail; operations are the methods' names."""
+        """Makes the next ``count`` calls fail; operations are the methods' names."""
         self._faults.append(Fault(operation, suffix, count, code, partial_bytes))
 
     def heal(self) -> None:
-        """Let nothing fail any more."""
+        """Removes all faults."""
         self._faults.clear()
 
     def kill(self) -> None:
-        """The process is gone, and its locks with it; what it wrote stays."""
+        """The process ends and releases its locks; its writes stay."""
         for inode in self.names.values():
             inode.is_locked = False
 
     def as_killed(self) -> SimulatedFiles:
-        """What the next process would find if this one were killed now; this one goes on."""
+        """Returns the files as the next process would find them after a kill now; this process
+        goes on."""
         found = SimulatedFiles(self.now_ms, self.capacity_bytes)
         for path in sorted(self.directories):
             found.make_directory(path)
@@ -183,7 +185,7 @@ class SimulatedFiles(MemoryFiles):
         return found
 
     def lose_power(self, chance: random.Random) -> None:
-        """Keep what was fsynced, and of the rest what ``chance`` keeps."""
+        """Keeps all that was fsynced, and of the rest a part that ``chance`` selects."""
         self.kill()
         for undos in self._unsynced.values():
             for undo in reversed(undos[chance.randint(0, len(undos)) :]):
@@ -194,19 +196,18 @@ class SimulatedFiles(MemoryFiles):
             inode.synced = bytes(inode.data)
 
     def written(self, path: str) -> bytes:
-        """The bytes of a file."""
         return bytes(self.names[path].data)
 
     def put(self, path: str, data: bytes) -> None:
-        """Make a file that is on the disk already."""
+        """Creates a file that is on the disk already."""
         self.make_directory(os.path.dirname(path))
         self.enter(path, Inode(self.capacity, 0, data))
 
     def lose(self, path: str) -> None:
-        """Take a file away, as somebody who is no broker might."""
+        """Deletes a file behind the broker's back."""
         self.leave(path)
 
-    # -- for the files
+    # # -- calls of the files
 
     def fault(self, operation: str, path: str) -> Fault | None:
         if operation != "read":
@@ -223,9 +224,9 @@ class SimulatedFiles(MemoryFiles):
             raise OSError(fault.code, os.strerror(fault.code), path)
 
     def room(self, more: int) -> int:
-        """Bytes left free if a file grew by ``more``; negative when it cannot."""
+        """Returns the bytes left free if a file grew by ``more``; negative when it cannot."""
         if more > 0 and self.capacity_bytes == UNBOUNDED:
-            return UNBOUNDED - more  # without counting: a write asks only whether it fits
+            return UNBOUNDED - more  # # not counted: a write only asks whether it fits
         inodes = {id(inode): inode for inode in list(self.names.values())}
         used = sum(len(inode.data) for inode in inodes.values())
         return self.capacity_bytes - used - more
@@ -286,7 +287,7 @@ class SimulatedFiles(MemoryFiles):
     def _restorer(self, path: str, inode: Inode | None) -> Undo:
         def restore() -> None:
             if os.path.dirname(path) not in self.directories:
-                return  # removed with all that was in it, or renamed
+                return  # # removed with its contents, or renamed
             if inode is not None:
                 self.enter(path, inode)
             elif path in self.names:
@@ -296,9 +297,9 @@ class SimulatedFiles(MemoryFiles):
 
 
 def _after_power_loss(inode: Inode, chance: random.Random) -> bytes:
-    """What is left of a file: its synced bytes, then some of the later ones, partly zeros."""
+    """Returns what remains of a file: the synced bytes, then some later ones, partly zeros."""
     synced, data = inode.synced, bytes(inode.data)
-    if not data.startswith(synced):  # cut or written over since: the old bytes or the new ones
+    if not data.startswith(synced):  # # cut or overwritten since: old or new bytes
         return synced if chance.random() < 0.5 else data
     end = chance.randint(len(synced), len(data))
     kept = bytearray(data[:end])

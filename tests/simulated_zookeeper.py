@@ -1,8 +1,8 @@
-"""A ZooKeeper in memory, and sessions with it that suffer what a test commands.
+"""A ZooKeeper in memory, and sessions with it whose failures a test commands.
 
-`Ensemble` has the nodes and sessions; `SimulatedZooKeeper` is one session after the other of one
-process (`ZooKeeper`). Every answer takes a turn of the loop and no time. tests/broker/cluster/
-test_zookeeper_conduct.py holds both to what a real ZooKeeper does through kazoo.
+`Ensemble` has the nodes and sessions; `SimulatedZooKeeper` is the sessions of one process, one
+after the other (`ZooKeeper`). Every response takes a turn of the loop and no time.
+tests/broker/cluster/ test_zookeeper_conduct.py compares it with a real ZooKeeper through kazoo.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Node:
     version: int = 0
     children: set[str] = field(default_factory=set)
     born: int = 0
-    """How many children were ever created: the number of the next sequential one."""
+    """The number of children ever created, which the next sequential child gets."""
 
     @property
     def stat(self) -> Stat:
@@ -56,7 +56,7 @@ class _Node:
 
 
 class Ensemble:
-    """The nodes, and whose they are."""
+    """The nodes, and the sessions that own them."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
@@ -65,33 +65,33 @@ class Ensemble:
         """The server's wall clock; only a test moves it."""
         self.sessions: dict[int, SimulatedZooKeeper] = {}
         self.writes: list[Operation] = []
-        """All that was done, in its order."""
+        """All operations, in their order."""
         self._last_session = 0
         self._undo: list[Callable[[], None]] = []
         self._changed: list[tuple[str, str]] = []
-        """Kind of watch and path, of the write under way."""
+        """Kind of watch and path, for each change of the present write."""
 
     def begin_session(self, client: SimulatedZooKeeper) -> int:
-        """A new session's id."""
+        """Returns a new session's id."""
         self._last_session += 1
         self.sessions[self._last_session] = client
         return self._last_session
 
     def end_session(self, session: int) -> None:
-        """Removes the ephemeral nodes of a session, and tells who watches them."""
+        """Removes the ephemeral nodes of a session and calls their watches."""
         if self.sessions.pop(session, None) is None:
             return
         for path in [path for path, node in self.nodes.items() if node.owner == session]:
             self.do([Delete(path)], session)
 
     def node(self, path: str) -> _Node:
-        """A node that must be there."""
+        """Returns a node. Raises when it does not exist."""
         if path not in self.nodes:
             raise NoNode(f"{path}: there is none")
         return self.nodes[path]
 
     def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
-        """All of it or nothing. Raises MultiFailed."""
+        """Does all operations or none. Raises MultiFailed."""
         self.zxid += 1
         self._undo, self._changed = [], []
         done: list[Done] = []
@@ -190,10 +190,11 @@ class SimulatedZooKeeper:
         self._closed = False
         self._answers_lost = 0
 
-    # -- what a test commands
+    # # -- commands of tests
 
     def suspend(self) -> None:
-        """The connection is lost: nothing is answered, and every watch is called and forgotten."""
+        """Loses the connection: no request gets a response, and every watch is called and
+        removed."""
         self._connected.clear()
         self._tell(Connection.SUSPENDED)
         watches, self._watches = self._watches, {}
@@ -202,10 +203,10 @@ class SimulatedZooKeeper:
                 self._call(watch)
 
     def resume(self) -> None:
-        """The connection is back; the session too, or there is a new one."""
+        """Restores the connection, with a new session when the old one is over."""
         if self.session not in self.ensemble.sessions:
             self.session = 0
-            self._connected.set()  # who waits is told
+            self._connected.set()  # # waiters learn of it
             self._connected.clear()
             self._tell(Connection.EXPIRED)
             self.session = self.ensemble.begin_session(self)
@@ -213,17 +214,17 @@ class SimulatedZooKeeper:
         self._connected.set()
 
     def lose_connection(self) -> None:
-        """It is lost and back at once, with the same session."""
+        """Loses and restores the connection at once, with the same session."""
         self.suspend()
         self.resume()
 
     def expire(self) -> None:
-        """The session is over; another follows at once."""
+        """Ends the session; another one follows at once."""
         self.ensemble.end_session(self.session)
         self.lose_connection()
 
     def lose_answers(self, count: int) -> None:
-        """So many of the next writes are done, and sent again since their answers are lost."""
+        """The next ``count`` writes are applied, lose their responses, and are sent again."""
         self._answers_lost = count
 
     # -- ZooKeeper
@@ -258,7 +259,7 @@ class SimulatedZooKeeper:
         def read() -> list[str]:
             node = self.ensemble.node(path)
             self._watch("children", path, watch)
-            return sorted(node.children, reverse=True)  # nobody may rely on an order
+            return sorted(node.children, reverse=True)  # # ZooKeeper promises no order
 
         return await self._answered(read)
 
@@ -299,7 +300,7 @@ class SimulatedZooKeeper:
         """See `ZooKeeper`."""
         if not self._closed:
             self._closed = True
-            self._connected.set()  # those who wait are told
+            self._connected.set()  # # waiters learn of it
             self.ensemble.end_session(self.session)
 
     async def _one(self, operation: Operation) -> Done:
@@ -309,7 +310,8 @@ class SimulatedZooKeeper:
             raise failed.error from None
 
     async def _answered(self, request: Callable[[], Result]) -> Result:
-        """What a request brings, in a later turn of the loop. Raises SessionExpired, Closed."""
+        """Returns the result of a request in a later turn of the loop. Raises SessionExpired,
+        Closed."""
         session = self.session
         while True:
             await self._connected.wait()
@@ -321,10 +323,10 @@ class SimulatedZooKeeper:
             if self._connected.is_set():
                 return request()
 
-    # -- what changes
+    # # -- changes
 
     def changed(self, kind: str, path: str) -> None:
-        """A node has changed: its watches are called once."""
+        """Calls the watches of a changed node, once."""
         for watch in self._watches.pop((kind, path), ()):
             self._call(watch)
 

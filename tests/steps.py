@@ -1,4 +1,4 @@
-"""Work that is done in steps, with pauses for others, done at once."""
+"""Runs a generator that pauses between steps to its end at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 def result_of(steps: Generator[object, None, Result]) -> Result:
-    """What a generator returns."""
+    """Returns the generator's return value."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""A `muster serve --test` as a process of its own, and its verbs over HTTP."""
+"""A `muster serve --test` as a process of its own, and its HTTP verbs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDS_WITHIN_S = 20
 
 
 class Answered(NamedTuple):
-    """What HTTP answered."""
+    """An HTTP response."""
 
     status: int
     body: Any
@@ -31,7 +31,7 @@ class Tested:
         self.words = words
         self.process: subprocess.Popen[str]
         self.told: dict[str, Any] = {}
-        """Its line of JSON."""
+        """The JSON line that the process prints at its start."""
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._http: HTTPConnection
 
@@ -53,7 +53,7 @@ class Tested:
         return self
 
     def ask_at(self, address: str) -> None:
-        """Have HTTP asked at HOST:PORT."""
+        """Sets the HTTP address, HOST:PORT."""
         self._http = HTTPConnection(address, timeout=60)
 
     @property
@@ -65,19 +65,19 @@ class Tested:
         return int(self.bootstrap.rpartition(":")[2])
 
     def stderr(self) -> str:
-        """What it has written to standard error."""
+        """Returns all that the process has written to standard error."""
         self._stderr.seek(0)
         return self._stderr.read()
 
     def asked(self, method: str, path: str, body: object = None, **headers: str) -> Answered:
-        """What HTTP answers; ``body`` is sent as JSON, or as it is if it is bytes."""
+        """Returns an HTTP response; ``body`` is sent as JSON, or unchanged if it is bytes."""
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         self._http.request(method, path, sent, headers)
         with self._http.getresponse() as response:
             return Answered(response.status, json.loads(response.read()))
 
     def post(self, path: str, **arguments: object) -> Any:
-        """What a verb answers, which must be done."""
+        """Returns the response of a verb, which must succeed."""
         return self._done(self.asked("POST", f"/test{path}", arguments))
 
     def get(self, path: str) -> Any:
@@ -91,14 +91,14 @@ class Tested:
         return answered.body
 
     def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """Status and sentence of a verb that must be refused."""
+        """Returns status and message of a verb that must be refused."""
         answered = self.asked(method, f"/test{path}", body)
         assert answered.status != 200, answered
         assert list(answered.body) == ["error"]
         return answered.status, answered.body["error"]
 
     def end(self) -> int:
-        """Close its standard input; its exit code."""
+        """Closes standard input and returns the exit code."""
         if self.process.poll() is None:
             self._http.close()
             assert self.process.stdin is not None
@@ -113,7 +113,7 @@ class Tested:
 
 @contextmanager
 def tested(*words: str) -> Iterator[Tested]:
-    """One with these options, in memory unless they say otherwise; ended behind the block."""
+    """Yields a process with these options, in memory by default; it ends with the block."""
     started = Tested(*words)
     try:
         yield started.start()

@@ -1,12 +1,14 @@
-"""Which tests run when: `make test`, one of the slices of `make campaign`, or `make soak`.
+"""The tiers of tests: `make test`, the slices of `make campaign`, and `make soak`.
 
 A test is in the tier `test`, unless it runs another program (`interop`, `faults`, `pipeline`) or
-has the mark `campaign`: then it is in the tier `campaign`. The mark `smoke` keeps one test of each
-kind of program in `make test`. The mark `soak` is for hours and comes before the others.
+has the mark `campaign`: then it is in the tier `campaign`. The mark `smoke` keeps one test of
+each kind of program in `make test`. The mark `soak` is for tests of hours and overrides the
+other marks.
 
-A slice is what one run of CI adds to `make test`. `tests/durations.json` has the slice of each test
-that was recorded, so that the slices take equally long. A new test is in the slice of its file, and
-a new file in that of a hash of its name. `make durations` runs the campaign and deals again.
+A slice is the part of the campaign that one run of CI adds to `make test`.
+`tests/durations.json` has the slice of each recorded test, so that the slices take equally long.
+A new test is in the slice of its file, and a new file in a slice by the hash of its name. `make
+durations` runs the campaign and deals again.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
 """Slice and seconds (set-up and tear-down included) by node id, of the tier `campaign`."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
-"""A file of each slice that was run with `--record-durations`."""
+"""The folder with one file for each slice that was run with `--record-durations`."""
 LONG_S = 20.0
-"""A test that takes longer begins first, so that no worker ends alone."""
+"""A test that takes longer begins first, so that no worker runs alone at the end."""
 SPLIT_S = 120.0
 """A file that takes longer is dealt test by test; a shorter one stays whole, for its fixtures."""
 SPLIT = "tests/simulation/"
@@ -44,7 +46,7 @@ INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
 
 
 def tier_of(item: pytest.Item) -> str:
-    """The tier of a test: one of `TIERS`."""
+    """Returns the tier of a test: one of `TIERS`."""
     marks = {mark.name for mark in item.iter_markers()}
     if "soak" in marks:
         return "soak"
@@ -54,7 +56,8 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]:
-    """Parameters of a test: `make test` has those of ``sample``, the campaign the others."""
+    """Returns parameters of a test: `make test` has those of ``sample``, the campaign the
+    others."""
     in_campaign = pytest.mark.campaign
     return [
         value if value in sample else pytest.param(value, marks=in_campaign) for value in values
@@ -62,12 +65,12 @@ def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]
 
 
 def recorded() -> dict[str, tuple[int, float]]:
-    """Slice and seconds by node id, as they were last recorded."""
+    """Returns slice and seconds by node id, from the last recording."""
     return dict(json.loads(RECORDED.read_text())) if RECORDED.exists() else {}
 
 
 def deal(seconds: Mapping[str, float]) -> dict[str, int]:
-    """Slice by node id: the longest file first, each to the shortest slice.
+    """Returns the slice by node id: the longest file first, each to the shortest slice.
 
     A file is dealt whole, unless it is longer than `SPLIT_S` or in `SPLIT`.
     """
@@ -90,7 +93,7 @@ def deal(seconds: Mapping[str, float]) -> dict[str, int]:
 
 @functools.cache
 def _slices() -> dict[str, int]:
-    """Slice by node id, and by file where all tests of the file are in one slice."""
+    """Returns the slice by node id, and by file where one slice has all tests of the file."""
     by_node = {node: number for node, (number, _) in recorded().items()}
     by_file: defaultdict[str, set[int]] = defaultdict(set)
     for node, number in by_node.items():
@@ -99,27 +102,27 @@ def _slices() -> dict[str, int]:
 
 
 def file_of(node: str) -> str:
-    """The file of a node id."""
+    """Returns the file of a node id."""
     return node.partition("::")[0]
 
 
 def slice_of(node: str) -> int:
-    """The slice of a test in the tier `campaign`: 1 to `SLICES`."""
+    """Returns the slice of a test in the tier `campaign`: 1 to `SLICES`."""
     file = file_of(node)
     new = node if file.startswith(SPLIT) else file
     return _slices().get(node) or _slices().get(file) or zlib.crc32(new.encode()) % SLICES + 1
 
 
 def record(number: int, seconds: Mapping[str, float]) -> None:
-    """Write how long the tests of slice ``number`` took, for `fold`."""
+    """Writes the durations of the tests of slice ``number``, for `fold`."""
     _recording(number).parent.mkdir(parents=True, exist_ok=True)
     _recording(number).write_text(json.dumps(seconds))
 
 
 def fold() -> None:
-    """Make `tests/durations.json` of what all slices have recorded, and of nothing else.
+    """Writes `tests/durations.json` from the recordings of all slices, and nothing else.
 
-    While they run the file stays as it is: another one would deal the tests anew. Raises
+    The file does not change while they run: another one would deal the tests differently. Raises
     FileNotFoundError if a slice was not recorded.
     """
     seconds: dict[str, float] = {}
@@ -138,10 +141,10 @@ def _recording(number: int) -> Path:
 
 
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
-    """The tests in the order in which each of the workers begins with its share of the long ones.
+    """Returns the tests in an order in which each worker begins with its share of the long ones.
 
-    A worker begins with its part of the list in order, and takes from the end of another's when it
-    is done: with a long one at the end it works alone for minutes.
+    A worker begins with its part of the list in order, and takes from the end of another's when
+    it is done: with a long one at the end it works alone for minutes.
     """
     long = [node for node in nodes if is_long(node)]
     short = [node for node in nodes if not is_long(node)]
@@ -154,7 +157,7 @@ def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """The options of the command line that select tests."""
+    """Adds the command-line options that select tests."""
     group = parser.getgroup("tiers", "which of Muster's tests run")
     group.addoption("--tier", choices=TIERS, help="run the tests of this tier alone")
     slices = range(1, SLICES + 1)
@@ -167,7 +170,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 class Tiers:
-    """The plugin that selects the tests of one tier and sums a run up."""
+    """The plugin that selects the tests of one tier and prints a summary of a run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._tier: str | None = config.getoption("--tier")
@@ -188,7 +191,7 @@ class Tiers:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Select the tests, and order them for the workers."""
+        """Selects the tests, and orders them for the workers."""
         chosen: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
         for item in items:
@@ -211,11 +214,11 @@ class Tiers:
         return self._slice is None or slice_of(item.nodeid) == self._slice
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add what one phase of a test took."""
+        """Adds the duration of one phase of a test."""
         self._seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Record the durations of a slice that ran to its end, if that was asked for."""
+        """Records the durations of a slice that ran to its end, with `--record-durations`."""
         has_run = self._seconds and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if self._records and not self._is_worker and self._slice is not None and has_run:
             record(self._slice, self._seconds)
@@ -223,7 +226,7 @@ class Tiers:
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
-        """Print what was skipped, and after a failure the command that repeats the slice."""
+        """Prints the skipped tests, and after a failure the command that repeats the slice."""
         for line in summary(terminalreporter.stats.get("skipped", [])):
             terminalreporter.write_line(line)
         failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
@@ -235,7 +238,8 @@ class Tiers:
 
 
 def summary(skipped: list[pytest.TestReport]) -> list[str]:
-    """Lines that say what was skipped, why, and the one command that installs what is missing."""
+    """Returns lines with the skipped tests, the reasons, and the command that installs what is
+    missing."""
     tests: defaultdict[str, int] = defaultdict(int)
     packages: set[str] = set()
     for report in skipped:

@@ -16,7 +16,7 @@ from time import monotonic
 
 HOST = Path(__file__).parent / "data" / "java" / "ToolHost.java"
 ENDS_WITHIN_S = 5.0
-"""How long a JVM may take to end after its standard output is closed."""
+"""Seconds in which a JVM must end after its standard output is closed."""
 _NUMBER = struct.Struct(">i")
 _FRAME = struct.Struct(">ci")
 
@@ -26,7 +26,7 @@ class ToolJvm:
 
     def __init__(self, command: list[str]) -> None:
         """``command`` starts the program ``HOST``."""
-        # What the JVM itself writes; it is open as long as the JVM runs.
+        # # The JVM's own output; it is open as long as the JVM runs.
         self._own_errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._own_errors
@@ -35,21 +35,20 @@ class ToolJvm:
 
     @property
     def pid(self) -> int:
-        """The process id of the JVM."""
         return self._process.pid
 
     @property
     def usable(self) -> bool:
-        """Whether it can run another tool: it lives, and no thread of the last tool is left."""
+        """Whether it can run another tool: the JVM lives, and the last tool has left no thread."""
         return self._clean and self._process.poll() is None
 
     def run(
         self, main_class: str, *arguments: str, text_in: str, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run a tool to its end.
+        """Runs a tool to its end.
 
-        A tool that calls System.exit itself ends the JVM; its exit code is then the JVM's. A tool
-        that does not end in time ends with its JVM, by ``subprocess.TimeoutExpired``.
+        A tool that calls System.exit ends the JVM; its exit code is then the JVM's. A tool that
+        does not end in time is killed with its JVM, and ``subprocess.TimeoutExpired`` is raised.
         """
         self._send(text_in, main_class, *arguments)
         called = [main_class, *arguments]
@@ -77,7 +76,7 @@ class ToolJvm:
         return subprocess.CompletedProcess(called, code, out_text, err_text)
 
     def kill(self) -> None:
-        """End the JVM at once."""
+        """Ends the JVM at once."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
@@ -96,7 +95,7 @@ class ToolJvm:
             self._process.stdin.flush()
 
     def _frame(self, until: float) -> tuple[bytes, bytes] | None:
-        """The kind and the payload of the next frame; None when the JVM has ended."""
+        """Returns kind and payload of the next frame; None when the JVM has ended."""
         head = self._exactly(_FRAME.size, until)
         if head is None:
             return None

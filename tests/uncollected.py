@@ -1,6 +1,6 @@
-"""Measuring without Python's garbage collector, whose full searches come at any time.
+"""Measurements without Python's garbage collector, whose full collections come at any time.
 
-A broker counts them apart from its pieces of work, and does without while it loads.
+A broker reports them apart from its pieces of work, and disables the collector while it loads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No collection begins within it, unless somebody asks for one."""
+    """No collection begins in the block, unless the code asks for one."""
     gc.disable()
     try:
         yield

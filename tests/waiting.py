@@ -1,4 +1,4 @@
-"""Waiting in tests: always for a condition, always with a deadline, never for a length of time."""
+"""Waits in tests: always for a condition and with a deadline, never for a length of time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def until(
     within_s: float = 60.0,
     tolerate: type[Exception] | tuple[()] = Exception,
 ) -> T:
-    """Ask `condition` again and again until it is true, and return what it answered.
+    """Calls `condition` until it returns a true value, and returns that.
 
-    For things that can only be asked (a broker, a file). Fails with `what` after `within_s`
-    seconds; an exception that `tolerate` names counts as no; the last one is shown as the cause.
+    For conditions that can only be polled (a broker, a file). Fails with `what` after `within_s`
+    seconds; an exception that `tolerate` names counts as false; the last one is shown as the
+    cause.
     """
     deadline = time.monotonic() + within_s
     pause = threading.Event()
@@ -42,13 +43,13 @@ def until(
 
 
 class Watch:
-    """Waits for things that other threads tell: they call `changed`, the test calls `until`."""
+    """Waits for things that other threads do: they call `changed`, the test calls `until`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
 
     def changed(self) -> None:
-        """Have every waiter look again."""
+        """Makes every waiter check its condition again."""
         with self._condition:
             self._condition.notify_all()
 
@@ -59,7 +60,7 @@ class Watch:
         within_s: float = 60.0,
         show: Callable[[], str] = lambda: "",
     ) -> T:
-        """Wait until `condition` is true and return its answer; fail with `what` otherwise."""
+        """Waits until `condition` is true and returns its result; fails with `what` otherwise."""
         deadline = time.monotonic() + within_s
         with self._condition:
             while not (answer := condition()):

@@ -1,4 +1,4 @@
-"""A client of one connection that says exactly what a test wants: any API in any version."""
+"""A client of one connection that sends exact requests: any API in any version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 20.0
 
 
 class Wire:
-    """One blocking connection; `call` sends a request and waits for its answer."""
+    """One blocking connection; `call` sends a request and waits for its response."""
 
     def __init__(self, port: int, client_id: str = "wire", host: str = "127.0.0.1") -> None:
         self.socket = socket.create_connection((host, port), TIMEOUT_S)
@@ -31,15 +31,14 @@ class Wire:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
         self.socket.close()
 
     def send(self, name: str, version: int, value: dict[str, Any]) -> int:
-        """Send a request, wait for nothing; returns its correlation id."""
+        """Sends a request without waiting for its response, and returns its correlation id."""
         return self.send_body(name, version, BY_NAME[name].encode_request(version, value))
 
     def send_body(self, name: str, version: int, body: bytes) -> int:
-        """Send a request whose body is these bytes; returns its correlation id."""
+        """Sends a request whose body is these bytes, and returns its correlation id."""
         self._correlation_id += 1
         key = BY_NAME[name].key
         header = encode_request_header(key, version, self._correlation_id, self.client_id)
@@ -48,7 +47,7 @@ class Wire:
         return self._correlation_id
 
     def receive(self) -> tuple[int, dict[str, Any]]:
-        """The next answer: its correlation id and value."""
+        """Returns the next response: its correlation id and value."""
         (length,) = struct.unpack(">i", self._exactly(4))
         frame = self._exactly(length)
         (correlation_id,) = struct.unpack_from(">i", frame)
@@ -58,14 +57,14 @@ class Wire:
         return correlation_id, api.decode_response(version, frame, position)
 
     def call(self, name: str, version: int, value: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request and return the value of its answer."""
+        """Sends a request and returns the value of its response."""
         correlation_id = self.send(name, version, value or {})
         got, answer = self.receive()
         assert got == correlation_id, "an answer out of order"
         return answer
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection without another answer."""
+        """Returns whether the broker closes the connection without another response."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -82,13 +81,13 @@ class Wire:
 
 
 def batch(*values: bytes | None, timestamp: int = 1_000, **fields: Any) -> bytes:
-    """One batch of magic 2 with these values, keys None, offsets from 0."""
+    """Returns one batch of magic 2 with these values, keys None, offsets from 0."""
     records = [Record(i, timestamp + i, None, value) for i, value in enumerate(values)]
     return encode_batch(records, base_offset=0, **fields)
 
 
 def values_of(records: bytes | None) -> list[bytes | None]:
-    """The values in batches of magic 2, in order."""
+    """Returns the values in batches of magic 2, in order."""
     data = records or b""
     return [
         record.value

@@ -1,4 +1,4 @@
-"""A real ZooKeeper, from the jars of the last Kafka that brought one."""
+"""A real ZooKeeper, from the jars of the last Kafka release that included one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start one with its files in ``folder``; it answers a moment later. (process, port)"""
+    """Starts a ZooKeeper with its files in ``folder``, ready a moment later. Returns (process,
+    port)."""
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "zookeeper.properties"
@@ -34,14 +35,14 @@ def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
 
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
-    """The address of one that answers; killed at the end."""
+    """Yields the address of a ready ZooKeeper, killed at the end."""
     with zookeeper_process(folder) as (address, _):
         yield address
 
 
 @contextmanager
 def zookeeper_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The same, with its process."""
+    """Yields the address and the process of a ready ZooKeeper, killed at the end."""
     process, port = start_zookeeper(folder)
     try:
         waiting.until("ZooKeeper answers", lambda: _answers(port), 180, OSError)

@@ -1,4 +1,4 @@
-"""The tools of `bench/` reach brokers that protect themselves, as their files of properties say."""
+"""The tools of `bench/` reach secured brokers with the properties files of `--command-config`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MODULES = {"SCRAM-SHA-512": "scram.ScramLoginModule", "PLAIN": "plain.PlainLogin
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the files, which is the current one, as their locations want it."""
+    """The folder of the files; it is the current one, as their locations are relative."""
     Authority(tmp_path).issue("broker")
     (tmp_path / "server.properties").write_text(SERVER)
     for mechanism, module in MODULES.items():
@@ -60,7 +60,7 @@ def access_by(mechanism: str) -> Access:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_that_speaks_kafkas_protocol_takes_them(tool: str) -> None:
+def test_every_kafka_client_tool_takes_command_and_server_config(tool: str) -> None:
     command = [sys.executable, "-m", f"bench.{tool}", "--help"]
     told = subprocess.run(
         command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=60
@@ -70,7 +70,7 @@ def test_every_tool_that_speaks_kafkas_protocol_takes_them(tool: str) -> None:
     assert "--server-config FILE" in told.stdout
 
 
-def test_brokers_get_what_protects_them_and_keep_the_listener_of_the_tool(files: Path) -> None:
+def test_server_config_secures_brokers_and_keeps_the_listener_names(files: Path) -> None:
     settings = access_by("PLAIN").settings
 
     jaas = f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config"
@@ -89,12 +89,12 @@ def test_brokers_get_what_protects_them_and_keep_the_listener_of_the_tool(files:
     }
 
 
-def test_without_files_nothing_is_set() -> None:
+def test_no_setting_is_passed_without_properties_files() -> None:
     assert read(None, None) == PLAIN
     assert (PLAIN.settings, PLAIN.sets(), PLAIN.groupload(), PLAIN.scram) == ({}, [], [], None)
 
 
-def test_a_wrong_file_ends_the_tool_with_a_sentence(files: Path) -> None:
+def test_wrong_properties_file_ends_the_tool_with_one_line(files: Path) -> None:
     (files / "odd.properties").write_text("security.protocol=TLS\n")
     given = argparse.Namespace(command_config=Path("odd.properties"), server_config=None)
 
@@ -103,7 +103,7 @@ def test_a_wrong_file_ends_the_tool_with_a_sentence(files: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MODULES)
-def test_a_load_logs_in_and_nobody_else_does(files: Path, mechanism: str) -> None:
+def test_load_logs_in_and_a_wrong_password_is_rejected(files: Path, mechanism: str) -> None:
     access = access_by(mechanism)
     broker = Broker(files / "data", access.settings)
     access.add_user(broker.data)
@@ -122,7 +122,7 @@ def test_a_load_logs_in_and_nobody_else_does(files: Path, mechanism: str) -> Non
 
 
 @pytest.mark.campaign
-def test_a_load_has_many_commits_in_flight_over_tls(files: Path) -> None:
+def test_group_load_has_100_commits_acked_over_tls(files: Path) -> None:
     access = access_by("SCRAM-SHA-512")
     process = Process(files / "data", access)
     process.data.mkdir()

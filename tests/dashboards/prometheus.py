@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes brokers every second, with the project's own rules."""
+"""A real Prometheus that scrapes brokers every second and loads the project's rules."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 
 
 class Prometheus:
-    """A running one."""
+    """A running Prometheus."""
 
     def __init__(self, port: int) -> None:
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The result of an instant query; AssertionError when it is no good."""
+        """Returns the result of an instant query. Raises AssertionError when the query fails."""
         answer = self.client.get("/api/v1/query", params={"query": expression}).json()
         assert answer["status"] == "success", answer
         result = answer["data"]["result"]
         return [result] if answer["data"]["resultType"] == "scalar" else result
 
     def firing(self) -> set[tuple[str, str]]:
-        """The alerts that fire: the name of each, and whom it is about."""
+        """Returns the firing alerts: the name of each, and the instance it is about."""
         alerts = self.client.get("/api/v1/alerts").json()["data"]["alerts"]
         return {
             (each["labels"]["alertname"], each["labels"].get("instance", ""))
@@ -40,7 +40,7 @@ class Prometheus:
         }
 
     def ready(self) -> bool:
-        """Whether it has scraped for a while."""
+        """Returns whether Prometheus has scraped for a while."""
         with suppress(httpx.TransportError):
             scrapes = self.client.get(
                 "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}
@@ -53,7 +53,8 @@ class Prometheus:
 def scraping(
     folder: Path, *targets: str, rules: Path = RULES / "rules.yml"
 ) -> Iterator[Prometheus]:
-    """A Prometheus that has scraped ``targets`` (HOST:PORT) a few times; ``folder`` is for it."""
+    """Yields a Prometheus that has scraped ``targets`` (HOST:PORT) a few times; it uses
+    ``folder``."""
     command = program("prometheus", "prometheus")
     port = free_port()
     (folder / "prometheus.yml").write_text(

@@ -1,4 +1,4 @@
-"""The alerts: each fires when it should and is quiet when not, and has its page."""
+"""Each alert has a test in which it fires, one in which it does not, and a runbook."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = list(RULES_OF)
     [("check", "rules", "rules.yml"), ("test", "rules", "alerts_test.yml")],
     ids=lambda command: command[0],
 )
-def test_promtool(command: tuple[str, ...]) -> None:
+def test_promtool_accepts_rules_and_their_tests(command: tuple[str, ...]) -> None:
     promtool = program("promtool", "prometheus")
     done = subprocess.run(
         [promtool, *command], cwd=RULES, capture_output=True, text=True, timeout=60, check=False
@@ -39,25 +39,25 @@ def test_promtool(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_fires_and_is_quiet_in_a_test(name: str) -> None:
+def test_each_alert_has_a_firing_and_a_quiet_test(name: str) -> None:
     tests = (RULES / "alerts_test.yml").read_text()
     assert f"name: {name} fires" in tests
     assert f"name: {name} is quiet" in tests
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_has_a_runbook_that_says_what_to_do(name: str) -> None:
+def test_each_alert_has_a_runbook_with_steps(name: str) -> None:
     page = (RUNBOOKS / f"{name}.md").read_text()
     assert page.startswith(f"# {name}\n")
     assert re.search(r"^## What to do\n\n1\. ", page, re.M)
 
 
-def test_there_is_no_runbook_without_an_alert() -> None:
+def test_each_runbook_belongs_to_an_alert() -> None:
     assert {path.stem for path in RUNBOOKS.iterdir()} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_links_to_its_runbook_on_the_broker_that_it_is_about(name: str) -> None:
+def test_each_alert_links_to_its_runbook_on_the_affected_broker(name: str) -> None:
     link = re.search(r'^ +runbook_url: "(.*)"$', RULES_OF[name], re.M)
     assert link is not None
     where, _, group = link[1].partition("?")
@@ -65,7 +65,7 @@ def test_each_links_to_its_runbook_on_the_broker_that_it_is_about(name: str) -> 
     assert bool(group) == ("$labels.consumergroup" in RULES_OF[name].split("runbook_url")[0])
 
 
-def test_links_lead_to_https_by_the_command_of_the_page(tmp_path: Path) -> None:
+def test_documented_sed_command_changes_runbook_links_to_https(tmp_path: Path) -> None:
     page = (CHECKOUT / "docs" / "operate" / "metrics.md").read_text()
     command = re.search(r"^    (sed .*) dashboards/prometheus/rules.yml$", page, re.M)
     assert command is not None
@@ -77,7 +77,7 @@ def test_links_lead_to_https_by_the_command_of_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_words_say_for_how_long_it_has_been_so(name: str) -> None:
+def test_alert_summary_states_the_duration_of_its_for_clause(name: str) -> None:
     waits = re.search(r"^ +for: (\d+)m$", RULES_OF[name], re.M)
     summary = re.search(r"^ +summary: (.*)$", RULES_OF[name], re.M)
     assert summary is not None
@@ -86,7 +86,7 @@ def test_its_words_say_for_how_long_it_has_been_so(name: str) -> None:
 
 
 def commands() -> list[str]:
-    """Every command of `muster` in the runbooks, with the page that has it in front."""
+    """Returns every `muster` command of the runbooks, with its page in front."""
     return [
         f"{path.stem}: {line.strip()}"
         for path in sorted(RUNBOOKS.iterdir())
@@ -96,7 +96,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_commands_of_runbooks_are_read_by_the_command_line(command: str) -> None:
+def test_command_line_parses_commands_of_runbooks(command: str) -> None:
     line = command.partition(": muster ")[2].partition(" | ")[0]
     app: Any = get_command(_app(list(_COMMANDS)))
     context = app.make_context("muster", shlex.split(line))

@@ -1,7 +1,7 @@
-"""The dashboards are up to date, and every panel of theirs shows something.
+"""The dashboard files are up to date, and every panel shows data.
 
-A real Prometheus scrapes a broker on which everything happens that panels tell of, and each query
-of each panel must find data there.
+A real Prometheus scrapes a broker whose clients do everything that the panels show, and each
+query of each panel must return data there.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from tools.make_dashboards import DASHBOARDS, FOLDER, Dashboard, render
 ONLY_IN_A_CLUSTER = documented(in_cluster=True).keys() - documented().keys()
 VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*", "$source": ".*"}
 PAUSE_S = 0.1
-RECIPES = CHECKOUT / "docs" / "use" / "pipeline-recipes.md"
+RECIPES = CHECKOUT / "docs" / "use" / "pipeline-commands.md"
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-def test_files_are_up_to_date(dashboard: Dashboard) -> None:
+def test_dashboard_files_are_up_to_date(dashboard: Dashboard) -> None:
     written = (FOLDER / f"{dashboard.name}.json").read_text()
     assert written == render(dashboard), "make dashboards writes them anew"
 
 
-def test_there_is_no_other_file() -> None:
+def test_folder_contains_only_files_of_dashboards() -> None:
     assert {path.stem for path in FOLDER.iterdir()} == {each.name for each in DASHBOARDS}
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-def test_panels_do_not_overlap_and_have_numbers_of_their_own(dashboard: Dashboard) -> None:
+def test_panels_do_not_overlap_and_have_unique_ids(dashboard: Dashboard) -> None:
     panels = json.loads(render(dashboard))["panels"]
     taken = set()
     for panel in panels:
@@ -71,7 +71,7 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own(dashboard: Dashboar
 
 
 class Busy(threading.Thread):
-    """Clients that produce, fetch, join, leave, commit, are refused and go back."""
+    """Clients that produce, fetch, join, leave, commit, get refused and reset offsets."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -80,7 +80,7 @@ class Busy(threading.Thread):
         self.failure: Exception | None = None
 
     def run(self) -> None:
-        """Rounds of all of it until `done`."""
+        """Repeats `round` until `done` is set."""
         try:
             with Wire(self.port, "busy") as wire:
                 topic = {"name": "orders", "num_partitions": 2, "replication_factor": 1}
@@ -91,11 +91,11 @@ class Busy(threading.Thread):
                 while not self.done.wait(PAUSE_S):
                     offset += 1
                     self.round(wire, offset)
-        except Exception as failure:  # noqa: BLE001 - told by the test that waits for its work
+        except Exception as failure:  # noqa: BLE001 - the waiting test reports it
             self.failure = failure
 
     def round(self, wire: Wire, offset: int) -> None:
-        """Two records come, one is read; the group is one generation further."""
+        """Produces two records and fetches one; the group moves on by one generation."""
         data = {"name": "orders", "partition_data": [{"index": 0, "records": batch(b"a", b"b")}]}
         wire.call("Produce", 9, {"acks": -1, "timeout_ms": 5000, "topic_data": [data]})
         read = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000}
@@ -111,7 +111,7 @@ class Busy(threading.Thread):
         self.commit(wire, "rewinder", 5 if offset % 2 else 3)
 
     def joined(self, wire: Wire) -> tuple[str, int]:
-        """The only member of team, in a generation of its own."""
+        """Joins the group team as its only member, in a new generation."""
         if getattr(self, "member", None) is not None:
             wire.call("LeaveGroup", 2, {"group_id": "team", "member_id": self.member[0]})
         answer = wire.call(
@@ -139,7 +139,7 @@ class Busy(threading.Thread):
     def commit(
         wire: Wire, group_id: str, offset: int, member_id: str = "", generation: int = -1
     ) -> None:
-        """A commit, whatever becomes of it."""
+        """Commits an offset and ignores the result."""
         row = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         wire.call(
             "OffsetCommit",
@@ -191,8 +191,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 @pytest.mark.interop
-def test_every_panel_and_every_rule_shows_something(prometheus: Prometheus) -> None:
-    """All in one test, so that one Prometheus serves it however tests are shared out."""
+def test_every_panel_and_rule_returns_data_on_a_busy_broker(prometheus: Prometheus) -> None:
+    """One test has all queries, so that pytest's workers start one Prometheus only."""
     wanted = (*panel_queries(), *rule_queries())
     missing = [each for each in wanted if not (needs_cluster(each) or is_of_the_pipeline(each))]
     assert len(missing) > 70
@@ -200,7 +200,7 @@ def test_every_panel_and_every_rule_shows_something(prometheus: Prometheus) -> N
 
 
 @pytest.mark.interop
-def test_every_panel_and_every_rule_about_a_cluster_shows_something(tmp_path: Path) -> None:
+def test_every_panel_and_rule_about_a_cluster_returns_data(tmp_path: Path) -> None:
     wanted = [each for each in (*panel_queries(), *rule_queries()) if needs_cluster(each)]
     assert len(wanted) > 30
     with running(tmp_path, {1: MUSTER, 2: MUSTER}) as cluster:
@@ -210,8 +210,8 @@ def test_every_panel_and_every_rule_about_a_cluster_shows_something(tmp_path: Pa
 
 
 @pytest.mark.interop
-def test_every_panel_and_every_rule_about_the_pipeline_shows_something(tmp_path: Path) -> None:
-    """Served as node_exporter serves the file; promtool finds nothing wrong with it."""
+def test_every_panel_and_rule_about_the_pipeline_returns_data(tmp_path: Path) -> None:
+    """The file is served as node_exporter serves it, and promtool accepts it."""
     file = textfile(tmp_path)
     checked = subprocess.run(
         [program("promtool", "prometheus"), "check", "metrics"],
@@ -230,7 +230,7 @@ def test_every_panel_and_every_rule_about_the_pipeline_shows_something(tmp_path:
 
 
 def textfile(folder: Path) -> Path:
-    """The lag of groups with every verdict, as of a day ago."""
+    """Writes the lag of groups with every verdict, computed a day ago."""
     engine = DuckEngine(str(folder))
     verdicts = ("falling behind", "stopped", "nobody runs it", "out of range", "catching up")
     rows = [
@@ -248,7 +248,7 @@ def textfile(folder: Path) -> Path:
 
 @contextmanager
 def exposed(file: Path) -> Iterator[str]:
-    """An address, HOST:PORT, whose /metrics is the file."""
+    """Yields an address, HOST:PORT, whose /metrics is the file."""
 
     class Metrics(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -258,7 +258,7 @@ def exposed(file: Path) -> Iterator[str]:
             self.wfile.write(file.read_bytes())
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Prints no access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
     serving = threading.Thread(target=server.serve_forever)
@@ -272,7 +272,7 @@ def exposed(file: Path) -> Iterator[str]:
 
 
 def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
-    """The queries that show nothing, however long they are asked."""
+    """Returns the queries that return no data before the deadline."""
     missing = list(wanted)
 
     def nothing_is_missing() -> bool:
@@ -285,18 +285,18 @@ def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
 
 
 def needs_cluster(expression: str) -> bool:
-    """Whether a query asks for what only a broker in a cluster has."""
+    """Returns whether only a broker in a cluster has data for a query."""
     names = re.findall(r"\b(muster_\w+)", expression)
     return any(name.removesuffix("_bucket") in ONLY_IN_A_CLUSTER for name in names)
 
 
 def is_of_the_pipeline(expression: str) -> bool:
-    """Whether a query asks for what the pipeline writes."""
+    """Returns whether a query asks for metrics that the pipeline writes."""
     return "muster_pipeline_" in expression
 
 
 def panel_queries() -> Iterator[str]:
-    """Each query of each panel, its variables filled in."""
+    """Yields each query of each panel, with its variables filled in."""
     for dashboard in DASHBOARDS:
         for panel in (panel for row in dashboard.rows for panel in row):
             for query, _ in panel.queries:
@@ -308,7 +308,7 @@ def panel_queries() -> Iterator[str]:
 
 
 def rule_queries() -> set[str]:
-    """Each recording rule, and each series that any rule asks for, its condition apart."""
+    """Returns each recording rule, and each series that a rule reads, without its condition."""
     text = (RULES / "rules.yml").read_text()
     names = set(re.findall(r"record: (\S+)", text))
     for expression in re.findall(r"expr: (?:>-\n\s+)?(.+)", text):

@@ -1,4 +1,4 @@
-"""Alerts of a cluster with a real Prometheus: each fires while its fault is there, and clears.
+"""Alerts of a cluster with a real Prometheus: each fires during its fault, and clears after it.
 
 The rules are the project's own, with their times made short.
 """
@@ -27,7 +27,7 @@ SHORTER = {
     r"\"unclean\"\}\[1h\]": '"unclean"}[15s]',
 }
 SETTINGS = {
-    # A broker whose time stands still is not put out before the alert about it fires.
+    # # The session of a paused broker must outlast the time until the alert about it fires.
     "zookeeper.session.timeout.ms": "30000",
     "min.insync.replicas": "1",
     "replica.socket.timeout.ms": "1000",
@@ -38,19 +38,19 @@ BROKER = 4
 
 
 class Alerts:
-    """The alerts of a Prometheus, by the brokers that they are about."""
+    """The alerts of a Prometheus, by broker."""
 
     def __init__(self, prometheus: Prometheus, cluster: ZooKeeperCluster) -> None:
         self._prometheus = prometheus
         self._brokers = {address: broker for broker, address in cluster.http.items()}
 
     def of(self, name: str) -> set[int]:
-        """The brokers for which it fires."""
+        """Returns the brokers for which the alert ``name`` fires."""
         firing = self._prometheus.firing()
         return {self._brokers[where] for alert, where in firing if alert == f"Muster{name}"}
 
     def until_fires(self, name: str, brokers: set[int]) -> None:
-        """Waits until it fires for these."""
+        """Waits until the alert fires for exactly ``brokers``."""
 
         def is_so() -> bool:
             found = self.of(name)
@@ -60,7 +60,7 @@ class Alerts:
         until(f"{name} fires", is_so, WITHIN_S)
 
     def until_clear(self, *names: str) -> None:
-        """Waits until these fire for nobody."""
+        """Waits until these alerts fire for no broker."""
 
         def are_clear() -> bool:
             found = {name: self.of(name) for name in names}
@@ -72,7 +72,7 @@ class Alerts:
 
 @pytest.mark.interop
 @pytest.mark.timeout(900)
-def test_each_fires_while_its_fault_is_there(tmp_path: Path) -> None:
+def test_each_alert_fires_during_its_fault_and_clears_after_it(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), MUSTER), SETTINGS) as cluster:
         cluster.create("orders", 3, 3)
         with scraping(tmp_path, *cluster.http.values(), rules=quick_rules(tmp_path)) as prometheus:
@@ -101,7 +101,7 @@ NAMES = (
 
 
 def quick_rules(folder: Path) -> Path:
-    """The rules with short times, in a file of their own."""
+    """Writes the rules with short times to a file in ``folder``."""
     text = (RULES / "rules.yml").read_text()
     for pattern, instead in SHORTER.items():
         text, count = re.subn(pattern, instead, text)
@@ -115,7 +115,7 @@ def quick_rules(folder: Path) -> Path:
 
 
 def created(cluster: ZooKeeperCluster, topic: str, replicas: list[int], **configs: str) -> None:
-    """A topic of one partition."""
+    """Creates a topic of one partition."""
     placed = [{"partition_index": 0, "broker_ids": replicas}]
     counts = {"num_partitions": -1, "replication_factor": -1}
     settings = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
@@ -127,14 +127,14 @@ def created(cluster: ZooKeeperCluster, topic: str, replicas: list[int], **config
 
 
 def isr(cluster: ZooKeeperCluster, topic: str) -> list[int]:
-    """The in-sync replicas of its partition."""
+    """Returns the in-sync replicas of the topic's only partition."""
     state = cluster.state(topic, 0)
     return [] if state is None else sorted(state["isr"])
 
 
 @contextmanager
 def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Broker 2 leads though broker 3 alone was in sync, and broker 3 is away meanwhile."""
+    """Broker 2 leads, although only broker 3, now down, was in sync."""
     created(cluster, "risky", [3, 2], unclean_leader_election_enable="true")
     cluster.stop(2)
     until("3 is alone in sync", lambda: isr(cluster, "risky") == [3], WITHIN_S)
@@ -148,7 +148,7 @@ def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
 
 
 def throttled(cluster: ZooKeeperCluster, broker: int, bytes_a_second: int) -> None:
-    """A broker takes no more of what is throttled."""
+    """Limits the throttled replication of a broker."""
     rate = {"name": "follower.replication.throttled.rate", "value": str(bytes_a_second)}
     changes = [{**rate, "config_operation": 0}]
     resource = {"resource_type": BROKER, "resource_name": str(broker), "configs": changes}
@@ -159,7 +159,7 @@ def throttled(cluster: ZooKeeperCluster, broker: int, bytes_a_second: int) -> No
 
 @contextmanager
 def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Broker 3 may take 1 kB a second, and 1 gets more."""
+    """Broker 3 may replicate 1 kB a second, and broker 1 receives more than that."""
     created(cluster, "slow", [1, 3], follower_replication_throttled_replicas="*")
     throttled(cluster, 3, 1000)
     cluster.stop(3)
@@ -178,7 +178,7 @@ def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
 
 
 def write(cluster: ZooKeeperCluster, done: threading.Event) -> None:
-    """10 kB a second, until it is done."""
+    """Produces 10 kB a second until ``done`` is set."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     while not done.wait(0.1):
         producer.produce("slow", bytes(1000))
@@ -187,7 +187,7 @@ def write(cluster: ZooKeeperCluster, done: threading.Event) -> None:
 
 @contextmanager
 def standing_still(cluster: ZooKeeperCluster, broker: int) -> Iterator[None]:
-    """Its time stands still, for less than its session lasts."""
+    """The broker's process is paused, for less than its ZooKeeper session lasts."""
     cluster.pause(broker)
     try:
         yield
@@ -197,7 +197,7 @@ def standing_still(cluster: ZooKeeperCluster, broker: int) -> Iterator[None]:
 
 @contextmanager
 def nobody_elected(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Somebody who is no broker has `/controller`."""
+    """A client other than a broker owns `/controller`."""
     nodes, path = cluster.nodes, "/controller"
     other = json.dumps({"version": 1, "brokerid": 9, "timestamp": "1"}).encode()
     change = nodes.transaction()

@@ -1,7 +1,8 @@
-"""What `make dist` makes, and environments that it is installed into; once for all test processes.
+"""Fixtures: the output of `make dist` and environments with it, made once for all pytest
+workers.
 
-The packages that Muster needs are hard links to those that set-up has installed: what is found is
-what the wheel asks for, and nothing else, without a network.
+The packages that Muster needs are hard links to those that set-up has installed: an environment
+has exactly the packages that the wheel requires, and needs no network.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from tools import installed
 
 UV = Path(sys.executable).parent / "uv"
 CLASHING = ("broker", "cli", "log", "offsets", "pipeline", "protocol")
-"""As modules of others may well be called."""
+"""Names that modules of other projects are likely to have."""
 
 
 def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name, made by the first test process that wants it."""
+    """Returns the folder of this name; the first test process that wants it makes it."""
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,22 +40,22 @@ def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the processes of this run have in common, and no other run."""
+    """A folder that the processes of this run share, and no other run uses."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 MAKE_S_MAX = 240
-"""So long `make dist` may take on a busy machine; it is a few seconds on a quiet one."""
+"""The seconds that `make dist` may take on a busy machine; a quiet one takes a few."""
 
 
 NO_BUILDAH = {"PATH": "/nowhere"}
-"""The container's image is made on machines that have buildah: tests of the rest do without."""
+"""The environment hides buildah: only machines with it build the image, no test here needs it."""
 
 
 @pytest.fixture(scope="session")
 def dist(shared: Path) -> Path:
-    """What `make dist` makes, without the container's image."""
+    """The output of `make dist`, without the container's image."""
 
     def make(folder: Path) -> None:
         command = [sys.executable, "tools/make_dist.py", str(folder)]
@@ -66,14 +67,13 @@ def dist(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(dist: Path) -> Path:
-    """The wheel."""
     (found,) = dist.glob("musterd-*.whl")
     return found
 
 
 @pytest.fixture(scope="session")
 def project(shared: Path) -> Path:
-    """A stranger's project, whose own modules are called as packages of ours."""
+    """Another project, whose own modules have the names of Muster's packages."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
@@ -85,14 +85,14 @@ def project(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(shared: Path, wheel: Path, project: Path) -> Environment:
-    """`pip install dist/musterd-*.whl pytest confluent-kafka`, beside the stranger's project."""
+    """`pip install dist/musterd-*.whl pytest confluent-kafka`, used by the other project."""
     wanted = ("musterd", "pytest", "confluent-kafka")
     return Environment(_installed(shared, "clean", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
-    """`pip install 'dist/musterd-*.whl[pipeline]'`, beside the stranger's project."""
+    """`pip install 'dist/musterd-*.whl[pipeline]'`, used by the other project."""
     wanted = ("musterd[pipeline]",)
     return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
 
@@ -106,12 +106,12 @@ def of_git(shared: Path, project: Path) -> Environment:
         subprocess.run(clone, check=True, timeout=MAKE_S_MAX)
 
     source = f"git+file://{once(shared, 'clone', make)}"
-    wanted = ("musterd", "hatchling")  # the second builds the wheel, as there is no network
+    wanted = ("musterd", "hatchling")  # the second builds the wheel, without a network
     return Environment(_installed(shared, "of-git", source, wanted), project)
 
 
 def _installed(shared: Path, name: str, source: Path | str, wanted: tuple[str, ...]) -> Path:
-    """An environment with what is wanted, Muster from a wheel or from a URL of git."""
+    """Makes an environment with the packages ``wanted``, and Muster from a wheel or a git URL."""
     # Not by `once`: an environment has its own path in it.
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
@@ -147,6 +147,6 @@ def _install(folder: Path, source: Path | str, wanted: tuple[str, ...]) -> None:
 
 
 def uv(words: list[str]) -> None:
-    """Run uv; what it says is shown when it fails."""
+    """Runs uv; the assertion shows its output when it fails."""
     done = subprocess.run([UV, *words], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""An environment that Muster is installed in, and what is asked of a Muster that works."""
+"""An environment with Muster installed, and the checks that a working Muster passes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ WAYS = {
     "-P": ["python", "-P", "-m", "musterd"],
     "-I": ["python", "-I", "-m", "musterd"],
 }
-"""How people start it."""
+"""The command lines that start Muster."""
 KEYS = 5
 
 
 @dataclass
 class Environment:
-    """A folder with programs, and the project whose folder is the current one and in PYTHONPATH."""
+    """A folder of programs; the project's folder is the current one and is in PYTHONPATH."""
 
     folder: Path
     project: Path
 
     def line(self, words: list[str], **variables: str) -> list[str]:
-        """The command line of a program of the environment, in the stranger's project."""
+        """Returns the command line of a program of the environment, run in the other project."""
         told = {"PYTHONPATH": str(self.project), **variables}
         return [
             "env", "-C", str(self.project), *(f"{name}={told[name]}" for name in told),
@@ -39,12 +39,12 @@ class Environment:
         ]  # fmt: skip
 
     def run(self, *words: str, within_s: float = 60, **variables: str) -> str:
-        """What a program says that must end well."""
+        """Returns the standard output of a program, which must exit with code 0."""
         return run(self.line([*words], **variables), within_s)
 
 
 def run(command: list[str], within_s: float = 60) -> str:
-    """The standard output of a command that must end well."""
+    """Returns the standard output of a command, which must exit with code 0."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=within_s,
         env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
@@ -54,9 +54,10 @@ def run(command: list[str], within_s: float = 60) -> str:
 
 
 def serves_and_cleans(command: list[str], data: Path) -> None:
-    """Start a broker by this command; it serves clients, commands and a browser, and cleans.
+    """Starts a broker by this command; it serves clients, commands and a browser, and cleans
+    logs.
 
-    A cleaning is the work of a process that the broker starts.
+    A process that the broker starts does the cleaning.
     """
     http = f"127.0.0.1:{free_port()}"
     broker = Broker(data, {"log.cleaner.backoff.ms": "50"}, http)

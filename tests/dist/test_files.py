@@ -1,4 +1,4 @@
-"""What is in the wheel and the sdist, and that the same sources make the same bytes."""
+"""The files of the wheel and of the sdist; the same sources make the same bytes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def sources(name: str) -> set[str]:
 
 
 def data_files() -> set[str]:
-    """What the broker serves to browsers."""
+    """The files that the broker serves over HTTP."""
     web = CHECKOUT / "broker" / "web"
-    kinds = ("page/*", "runbooks/*.md")
+    kinds = ("page/*", "runbooks/*.md", "openapi.json")
     return {str(path.relative_to(CHECKOUT)) for kind in kinds for path in web.glob(kind)}
 
 
@@ -41,7 +41,7 @@ def private() -> set[str]:
     return data_files().union(*(sources(room) for room in ROOMS))
 
 
-def test_the_wheel_has_one_name_and_what_is_listed(wheel: Path) -> None:
+def test_wheel_contains_only_the_musterd_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
 
@@ -55,7 +55,7 @@ def test_the_wheel_has_one_name_and_what_is_listed(wheel: Path) -> None:
     assert wheel.name == f"musterd-{__version__}-py3-none-any.whl"
 
 
-def test_the_wheel_asks_for_nothing_that_needs_a_compiler(wheel: Path) -> None:
+def test_wheel_requires_no_package_that_needs_a_compiler(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         told = Parser().parsestr(opened.read(f"{INFO}/METADATA").decode())
 
@@ -66,7 +66,7 @@ def test_the_wheel_asks_for_nothing_that_needs_a_compiler(wheel: Path) -> None:
     assert {"light", "lakehouse", "pipeline"} <= set(told.get_all("Provides-Extra", ()))
 
 
-def test_the_sdist_has_the_sources_of_the_wheel_and_makes_it(
+def test_sdist_contains_the_sources_and_builds_the_same_wheel(
     dist: Path, wheel: Path, tmp_path: Path
 ) -> None:
     top = f"musterd-{__version__}"
@@ -83,7 +83,7 @@ def test_the_sdist_has_the_sources_of_the_wheel_and_makes_it(
     assert (tmp_path / made).read_bytes() == wheel.read_bytes()
 
 
-def test_elsewhere_and_at_another_time_the_bytes_are_the_same(dist: Path, tmp_path: Path) -> None:
+def test_build_is_identical_from_other_paths_times_and_modes(dist: Path, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere"
     copy.mkdir()
     for name in (*ROOMS, "musterd", "tools"):

@@ -1,4 +1,4 @@
-"""The wheel in a clean environment, beside a stranger's modules that are called as ours are."""
+"""The wheel in a clean environment, used by a project with modules named like Muster's packages."""
 
 from __future__ import annotations
 
@@ -35,23 +35,25 @@ def test_the_modules_here_are_ours(muster):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_broker_and_its_commands(clean: Environment, way: str, tmp_path: Path) -> None:
+def test_installed_wheel_runs_broker_and_commands(
+    clean: Environment, way: str, tmp_path: Path
+) -> None:
     assert clean.run(*WAYS[way], "--version") == f"muster {__version__}\n"
     serves_and_cleans(clean.line(WAYS[way]), tmp_path / "data")
 
 
-def test_pip_installs_a_broker_from_git(of_git: Environment, tmp_path: Path) -> None:
+def test_pip_install_from_git_runs_broker_and_commands(of_git: Environment, tmp_path: Path) -> None:
     assert of_git.run("muster", "--version") == f"muster {__version__}\n"
     serves_and_cleans(of_git.line(["muster"]), tmp_path / "data")
 
 
-def test_whoever_imports_musterd_meets_his_own_modules(clean: Environment) -> None:
+def test_project_that_imports_musterd_keeps_its_own_modules(clean: Environment) -> None:
     clean.run("python", "-c", STRANGER)
 
 
 @pytest.mark.smoke
-def test_readme_test_takes_under_three_seconds(clean: Environment, tmp_path: Path) -> None:
-    """Start included, in CPU time: the smaller of two runs, as other programs empty the caches."""
+def test_readme_test_takes_less_than_three_seconds(clean: Environment, tmp_path: Path) -> None:
+    """CPU time, start included; the smaller of two runs, as other programs empty the caches."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert len(text.splitlines()) <= 20
     (tmp_path / "test_readme.py").write_text(text)
@@ -67,7 +69,7 @@ def test_readme_test_takes_under_three_seconds(clean: Environment, tmp_path: Pat
     assert min(cpu_s(), cpu_s()) < 3
 
 
-def test_one_name_is_in_the_environment_and_one_command(clean: Environment) -> None:
+def test_wheel_installs_one_package_and_one_command(clean: Environment) -> None:
     (site,) = clean.folder.glob("lib/python*/site-packages")
     record = next(site.glob("musterd-*.dist-info/RECORD")).read_text().splitlines()
     tops = {line.partition("/")[0] for line in record if not line.startswith("..")}
@@ -77,18 +79,18 @@ def test_one_name_is_in_the_environment_and_one_command(clean: Environment) -> N
     assert commands == {"../../../bin/muster"}
 
 
-def test_a_job_on_duckdb(with_pipeline: Environment, tmp_path: Path) -> None:
+def test_pipeline_job_on_duckdb_commits_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
     assert commits_of(with_pipeline, tmp_path, "duckdb") == [10, 40]
 
 
 @pytest.mark.pipeline
 @pytest.mark.timeout(900)
-def test_a_job_on_spark(with_pipeline: Environment, tmp_path: Path) -> None:
+def test_pipeline_job_on_spark_commits_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
     assert commits_of(with_pipeline, tmp_path, "spark") == [10, 40]
 
 
 def commits_of(environment: Environment, folder: Path, engine: str) -> list[int]:
-    """The offsets in the table that a job makes of a small history."""
+    """Returns the offsets in the table that a job writes from a small history."""
     history, out = small_history(folder / "history"), folder / "out"
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out)]
     environment.run("muster", *words, "--engine", engine, within_s=600)

@@ -1,4 +1,5 @@
-"""The wheel on other Pythons, with what the registry gives for them: a network, `make soak`."""
+"""The wheel on other Python versions, with packages from the registry: needs a network, `make
+soak`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
-def test_it_is_installed_without_a_compiler_and_works(
+def test_wheel_installs_from_binaries_alone_and_runs(
     version: str, wheel: Path, project: Path, tmp_path: Path
 ) -> None:
     python = program(f"python{version}", f"python{version}-venv")

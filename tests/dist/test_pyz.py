@@ -1,4 +1,4 @@
-"""`muster.pyz`: one file and a Python, nothing installed."""
+"""`muster.pyz`: one file that runs with Python and nothing installed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ pytestmark = pytest.mark.interop
 
 SAID = f"muster {__version__}\n"
 BASE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-"""The Python that the environments are made of: it has none of their packages."""
+"""The Python that the environments are made from, without their packages."""
 
 
 @pytest.fixture
 def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
-    """Make the line that starts a muster.pyz with a cache of this test's."""
+    """Returns a function that makes the command line of a muster.pyz with a cache of this test's
+    own."""
 
     def line(
         *flags: str, archive: Path = dist / "muster.pyz", packages: Path = project
@@ -39,7 +40,7 @@ def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 
 def unpacked(tmp_path: Path) -> Path:
-    """The folder in the cache, which has nothing else but a lock."""
+    """Returns the unpacked folder in the cache, which contains nothing else but a lock."""
     lock, folder = sorted((tmp_path / "cache" / "muster").iterdir(), key=Path.is_dir)
     assert lock.name == f"{folder.name}.lock"
     return folder
@@ -52,13 +53,13 @@ def said(line: list[str]) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_broker_and_its_commands(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_pyz_runs_broker_and_commands(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
     serves_and_cleans(pyz("-P"), tmp_path / "data")
     assert (unpacked(tmp_path) / "musterd" / "_rooms" / "log").is_dir()
     assert said(pyz("-I")) == SAID
 
 
-def test_first_starts_at_once(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_concurrent_first_starts_unpack_once(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
     line = [*pyz(), "--version"]
     starts = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(4)]
 
@@ -66,7 +67,7 @@ def test_first_starts_at_once(pyz: Callable[..., list[str]], tmp_path: Path) -> 
     assert unpacked(tmp_path).is_dir()
 
 
-def test_who_takes_tokens_gives_it_pyjwt_in_a_folder(
+def test_pyz_imports_pyjwt_for_oauthbearer_from_pythonpath(
     pyz: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     (tmp_path / "keys").mkdir()
@@ -115,7 +116,7 @@ def write_over(folder: Path) -> Path:
     return file
 
 
-def test_it_is_unpacked_once_and_anew_when_it_is_damaged(
+def test_pyz_unpacks_once_and_again_when_its_cache_is_damaged(
     pyz: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     assert said(pyz()) == SAID
@@ -132,7 +133,9 @@ def test_it_is_unpacked_once_and_anew_when_it_is_damaged(
         assert unpacked(tmp_path) == folder
 
 
-def test_what_a_killed_start_left_is_cleared(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_start_replaces_half_unpacked_folder_of_a_killed_start(
+    pyz: Callable[..., list[str]], tmp_path: Path
+) -> None:
     assert said(pyz()) == SAID
     folder = unpacked(tmp_path)
     half = folder.rename(folder.with_suffix(".new"))
@@ -143,7 +146,7 @@ def test_what_a_killed_start_left_is_cleared(pyz: Callable[..., list[str]], tmp_
     assert unpacked(tmp_path) == folder
 
 
-def test_a_cache_that_cannot_be_written_is_a_sentence(
+def test_unwritable_cache_is_reported_in_one_line(
     pyz: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     (tmp_path / "cache").write_text("a file")
@@ -165,7 +168,7 @@ def test_a_cache_that_cannot_be_written_is_a_sentence(
         ('GLIBC = "2.', 'GLIBC = "99.', "needs glibc 99."),
     ],
 )
-def test_another_python_is_a_sentence(
+def test_wrong_python_or_glibc_is_reported_in_one_line(
     pyz: Callable[..., list[str]], dist: Path, tmp_path: Path, built_for: str, other: str, told: str
 ) -> None:
     elsewhere = tmp_path / "elsewhere.pyz"
@@ -184,6 +187,6 @@ def test_another_python_is_a_sentence(
     assert sentence.count("\n") == 1
 
 
-def test_it_runs_in_an_environment_too(clean: Environment, dist: Path, tmp_path: Path) -> None:
+def test_pyz_runs_in_a_virtual_environment(clean: Environment, dist: Path, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     assert clean.run("python", str(dist / "muster.pyz"), "--version", XDG_CACHE_HOME=cache) == SAID

@@ -34,9 +34,11 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"(?:^ *|  )# (.+)$")
-"""As ruff formats them."""
-QUOTED = re.compile(r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*|nobody[ -]runs[ -]it")
-"""Code, and the public name of a verdict."""
+"""Comments in the form that ruff formats."""
+QUOTED = re.compile(
+    r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*|nobody(?:[ -]runs[ -]it| left)"
+)
+"""Code, and public names: of a verdict, and of the outcome of a rebalance."""
 RIDDLES = re.compile(
     r"_(told|tells?|mend\w*|anew|meanwhile|likewise|nobody|somebody|whoever|in_vain|is_no|are_no|"
     r"stands|stood|beside)(_|$)|^test_(a_|an_)?\w+_(who|that)_\w+_(is|are|was)(_not)?$"
@@ -86,7 +88,7 @@ def words(text: str) -> Iterator[str]:
 def in_python(name: str, source: str) -> Iterator[Finding]:
     """The findings of one module."""
     docstrings: set[ast.expr] = set()
-    for node in ast.walk(ast.parse(source)):  # a body before what is in it
+    for node in ast.walk(ast.parse(source)):  # a body is visited before its contents
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             kind = "docstring" if node in docstrings else "string"
             if kind == "docstring" or (" " in node.value and not name.startswith(NO_USER_READS)):

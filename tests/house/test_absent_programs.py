@@ -10,7 +10,7 @@ from tests.absent import program
 @pytest.mark.parametrize(
     ("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)]
 )
-def test_what_a_missing_program_does(
+def test_missing_program_skips_locally_and_fails_in_ci(
     ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", ci)
@@ -18,5 +18,5 @@ def test_what_a_missing_program_does(
         program("no-such-program", "some-package")
 
 
-def test_a_program_that_is_there() -> None:
+def test_existing_program_is_found() -> None:
     assert program("sh", "dash").endswith("/sh")

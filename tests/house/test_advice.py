@@ -1,4 +1,4 @@
-"""No advice harms: a suggested command deletes nothing, and shows its plan before a change."""
+"""Advice does no harm: a suggested command deletes nothing, and shows its plan before a change."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ ROOMS = (
 )  # fmt: skip
 
 HARMS = re.compile(r"--execute|--yes|--force|\bgroups delete\b|--delete\b|\btopics delete\b")
-"""What a command to copy does not have."""
+"""Options and commands that a command to copy must not have."""
 UNCLEAR = re.compile(r"behind (it|its|the record|that)\b|\banew\b|\bin vain\b|\bmend\b")
-"""Words that say another thing than they mean: behind an offset is before it in English."""
+"""Ambiguous words: "behind" an offset means before it in English."""
 
 ANSWERS = {
     "cli/groups/evict.py": "a plan that names a member by its number",
     "cli/plans.py": "a plan without a terminal",
     "cli/words.py": "a word of another tool that was typed",
 }
-"""Sentences that answer a command which changes something, by their module."""
+"""Sentences that answer a command which changes something, by module."""
 
 
 @pytest.mark.parametrize("facts", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
-def test_no_advice_of_a_verdict_harms(facts: GroupFacts) -> None:
+def test_advice_of_verdicts_is_harmless(facts: GroupFacts) -> None:
     for finding in judged(facts).findings:
         assert not HARMS.search(finding.command or "")
         assert not HARMS.search(finding.advice)
@@ -49,22 +49,22 @@ def test_advice_of_every_verdict_is_checked() -> None:
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
-def test_no_command_of_a_runbook_harms(path: Path) -> None:
+def test_commands_of_runbooks_are_harmless(path: Path) -> None:
     page = path.read_text()
     commands = [line for line in page.splitlines() if line.startswith("    ")]
     commands += re.findall(r"`(muster [^`]+)`", page)
     assert not [line for line in commands if HARMS.search(line)]
 
 
-def test_no_command_of_an_alert_harms() -> None:
+def test_commands_of_alerts_are_harmless() -> None:
     assert not HARMS.search(RULES.read_text())
 
 
-def test_no_command_of_the_page_harms() -> None:
+def test_commands_of_the_page_are_harmless() -> None:
     assert not [path.name for path in PAGE if HARMS.search(path.read_text())]
 
 
-def test_no_module_suggests_to_delete_a_group_or_to_go_without_a_plan() -> None:
+def test_only_listed_modules_suggest_execute_or_groups_delete() -> None:
     found = {
         str(path.relative_to(CHECKOUT))
         for room in ROOMS
@@ -75,7 +75,7 @@ def test_no_module_suggests_to_delete_a_group_or_to_go_without_a_plan() -> None:
 
 
 def _texts(module: ast.Module) -> Iterator[str]:
-    """The texts of a module that are no docstrings."""
+    """The strings of a module, without its docstrings."""
     nodes = list(ast.walk(module))
     docs = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
     for each in nodes:

@@ -1,4 +1,4 @@
-"""What ARCHITECTURE.md names is there: every file, folder, class and function of its walks."""
+"""ARCHITECTURE.md and the lists "Where to change" of the rooms name files and code that exist."""
 
 from __future__ import annotations
 
@@ -16,17 +16,28 @@ CODE = (
     "pipeline", "musterd", "protocol", "replication", "security", "tools", "transactions",
     "verdicts",
 )  # fmt: skip
+LISTS = {
+    path.relative_to(ROOT).as_posix(): text.partition("Where to change:")[2]
+    for room in CODE
+    for path in (ROOT / room).rglob("__init__.py")
+    if "Where to change:" in (text := ast.get_docstring(ast.parse(path.read_text())) or "")
+}
+"""The lists "Where to change" in the docstrings of rooms."""
+TEXT = "\n".join((PAGE, *LISTS.values()))
 
 PLACES = sorted(set(re.findall(r"`([a-z_/]+\.py):([A-Za-z_.]+)`", PAGE)))
 """`file.py:Class.method` and `file.py:function`."""
 METHODS = sorted(set(re.findall(r"`([A-Z]\w+\.[a-z_]+)`", PAGE)))
-"""`Class.method`, whose file stands before it."""
-FILES = sorted(set(re.findall(r"`([a-z_/]+\.py)`", PAGE)))
-FOLDERS = sorted(set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`", PAGE)))
+"""`Class.method`; its file is named before it."""
+FILES = sorted(
+    set(re.findall(r"`([a-z0-9_/]+\.py|[a-z0-9_]+/[a-z0-9_/]+\.(?:json|js|txt))`", TEXT))
+)
+DOCUMENTS = sorted(set(re.findall(r"\bdocs/[a-z/-]+\.md\b", TEXT)))
+FOLDERS = sorted(set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`|`(tests/[a-z_/]+)`", TEXT)))
 
 
 def files(name: str) -> list[Path]:
-    """The files of this path, from the top or at the end of it."""
+    """The files with this path, from the root or at the end of their path."""
     if (ROOT / name).is_file():
         return [ROOT / name]
     return [path for room in CODE for path in (ROOT / room).rglob(name.rpartition("/")[2])
@@ -49,30 +60,43 @@ def names(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def test_the_walks_are_there() -> None:
+def test_architecture_page_has_its_walks() -> None:
     assert len(PLACES) > 25
     assert "broker/net/connection.py:Connection.data_received" in map(":".join, PLACES)
 
 
 @pytest.mark.parametrize(("file", "name"), PLACES)
-def test_each_function_of_the_walks_is_in_its_file(file: str, name: str) -> None:
+def test_functions_of_the_walks_exist(file: str, name: str) -> None:
     assert any(name in names(path) for path in files(file)), f"{file} has no {name}"
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_each_method_is_that_of_a_class(method: str) -> None:
+def test_methods_of_the_walks_exist(method: str) -> None:
     modules = [path for room in CODE for path in (ROOT / room).rglob("*.py")]
 
     assert any(method in names(path) for path in modules), f"nothing is called {method}"
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_each_file_is_there(file: str) -> None:
-    assert files(file), f"there is no {file}"
+def test_each_file_named_in_architecture_exists(file: str) -> None:
+    assert files(file), f"{file} does not exist"
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_each_folder_is_there(folder: str) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_each_document_named_in_architecture_exists(document: str) -> None:
+    assert (ROOT / document).is_file()
+
+
+def test_docstrings_of_rooms_name_a_place_for_each_kind_of_change() -> None:
+    assert len(LISTS) > 20
+    assert "coordinator/__init__.py" in LISTS
+    rows = [row for text in LISTS.values() for row in re.split(r"^- ", text, flags=re.M)[1:]]
+    assert len(rows) > 60
+    assert [row for row in rows if not re.search(r":\s.*\.\s+Then\s.*\.\n*$", row, re.S)] == []
+
+
+@pytest.mark.parametrize("folder", [one or other for one, other in FOLDERS])
+def test_each_folder_named_in_architecture_exists(folder: str) -> None:
     nested = [path for room in CODE for path in (ROOT / room).rglob(folder.rstrip("/"))]
 
     assert (ROOT / folder).is_dir() or any(path.is_dir() for path in nested), folder

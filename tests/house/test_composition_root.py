@@ -1,4 +1,4 @@
-"""What the composition root promises: each part gets all that it uses when it is made."""
+"""The composition root passes each part everything that it uses when it is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def assigned_to_parts(source: str) -> list[str]:
-    """Assignments to an attribute of an attribute of ``self``, as they are written."""
+    """Assignments to an attribute of an attribute of ``self``, as source text."""
     found = []
     for node in ast.walk(ast.parse(source)):
         targets: list[ast.expr] = []
@@ -26,11 +26,11 @@ def assigned_to_parts(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["broker", "standalone", "in_cluster"])
-def test_nothing_is_assigned_to_a_part_after_it_is_made(name: str) -> None:
+def test_parts_are_not_changed_after_they_are_made(name: str) -> None:
     assert assigned_to_parts((ROOT / "broker" / f"{name}.py").read_text()) == []
 
 
 @pytest.mark.planted("composition root")
-def test_such_an_assignment_is_found() -> None:
+def test_assignment_to_a_part_is_found() -> None:
     assert assigned_to_parts("self.groups.on_fatal = self.fail") == ["self.groups.on_fatal"]
     assert assigned_to_parts("self.groups.seen += [1]\nself.part = 1") == ["self.groups.seen"]

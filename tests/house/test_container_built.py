@@ -1,6 +1,7 @@
-"""The container file is built and run, by buildah, which needs no daemon; minutes, so `make soak`.
+"""The container file is built and run by buildah, which needs no daemon; it takes minutes, so
+`make soak`.
 
-The image that it starts from must be in buildah's storage: `buildah pull python:3.12-slim`.
+The base image must be in buildah's storage: `buildah pull python:3.12-slim`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def buildah(*words: str, within_s: float = 600) -> str:
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[str]:
-    """A container of the image, built as docs/operate/operating.md says."""
+    """A container of the image, built according to docs/operate/operating.md."""
     if not buildah("images", "--filter", f"reference={BASE}", "--quiet"):
         absent(f"this test builds on {BASE}: buildah pull {BASE}")
     in_place = ("--isolation", "chroot", "--network", "host", "--pull=never")
@@ -50,7 +51,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def test_the_image_runs_a_broker_that_is_not_root(container: str, tmp_path: Path) -> None:
+def test_image_runs_a_broker_without_root(container: str, tmp_path: Path) -> None:
     run = [program("buildah", "buildah"), "run", "--isolation", "chroot", "--network", "host"]
     address = f"127.0.0.1:{free_port()}"
     listen = ["--listen", address, "--http", f"127.0.0.1:{free_port()}"]
@@ -82,7 +83,7 @@ def test_the_image_runs_a_broker_that_is_not_root(container: str, tmp_path: Path
 
 
 def is_serving(process: Path, address: str) -> bool:
-    """Whether it is the broker itself, and not what started it."""
+    """Whether it is the broker itself, and not its parent."""
     try:
         words = (process / "cmdline").read_bytes().decode().split("\0")
     except OSError:

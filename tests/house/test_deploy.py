@@ -1,4 +1,4 @@
-"""The systemd unit, the container file and the settings beside them fit the program they start."""
+"""The systemd unit, the container file and their settings fit the program that they start."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def container(word: str) -> list[str]:
     return re.findall(rf"^{word} (.*)$", CONTAINER.replace("\\\n", ""), re.MULTILINE)
 
 
-def test_the_unit_starts_a_broker_that_is_not_root() -> None:
+def test_systemd_unit_starts_a_broker_without_root() -> None:
     program, command, *words = shlex.split(unit("ExecStart"))
     options = _parser().parse_args(words)
 
@@ -51,8 +51,8 @@ def test_the_unit_starts_a_broker_that_is_not_root() -> None:
     assert "HUP" in unit("ExecReload")
 
 
-def test_what_may_hold_secrets_is_installed_for_the_broker_alone() -> None:
-    """Settings may hold a token, and the file of the certificate has its key."""
+def test_files_with_secrets_are_installed_for_the_broker_only() -> None:
+    """Settings may contain a token, and the certificate's file has its key."""
     page = (ROOT / "docs" / "operate" / "operating.md").read_text()
     installed = re.findall(r"^    install .*-m (\d+) .*?(\S+) /etc/muster/\S*$", page, re.MULTILINE)
 
@@ -64,8 +64,8 @@ def test_what_may_hold_secrets_is_installed_for_the_broker_alone() -> None:
     assert {mode for mode, _ in installed} == {"0640", "0600"}
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
-    """Its own reader, which complains of unknown keys and values and of what is no program."""
+def test_systemd_analyze_accepts_the_unit(tmp_path: Path) -> None:
+    """systemd's own parser reports unknown keys and values, and missing programs."""
     verify = program("systemd-analyze", "systemd")
     installed = tmp_path / "muster"
     installed.write_text("#!/bin/sh\n")
@@ -85,13 +85,13 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     assert "mixt" in said["wrong"], "it does read them"
 
 
-def test_the_settings_beside_it_all_hold() -> None:
+def test_settings_of_the_unit_are_all_honoured() -> None:
     rows = rows_of(DEPLOY / "server.properties")
     assert rows
     assert {row["verdict"] for row in rows} == {HONOURED}
 
 
-def test_the_container_starts_a_broker_that_is_not_root() -> None:
+def test_container_starts_a_broker_without_root() -> None:
     words = [*json.loads(container("ENTRYPOINT")[0]), *json.loads(container("CMD")[0])]
     options = _parser().parse_args(words[2:])
 
@@ -102,8 +102,8 @@ def test_the_container_starts_a_broker_that_is_not_root() -> None:
     assert set(container("EXPOSE")[0].split()) == ports
 
 
-def test_the_containers_check_of_its_health_fails_once_the_broker_is_dead(tmp_path: Path) -> None:
-    """Its very command, at a port that is free here: both it and the broker get that one."""
+def test_container_healthcheck_fails_when_the_broker_is_dead(tmp_path: Path) -> None:
+    """The container's own command, with a free port for it and the broker."""
     options = _parser().parse_args(json.loads(container("ENTRYPOINT")[0])[2:])
     _, _, port = options.http.rpartition(":")
     free = str(free_port())
@@ -130,7 +130,7 @@ def test_the_containers_check_of_its_health_fails_once_the_broker_is_dead(tmp_pa
     assert not is_healthy()
 
 
-def test_what_the_container_is_built_from_is_there() -> None:
+def test_sources_of_the_container_exist() -> None:
     sources = [line.split()[-2] for line in container("COPY") if "--from" not in line]
     assert sources
     assert all((ROOT / source).exists() for source in sources)
@@ -145,7 +145,7 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE))
 
 
-def test_the_packages_that_the_container_names_are_locked() -> None:
+def test_packages_of_the_container_are_locked() -> None:
     named = re.findall(r'PACKAGES=(?:"([^"]+)"|(\w+))', CONTAINER.partition("\nFROM")[2])
     lists = {each for words in named for word in words for each in word.split()}
 
@@ -153,7 +153,7 @@ def test_the_packages_that_the_container_names_are_locked() -> None:
     assert all(locked(each) for each in lists)
 
 
-def test_tokens_are_checked_by_the_packages_that_the_tests_have() -> None:
+def test_oauthbearer_packages_equal_those_of_the_tests() -> None:
     found, broker = locked("oauthbearer"), locked("broker")
 
     assert "pyjwt" in found
@@ -181,7 +181,7 @@ def checked(validator: list[str], file: Path) -> tuple[int, str]:
         (CRONJOB, KUBERNETES_CHECK, "podFailurePolicy:", "podFailingPolicy:"),
     ],
 )
-def test_the_manifests_pass_their_own_validators(
+def test_manifests_pass_their_validators(
     tmp_path: Path, file: Path, validator: list[str], right: str, wrong: str
 ) -> None:
     code, said = checked(validator, file)
@@ -194,7 +194,7 @@ def test_the_manifests_pass_their_own_validators(
 
 
 def serves(words: list[str], environment: dict[str, str], data: Path) -> str:
-    """What a broker prints once it is ready: with these words and settings, on free ports."""
+    """The output of a broker once it is ready: with these words and settings, on free ports."""
     names = ("PATH", "HOME", "LANG")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     broker = subprocess.Popen(
@@ -214,7 +214,7 @@ def on_free_ports(text: str) -> str:
     return re.sub(r"0\.0\.0\.0:\d+", lambda _: f"127.0.0.1:{free_port()}", text)
 
 
-def test_the_compose_file_starts_a_broker(tmp_path: Path) -> None:
+def test_compose_file_starts_a_broker(tmp_path: Path) -> None:
     service = yaml.safe_load(COMPOSE.read_text())["services"]["muster"]
     words = [on_free_ports(word) for word in service["command"]]
     published = {port.rpartition(":")[2] for port in service["ports"]}
@@ -227,7 +227,7 @@ def test_the_compose_file_starts_a_broker(tmp_path: Path) -> None:
     assert [volume.partition(":")[2] for volume in service["volumes"]] == container("VOLUME")
 
 
-def test_the_kubernetes_manifest_starts_a_broker(tmp_path: Path) -> None:
+def test_kubernetes_manifest_starts_a_broker(tmp_path: Path) -> None:
     settings, service, stateful = yaml.safe_load_all(KUBERNETES.read_text())
     pod = stateful["spec"]["template"]["spec"]
     [broker] = pod["containers"]

@@ -1,7 +1,7 @@
-"""Each way to a secured container starts a broker that lets its administrator in, and nobody else.
+"""Each secured deployment starts a broker that accepts only its administrator.
 
-What a runtime would do is done by hand: its words behind those of the image's ENTRYPOINT, its
-variables, its folders in the places where the container has them, ports that are free here.
+The test does what a runtime does: it appends the arguments to those of the image's ENTRYPOINT,
+sets the variables, maps the container's folders, and uses free ports.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from tests.waiting import until
 SETTINGS = (DEPLOY / "secured.properties").read_text()
 PASSWORD, TOKEN = "hers, and nobody else's", "the-token-of-Prometheus"
 GIVEN = {"MUSTER_HOST": "broker.example", "MUSTER_HTTP_METRICS_TOKEN": TOKEN}
-"""What whoever runs it has in the environment."""
+"""Environment variables of the operator."""
 
 
 class Way(NamedTuple):
-    """What a runtime starts."""
+    """The parts of a deployment that a runtime starts."""
 
     words: list[str]
-    """Behind those of the ENTRYPOINT."""
+    """Arguments after those of the ENTRYPOINT."""
     environment: dict[str, str]
     settings: str
     adds_admin: list[str]
-    """The command that makes the administrator."""
+    """The command that creates the administrator."""
     health: str
-    """Where it asks whether the broker is well."""
+    """The address of the health check."""
 
 
 def by_docker() -> Way:
-    """As docs/operate/operating.md says."""
+    """According to docs/operate/operating.md."""
     page = (ROOT / "docs" / "operate" / "operating.md").read_text().replace("\\\n", "")
     [adds] = re.findall(r"^    docker run (.* users add .*)$", page, re.MULTILINE)
     [runs] = re.findall(r"^    docker run (.*secured\.properties)$", page, re.MULTILINE)
@@ -70,7 +70,7 @@ def by_docker() -> Way:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words before and behind the name of the image."""
+    """The words before and after the name of the image."""
     at = len(words) - words[::-1].index("muster") - 1
     return words[:at], words[at + 1 :]
 
@@ -129,20 +129,20 @@ class Placed:
 
 
 def started(command: list[str], more: Mapping[str, str], **pipes: Any) -> subprocess.Popen[str]:
-    """The command as the container has it: `muster` and `python` are found on its PATH."""
+    """Start the command as in the container: `muster` and `python` are on its PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": os.environ["HOME"], **more}
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
 
 
 @pytest.mark.parametrize("way", sampled([by_docker, by_compose, by_kubernetes], (by_docker,)))
-def test_each_way_starts_a_broker_that_lets_its_administrator_in(
+def test_each_secured_deployment_accepts_its_administrator(
     way: Callable[[], Way], tmp_path: Path
 ) -> None:
     found = way()
     placed = Placed(tmp_path, found.settings)
     assert {row["verdict"] for row in rows_of(placed.file)} == {HONOURED}
-    for _ in range(2 if way is by_kubernetes else 1):  # each start of a pod has one
+    for _ in range(2 if way is by_kubernetes else 1):  # each start of a pod runs it
         words = [placed.of(word) for word in found.adds_admin]
         adding = started(words, {}, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         _, said = adding.communicate(PASSWORD + "\n", 60)
@@ -179,7 +179,7 @@ def test_each_way_starts_a_broker_that_lets_its_administrator_in(
 
 
 def let_in(placed: Placed, bootstrap: str) -> None:
-    """The administrator sees topics, and groups by HTTP; with another password nobody does."""
+    """The administrator sees topics, and groups over HTTP; another password is rejected."""
     for password, code in ((PASSWORD, 0), ("wrong", 1)):
         client = placed.etc / "client.properties"
         client.write_text(
@@ -198,11 +198,11 @@ def settings_of(text: str) -> list[str]:
     return sorted(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
-def test_the_settings_in_the_manifest_are_those_of_the_file() -> None:
+def test_kubernetes_manifest_has_the_settings_of_secured_properties() -> None:
     assert settings_of(by_kubernetes().settings) == settings_of(SETTINGS)
 
 
-def test_the_secured_manifests_differ_from_the_open_ones_in_what_protects_alone() -> None:
+def test_secured_manifests_differ_only_in_security() -> None:
     opened, secured = (yaml.safe_load(each.read_text()) for each in (COMPOSE, COMPOSE_SECURED))
     one, other = opened["services"]["muster"], secured["services"]["muster"]
     assert {key for key in one if one[key] != other[key]} == {

@@ -1,4 +1,4 @@
-"""What the docs say to install can be installed: Muster is on no package index."""
+"""Install commands of the docs work: Muster is on no package index."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.house.test_links import PAGES
 
 _BY_NAME = re.compile(r"pip install [^\n`]*?(?<![/\w])musterd(\[\w+\])?(?![\w\[-]| @ git\+)")
 """`pip install` of Muster by its name alone."""
-_ADDS = "Where Muster is installed, `pip install 'musterd[light]'` adds one."
-"""Then pip takes the version that is there, and looks for no other."""
+_ADDS = "If Muster is installed already, `pip install 'musterd[light]'` adds one."
+"""There pip accepts the installed version, and looks for no other."""
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_an_install_by_name_is_found(line: str, expected: bool) -> None:
     assert bool(_BY_NAME.search(line)) is expected
 
 
-def test_no_page_installs_muster_from_an_index() -> None:
+def test_pages_do_not_install_muster_from_an_index() -> None:
     found = [
         f"{page.name}: {match[0]}"
         for page in PAGES

@@ -1,4 +1,4 @@
-"""Texts keep to the language that CONTRIBUTING describes: each folder has a limit that falls."""
+"""Texts keep to the language of CONTRIBUTING: each folder has a limit that falls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.brokers import CHECKOUT
 from tests.house.language import findings, in_python, words
 
 LIMITS = Path(__file__).parent.parent / "data" / "language_limits.json"
-"""`folder: kind` -> findings at most. MUSTER_GOLDEN=write lowers the limits to what is there."""
+"""`folder: kind` to the largest number of findings. MUSTER_GOLDEN=write lowers the limits to the
+present counts."""
 
 
 def test_no_folder_exceeds_its_limit() -> None:

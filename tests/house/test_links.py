@@ -1,4 +1,4 @@
-"""Every link of the pages leads to a file that is there, and to a heading that it has."""
+"""Every link of the pages leads to an existing file, and to one of its headings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as GitHub names them in links."""
+    """The headings of a page in the form of GitHub's anchors."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}
 
 
-def test_there_are_pages() -> None:
+def test_link_check_finds_pages() -> None:
     assert len(PAGES) > 30
 
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
-def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+def test_links_of_a_page_have_targets(page: str) -> None:
     path = ROOT / page
     broken = []
     for link in LINK.findall(path.read_text()):
@@ -39,7 +39,7 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
-def test_the_files_that_a_page_names_are_there(page: str) -> None:
+def test_files_named_by_a_page_exist(page: str) -> None:
     text = (ROOT / page).read_text()
     named = re.findall(r"`((?:[a-z_0-9-]+/)+[a-z_0-9]+\.(?:py|md|yml|json))`", text)
     tops = {path.name for path in ROOT.iterdir() if path.is_dir()}

@@ -1,8 +1,9 @@
-"""One place of each package reads a clock, waits, makes timers, threads, processes, ids, chance.
+"""One module per package reads a clock, waits, makes timers, threads, processes, ids, random
+numbers.
 
-Whoever wants another time in a test, or the same run twice, then has one thing to replace. In the
-broker it is `broker/time.py`; the pure packages have none. To reckon with times and to write them
-is free; the syntax trees are read, so that a comment is too.
+A test that needs another time, or two equal runs, has one thing to replace. In the broker it is
+`broker/time.py`; the pure packages have none. Computing with times and writing about them is
+allowed; the syntax trees are read, not the comments.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ ONE_PLACE = {
     "controller": None,
     "replication": None,
     "security": None,
-    # its `main` is the first of a process: nobody is above it
+    # its `main` is the entry point of a process
     "log": "log/cleaner/cleaner_process.py",
     "broker": "broker/time.py",
     "cli": "cli/clock.py",
     "musterd": "musterd/testing/clock.py",
     "pipeline": "pipeline/clock.py",
 }
-"""Package -> its only module that may use what is listed below; None where there is none."""
+"""Package to its only module that may use the functions below; None if no module may."""
 
 ALSO = {"broker/test_mode/clock/mock_time.py": {"self.call_later", "_real.call_later"}}
-"""A module that is a `Time` too, and what it may use: its own, and the system's that it is over."""
+"""A module that is also a `Time`, and what it may use: its own, and those of the system's `Time`
+below it."""
 
 FORBIDDEN = (
     "time",
@@ -72,20 +74,20 @@ FORBIDDEN = (
     "asyncio.create_subprocess_exec",
     "asyncio.create_subprocess_shell",
 )
-"""A module means all that is in it."""
+"""A module means everything in it."""
 
 LOOPS_OWN = ("call_at", "call_later", "run_in_executor", "subprocess_exec", "subprocess_shell")
-"""Methods of an event loop, whatever name it goes by; those of a `Time` are the way."""
+"""Methods of an event loop, under any name; a `Time`'s methods are allowed."""
 
 TIMES = ("time", "_time", "real")
-"""The names by which a `Time` goes."""
+"""Names of variables that hold a `Time`."""
 
 WAITING = ("acquire", "as_completed", "get", "join", "result", "wait")
-"""Functions and methods that wait, and for a length of time where they are given a ``timeout``."""
+"""Functions and methods that wait, for a length of time if they get a ``timeout``."""
 
 
 def uses(tree: ast.AST) -> list[str]:
-    """What a module uses of the forbidden: its line and its full name, imports apart."""
+    """A module's forbidden uses: line and full name, without imports."""
     names = dict(_imported(tree))
     names.update(_assigned(tree, names))
     found = set()
@@ -103,7 +105,7 @@ def _is_forbidden(name: str) -> bool:
 
 
 def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
-    """What needs no import to be seen: a loop's own methods, a timeout, an import by its name."""
+    """Uses that need no import: a loop's own methods, a timeout, an import by name."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
         if node.attr in LOOPS_OWN and owner not in TIMES:
@@ -128,7 +130,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """A module's own names of what it imports, and the full names."""
+    """A module's local names of its imports, and the full names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
@@ -139,7 +141,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Further names that a module gives to what it imports."""
+    """Further local names of imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and (full := _full_name(node.value, names)) is not None:
             for target in node.targets:
@@ -148,7 +150,7 @@ def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _without_annotations(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node but those of types: to name a thread makes none."""
+    """Every node except type annotations: naming a thread makes none."""
     yield tree
     for field, value in ast.iter_fields(tree):
         if field not in ("annotation", "returns"):
@@ -167,7 +169,7 @@ def _full_name(node: ast.AST, names: dict[str, str]) -> str | None:
 
 
 @pytest.mark.parametrize("package", ONE_PLACE)
-def test_only_one_module_of_a_package_reads_time_and_chance(package: str) -> None:
+def test_only_one_module_of_a_package_uses_clocks_and_random_numbers(package: str) -> None:
     places, place = set(), ONE_PLACE[package]
     elsewhere = []
     for path in sorted((ROOT / package).rglob("*.py")):
@@ -184,7 +186,7 @@ def test_only_one_module_of_a_package_reads_time_and_chance(package: str) -> Non
 
 
 @pytest.mark.parametrize("name", ALSO)
-def test_what_another_module_may_use_it_uses(name: str) -> None:
+def test_exceptions_for_other_modules_are_used(name: str) -> None:
     found = {use.partition(": ")[2] for use in uses(ast.parse((ROOT / name).read_text()))}
     assert found == ALSO[name]
 
@@ -226,7 +228,7 @@ def test_what_another_module_may_use_it_uses(name: str) -> None:
         ("def f(self):\n    return self.loop.time()", "loop.time"),
     ],
 )  # fmt: skip
-def test_a_planted_use_is_found(planted: str, name: str) -> None:
+def test_planted_use_of_a_clock_is_found(planted: str, name: str) -> None:
     assert any(name in use for use in uses(ast.parse(planted)))
 
 
@@ -244,5 +246,5 @@ def test_a_planted_use_is_found(planted: str, name: str) -> None:
         "import asyncio\nasyncio.get_running_loop().call_soon(print)\nasyncio.wait(tasks)",
     ],
 )
-def test_to_reckon_with_times_is_free(fine: str) -> None:
+def test_computing_with_times_is_allowed(fine: str) -> None:
     assert uses(ast.parse(fine)) == []

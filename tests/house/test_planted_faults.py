@@ -1,8 +1,8 @@
-"""Every fault that was ever planted is still found, and `make test` proves each checker once.
+"""Every planted fault is found, and `make test` proves each checker once.
 
 `python -m tests.planted` prints where each is found. After a fault was added, or moved between
 `make test` and the campaign, MUSTER_GOLDEN=write writes the list. A fault leaves it only when
-another takes its place.
+another replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIST = Path(__file__).parent.parent / "data" / "planted_faults.txt"
 
 @pytest.fixture(scope="module")
 def found() -> list[list[str]]:
-    """Checker, where it is found, and node id of each; a collection costs six seconds."""
+    """Checker, place, and node id of each fault; the collection takes six seconds."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.planted"],
         cwd=CHECKOUT,
@@ -33,7 +33,7 @@ def found() -> list[list[str]]:
     return [line.split(" | ") for line in ran.stdout.splitlines()]
 
 
-def test_planted_faults_are_those_of_the_list(found: list[list[str]]) -> None:
+def test_planted_faults_equal_the_list(found: list[list[str]]) -> None:
     lines = [
         f"{checker} | {'make test' if where == 'make test' else 'campaign'} | {node}"
         for checker, where, node in found

@@ -1,4 +1,4 @@
-"""Every API says in its row what its requests need, in every table that a broker may have."""
+"""Every API has the rights of its requests in its row, in every table of a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_row_says_what_its_requests_need(row: ServedApi) -> None:
+def test_api_row_names_the_rights_of_its_requests(row: ServedApi) -> None:
     rights = row.rights
     assert rights != UNSAID, "a row without rights lets everybody do everything"
     if rights.why_none:

@@ -1,4 +1,4 @@
-"""How tests are dealt to `make test` and the slices, and what a run prints at its end."""
+"""The distribution of tests to `make test` and the slices, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
         ("soak", {"test_for_hours"}),
     ],
 )
-def test_tier_has_its_tests_alone(tier: str, tests: set[str], project: pytest.Pytester) -> None:
+def test_tier_runs_only_its_tests(tier: str, tests: set[str], project: pytest.Pytester) -> None:
     done = project.inline_run("--tier", tier, "-p", "no:randomly")
     passed, skipped, failed = done.listoutcomes()
     assert {report.nodeid.rpartition("::")[2] for report in passed} == tests
@@ -90,7 +90,7 @@ def test_recorded_durations_make_slices_of_equal_length() -> None:
     assert max(seconds.values()) < 1.05 * min(seconds.values())
 
 
-def test_durations_are_those_of_all_slices_together(
+def test_durations_are_folded_from_all_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -106,7 +106,7 @@ def test_durations_are_those_of_all_slices_together(
     assert tiers.recorded() == {f"test_{n}.py::test_a": [7 - n, float(n)] for n in range(1, 7)}
 
 
-def test_file_is_dealt_whole_unless_it_is_long_or_simulates() -> None:
+def test_file_is_in_one_slice_unless_it_is_long_or_simulates() -> None:
     seconds = {"a.py::x": 50.0, "a.py::y": 50.0, "b.py::x": 70.0, "b.py::y": 60.0}
     simulated = {"tests/simulation/s.py::x": 1.0, "tests/simulation/s.py::y": 1.0}
     dealt = tiers.deal(seconds | simulated)
@@ -129,7 +129,9 @@ def test_new_test_is_in_the_slice_of_its_file(
 
 
 @pytest.mark.parametrize("options", [["--tier", "campaign"], ["-k", "slow"], ["test_kinds.py"]])
-def test_part_of_a_slice_is_not_recorded(options: list[str], project: pytest.Pytester) -> None:
+def test_durations_of_a_partial_slice_are_not_recorded(
+    options: list[str], project: pytest.Pytester
+) -> None:
     if options[0] != "--tier":
         options = ["--tier", "campaign", "--slice", "1", *options]
     done = project.runpytest("--record-durations", *options)
@@ -137,7 +139,7 @@ def test_part_of_a_slice_is_not_recorded(options: list[str], project: pytest.Pyt
     done.stderr.fnmatch_lines(["*a whole slice is recorded"])
 
 
-def test_long_tests_are_begun_first_by_each_worker() -> None:
+def test_each_worker_starts_with_long_tests() -> None:
     order = tiers.in_order(["a", "long", "b", "c", "longer"], 2, lambda node: "long" in node)
     assert order == ["long", "a", "b", "longer", "c"]
 
@@ -169,8 +171,8 @@ def test_failed_slice_prints_the_command_that_repeats_it(project: pytest.Pyteste
     )
 
 
-def test_program_of_a_test_is_interrupted_though_the_shell_ignores_sigint() -> None:
-    """As in a background job. The test that is run here fails where SIGINT stays ignored."""
+def test_program_of_a_test_handles_sigint_when_the_shell_ignores_it() -> None:
+    """As in a background job. The inner test fails if SIGINT stays ignored."""
     ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
     done = subprocess.run(
         [

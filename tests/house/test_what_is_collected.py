@@ -1,4 +1,4 @@
-"""What pytest collected is nothing to Python's garbage collector."""
+"""Python's garbage collector skips the objects of pytest's collection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 import pytest
 
 
-def test_no_collection_looks_at_the_tests_themselves(request: pytest.FixtureRequest) -> None:
+def test_garbage_collection_skips_the_collected_tests(request: pytest.FixtureRequest) -> None:
     of_this_test: list[int] = []
     looked_at = gc.get_objects()
     assert any(each is of_this_test for each in looked_at)

@@ -1,4 +1,4 @@
-"""The examples of docs/test/testing-with-muster.md pass as they stand there."""
+"""The examples of docs/test/testing-with-muster.md pass unchanged."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SHARED = "# conftest.py\n"
 
 
 def blocks(page: str) -> list[str]:
-    """The Python of a page, in its order."""
-    return BLOCK.findall((CHECKOUT / page).read_text())
+    """The Python examples of a page before its section "Over HTTP", in order."""
+    return BLOCK.findall((CHECKOUT / page).read_text().split("\n## Over HTTP\n")[0])
 
 
 def run(folder: Path, *files: str) -> str:
-    """Run files of tests as a user does, and return the last line of what pytest says."""
+    """Run files of tests as a user does, and return the last line of pytest's output."""
     for number, text in enumerate(files):
         name = "conftest.py" if text.startswith(SHARED) else f"test_example_{number}.py"
         (folder / name).write_text(text)

@@ -1,4 +1,4 @@
-"""The pytest plugin, in runs of its own: what a user's tests get, with xdist and without."""
+"""The pytest plugin in separate runs: a user's fixtures, with xdist and without."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def topics(broker):
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """Run a file of tests as a user does, with the plugins that this needs."""
+    """A function that runs a file of tests as a user does, with the needed plugins."""
 
     def go(tests: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_user=CLIENT + dedent(tests))
@@ -57,7 +57,7 @@ def test_each_test_gets_an_empty_broker_of_one_process(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_each_worker_of_xdist_has_its_own(run: Run) -> None:
+def test_each_xdist_worker_has_its_own_broker(run: Run) -> None:
     done = run(
         """
         import os, pytest
@@ -76,7 +76,7 @@ def test_each_worker_of_xdist_has_its_own(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_what_a_test_left_stopped_killed_closed_or_dead_is_there_again(run: Run) -> None:
+def test_broker_that_a_test_stopped_or_killed_is_running_for_the_next_test(run: Run) -> None:
     done = run(
         """
         import os, pytest, signal
@@ -98,7 +98,7 @@ def test_what_a_test_left_stopped_killed_closed_or_dead_is_there_again(run: Run)
 
 
 @pytest.mark.campaign
-def test_a_server_of_a_test_s_own_is_fresh_and_gone_afterwards(run: Run) -> None:
+def test_muster_server_is_fresh_and_ends_after_its_test(run: Run) -> None:
     done = run(
         """
         import os, pytest
@@ -119,7 +119,7 @@ def test_a_server_of_a_test_s_own_is_fresh_and_gone_afterwards(run: Run) -> None
 
 
 @pytest.mark.campaign
-def test_topics_have_names_of_their_own_and_are_made_as_marked(run: Run) -> None:
+def test_muster_topic_has_a_unique_name_and_the_settings_of_its_marker(run: Run) -> None:
     done = run(
         """
         import pytest
@@ -156,7 +156,7 @@ def test_settings_come_from_the_ini_file(run: Run, pytester: pytest.Pytester) ->
     done.assert_outcomes(passed=1)
 
 
-def test_settings_may_be_a_fixture_s_and_a_wrong_one_is_told(run: Run) -> None:
+def test_settings_fixture_is_used_and_a_wrong_setting_is_reported(run: Run) -> None:
     done = run(
         """
         import pytest
@@ -189,7 +189,7 @@ def test_it(muster):
 
 
 @pytest.mark.campaign
-def test_the_log_of_the_broker_stands_beside_a_failed_test_if_asked_for(run: Run) -> None:
+def test_broker_log_is_printed_for_a_failed_test_with_muster_log(run: Run) -> None:
     told = run(FAILS, "--muster-log")
 
     told.assert_outcomes(failed=1)
@@ -200,12 +200,12 @@ def test_the_log_of_the_broker_stands_beside_a_failed_test_if_asked_for(run: Run
 
 
 @pytest.mark.campaign
-def test_the_log_is_told_with_xdist_too(run: Run) -> None:
+def test_broker_log_is_printed_with_xdist(run: Run) -> None:
     expected = ["*muster: the broker's groups*", "billing *"]
     run(FAILS, "--muster-log", "-n1").stdout.fnmatch_lines(expected)
 
 
-def test_a_run_without_a_broker_imports_nothing_and_starts_nothing(run: Run) -> None:
+def test_run_without_a_broker_does_not_import_musterd_testing(run: Run) -> None:
     done = run(
         """
         import sys

@@ -1,4 +1,5 @@
-"""The program finds its packages whatever a stranger's are called; nobody else meets them."""
+"""The program finds its packages whatever other modules are called; other programs do not see
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "signal")
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Path:
-    """A folder with modules that are called as ours are, and as some that ours import."""
+    """A folder with modules that have the names of ours, and of some that ours import."""
     for name in CLASHING:
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
     return tmp_path
@@ -32,14 +33,14 @@ def python(*words: str, at: Path, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("flags", [[], ["-P"], ["-I"]])
-def test_the_folder_it_is_started_in_is_not_looked_into(flags: list[str], strangers: Path) -> None:
+def test_musterd_ignores_modules_of_the_working_folder(flags: list[str], strangers: Path) -> None:
     said = python(*flags, "-m", "musterd", "--version", at=strangers)
 
     assert said == f"muster {__version__}\n"
 
 
-def test_strangers_in_pythonpath_come_behind(strangers: Path) -> None:
-    for name in ("typer", "signal"):  # who names these in PYTHONPATH means them
+def test_modules_in_pythonpath_come_after_those_of_musterd(strangers: Path) -> None:
+    for name in ("typer", "signal"):  # in PYTHONPATH these names replace the originals on purpose
         (strangers / f"{name}.py").unlink()
     path = str(strangers)
 
@@ -48,7 +49,7 @@ def test_strangers_in_pythonpath_come_behind(strangers: Path) -> None:
     assert said == f"muster {__version__}\n"
 
 
-def test_what_is_imported_before_us_is_put_aside(tmp_path: Path) -> None:
+def test_musterd_replaces_modules_of_its_names_imported_before(tmp_path: Path) -> None:
     (tmp_path / "cli.py").write_text("")
     (tmp_path / "sitecustomize.py").write_text("import cli")
 
@@ -57,7 +58,7 @@ def test_what_is_imported_before_us_is_put_aside(tmp_path: Path) -> None:
     assert said == f"muster {__version__}\n"
 
 
-def test_to_import_musterd_brings_none_of_the_packages() -> None:
+def test_import_of_musterd_imports_no_other_package() -> None:
     asked = (
         "import sys; before, path = set(sys.modules), list(sys.path); import musterd;"
         "print(sorted(set(sys.modules) - before), sys.path == path)"
@@ -66,5 +67,5 @@ def test_to_import_musterd_brings_none_of_the_packages() -> None:
     assert python("-c", asked, at=Path("/")) == "['musterd'] True\n"
 
 
-def test_each_package_of_the_program_is_known() -> None:
+def test_every_package_of_musterd_exists() -> None:
     assert all((Path(rooms.FOLDER) / name / "__init__.py").is_file() for name in rooms.ROOMS)

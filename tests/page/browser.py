@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by selenium: one browser that opens the page and reads it."""
+"""Debian's Chromium, driven by selenium: a browser that opens the page and reads it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Browser:
     def open(
         self, place: str = "#/groups", *, size: tuple[int, int] = DESK, dark: bool = False
     ) -> None:
-        """Load the page anew at `place`, on a screen of `size` of a light or dark system.
+        """Load the page at `place`, on a screen of `size` of a light or dark system.
 
-        A view of the page begins with #; what does not is another page.
+        A view of the page starts with #; other places are other pages.
         """
         self.system(dark)
         self.screen(size)
@@ -50,7 +50,7 @@ class Browser:
         )  # fmt: skip
 
     def system(self, dark: bool) -> None:
-        """Have the system ask for light or dark."""
+        """Set the system's preference for light or dark."""
         value = "dark" if dark else "light"
         feature = {"name": "prefers-color-scheme", "value": value}
         self._command("Emulation.setEmulatedMedia", features=[feature])
@@ -63,12 +63,12 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        """What a person reads in the first element that matches; "" where there is none."""
+        """The visible text of the first matching element, or ""."""
         script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : ''"
         return str(self.ask(script, selector))
 
     def ask(self, script: str, *arguments: Any) -> Any:
-        """What `script` returns in the page."""
+        """The result of `script` in the page."""
         return self.driver.execute_script(script, *arguments)
 
     def press(self, *keys: str) -> None:
@@ -77,17 +77,17 @@ class Browser:
             ActionChains(self.driver, duration=0).send_keys(key).perform()
 
     def focused(self) -> str:
-        """The text, or the name, of what has the focus; BODY where nothing has it."""
+        """The text, or the name, of the focused element; BODY if no element has the focus."""
         script = (
             "const e = document.activeElement;"
-            "if (e === document.body) return e.tagName;"  # its text is all there is to be seen
+            "if (e === document.body) return e.tagName;"  # its text is the whole page
             "return e.getAttribute('aria-label') || e.innerText || e.id || e.tagName"
         )
         return str(self.ask(script)).strip()
 
     @contextmanager
     def processor_time(self) -> Iterator[Callable[[], float]]:
-        """What tells how much time of a core the page's main thread has used, in milliseconds."""
+        """A function that returns the CPU time of the page's main thread, in milliseconds."""
 
         def used_ms() -> float:
             metrics = self._command("Performance.getMetrics")["metrics"]
@@ -100,17 +100,16 @@ class Browser:
             self._command("Performance.disable")
 
     def title(self) -> str:
-        """The document's."""
         return str(self.ask("return document.title"))
 
     def complaints(self) -> list[str]:
-        """What the console has said since the last call, the policy's refusals among it."""
+        """The console's messages since the last call, including the policy's rejections."""
         return [json.dumps(entry) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def browsing(address: str) -> Iterator[Browser]:
-    """A browser without a window, ended with the block."""
+    """A headless browser, ended with the block."""
     options = webdriver.ChromeOptions()
     options.binary_location = program("chromium", "chromium")
     options.add_argument("--headless=new")

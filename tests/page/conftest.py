@@ -1,4 +1,4 @@
-"""A broker with two topics and one browser at its page, and what tests read there."""
+"""A broker with two topics and one browser at its page, and functions that read it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """The one browser; whatever its console says beside the test's own doing is a failure."""
+    """The shared browser; an unexpected console message fails the test."""
     chromium.complaints()
     yield chromium
     assert chromium.complaints() == []
@@ -56,7 +56,7 @@ def asked(broker: PageBroker, path: str) -> Any:
 
 
 def rows(browser: Browser, heading: str) -> list[str]:
-    """The rows of the table under a caption, each as one line."""
+    """The rows of the table with a caption, each as one line."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);
@@ -67,7 +67,7 @@ def rows(browser: Browser, heading: str) -> list[str]:
 
 
 def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
-    """The cells of one row of a table by their titles; none where there is no such row."""
+    """The cells of one row of a table by column title; empty without such a row."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);
@@ -79,7 +79,7 @@ def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
 
 
 def settled(group: Group, broker: PageBroker, members: int) -> None:
-    """Wait until a group is stable with so many members, each of which owns something."""
+    """Wait until a group is stable with so many members, each of which owns a partition."""
     path = f"/api/groups/{quote(group.name, safe='')}"
     until(
         f"{group.name} is stable with {members}",

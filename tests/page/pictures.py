@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of the page in docs, taken in Chromium of a fleet in trouble."""
+"""`make pictures`: the pictures of the page in docs, taken in Chromium of a fleet with problems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ PICTURES = (
 )
 IS_KNOWN = """
     const text = document.querySelector('main').innerText;
-    return !text.includes('–/s') && (text.includes('the oldest') || !text.includes('Partitions'));
+    const lag = text.includes('oldest unread') || !text.includes('Partitions');
+    return !text.includes('–/s') && lag;
 """
 TO_MEMBERS = """
     const of = [...document.querySelectorAll('h2')].find((each) => each.innerText === 'Members');
@@ -43,11 +44,11 @@ LOOK = "document.querySelector('.findings [data-look]').click()"
 
 
 def main() -> None:
-    """Play the scene for about a minute and write docs/images/*.png."""
+    """Run the scene for about a minute and write docs/images/*.png."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, fleet(Path(folder) / "data") as (broker, life):
         life.open()
-        for name in ("billing-1", "billing-2", "billing-3"):  # two of one name
+        for name in ("billing-1", "billing-2", "billing-3"):  # two with the same name
             pause(4)
             life.grow(name)
         pause(3)
@@ -70,9 +71,9 @@ def main() -> None:
 
 
 def take(browser: Browser, path: Path, **about: str) -> None:
-    """A picture of what is shown, in 256 colours: a third of what the browser writes.
+    """A picture of the page, in 256 colours: a third of the browser's size.
 
-    What is told about it stands in the file.
+    ``about`` is stored in the file.
     """
     told = PngInfo()
     for name, text in about.items():
@@ -83,7 +84,7 @@ def take(browser: Browser, path: Path, **about: str) -> None:
 
 
 def pause(seconds: float) -> None:
-    """Let the shop live."""
+    """Wait while the shop produces and consumes."""
     time.sleep(seconds)
 
 

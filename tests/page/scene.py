@@ -1,4 +1,4 @@
-"""A broker with its page, and the life of a small shop on it: what the pictures in README show."""
+"""A broker with its page, and a small shop running on it: the scene of the pictures in README."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ GROUPS = {
     "recommendations": "clicks", "clickstream-archive": "clicks",
 }  # fmt: skip
 SLOW = {"shipping": 4, "clickstream-archive": 9}
-"""The groups that commit each so many rounds only."""
+"""The groups that commit only every so many rounds."""
 
-# The same shop with two groups more, and what goes wrong in it.
+# The same shop with two more groups, and its problems.
 FLEET = {**GROUPS, "mailer": "payments", "reports": "clicks"}
 IN_TROUBLE = {
     "audit": "OUT_OF_RANGE",
@@ -32,7 +32,7 @@ IN_TROUBLE = {
     "fraud-check": "ABANDONED",
     "clickstream-archive": "LAGGING",
 }
-"""What is said of the groups of the fleet; the others are OK."""
+"""The verdicts of the fleet's groups; the others are OK."""
 NEVER = 1 << 30
 SLOW_FLEET = {"clickstream-archive": 24, "recommendations": NEVER}
 STANDS_AT = ("orders", 3, 250)
@@ -44,14 +44,13 @@ SOON = {
     "group.verdict.abandoned.ms": "10000",
     "group.verdict.lagging.ms": "3000",
 }
-"""A verdict takes up to a minute by the defaults; a fleet for pictures has less time."""
+"""Shorter verdict thresholds: with the defaults a verdict takes up to a minute."""
 
 
 class Sales(Feed):
     """Produces orders, payments and clicks as JSON, one of them broken."""
 
     def send(self, records: int, within_s: float = 20.0) -> list[str]:
-        """Produce `records` records and wait until all are acknowledged."""
         values = []
         for _ in range(records):
             number = next(self._turn)
@@ -76,13 +75,13 @@ class Sales(Feed):
 
 
 class PageBroker(Broker):
-    """A broker whose HTTP side is open on `http`, the same after a start anew."""
+    """A broker whose HTTP listens on `http`, at the same address after a restart."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(data, settings, http=f"127.0.0.1:{free_port()}")
 
     def start(self) -> Broker:
-        """As a broker's, and wait until it says that the HTTP side is open too."""
+        """Start, and wait until the HTTP listener is open too."""
         super().start()
         until("the page is served", lambda: f"http://{self.http}" in self.tail())
         return self
@@ -91,11 +90,11 @@ class PageBroker(Broker):
 def commit(
     broker: PageBroker, group: str, offset: int = 1, topic: str = "orders", partition: int = 0
 ) -> None:
-    """A group without members that has read the records of a partition below ``offset``."""
+    """Commit ``offset`` of a partition for a group without members."""
     read = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [read]}]
     cluster = Cluster(broker.bootstrap)
-    cluster.call("FindCoordinator", 0, key=group)  # the first one makes the offsets topic
+    cluster.call("FindCoordinator", 0, key=group)  # the first one creates the offsets topic
 
     def taken() -> bool:
         reply = cluster.call("OffsetCommit", 7, group_id=group, topics=topics)
@@ -105,7 +104,7 @@ def commit(
 
 
 class Shop:
-    """The groups by name; `members[group]` run now."""
+    """The groups by name; `members[group]` are running now."""
 
     def __init__(
         self,
@@ -130,13 +129,12 @@ class Shop:
         stack.callback(self._ended.set)
 
     def start(self, group: str, name: str, **config: Any) -> Member:
-        """Start one member."""
         member = self.groups[group].start(name, **config)
         self.members[group].append(member)
         return member
 
     def kill(self, group: str) -> None:
-        """Kill -9 the member of ``group`` that came last."""
+        """Kill -9 the newest member of ``group``."""
         self.members[group].pop().kill()
 
     def _commit(self) -> None:
@@ -150,7 +148,7 @@ class Shop:
 
 
 class Fleet(Shop):
-    """A shop whose groups get into the trouble that IN_TROUBLE says."""
+    """A shop whose groups get the verdicts of IN_TROUBLE."""
 
     def __init__(self, broker: PageBroker, stack: ExitStack) -> None:
         super().__init__(broker, stack, FLEET, SLOW_FLEET)
@@ -168,7 +166,7 @@ class Fleet(Shop):
         self.start("billing", name, stands_at=[STANDS_AT])
 
     def go_wrong(self) -> None:
-        """Have groups get into trouble; the verdicts come seconds later."""
+        """Cause the groups' problems; the verdicts follow seconds later."""
         self.members["fraud-check"].pop().leave()
         commit(self.broker, "audit", 60_000, "orders", 1)
         cluster = Cluster(self.broker.bootstrap)
@@ -182,14 +180,14 @@ class Fleet(Shop):
 
 @contextmanager
 def shop(data: Path, port: int = 0) -> Iterator[tuple[PageBroker, Shop]]:
-    """The broker, on a port or a free one, and the shop, all of it ended with the block."""
+    """The broker, on a given or a free port, and the shop, ended with the block."""
     with ExitStack() as stack:
         yield (broker := _selling(data, {}, stack, port)), Shop(broker, stack)
 
 
 @contextmanager
 def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
-    """The broker and the fleet, the same way."""
+    """The broker and the fleet, in the same way."""
     with ExitStack() as stack:
         yield (broker := _selling(data, SOON, stack)), Fleet(broker, stack)
 

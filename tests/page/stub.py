@@ -1,4 +1,5 @@
-"""The page's files with a broker's answers made up: what is drawn of exactly these values."""
+"""The page's files with made-up responses of a broker: tests of how exactly these values are
+drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ BROKER = {
     "state": "ready",
 }
 Watched = Mapping[str, Any]
-"""``head`` and ``rows``, as an event of `/api/live` has them, by what is watched."""
+"""``head`` and ``rows`` of an event of `/api/live`, by watched object."""
 
 
 class Stub(ThreadingHTTPServer):
@@ -39,7 +40,6 @@ class Stub(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Host and port."""
         return f"127.0.0.1:{self.server_address[1]}"
 
 
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: a test reads the page."""
+        """Log nothing."""
 
 
 def now_ms() -> int:
@@ -89,7 +89,6 @@ def now_ms() -> int:
 
 @contextmanager
 def stubbed() -> Iterator[Stub]:
-    """A stub that serves until the block ends."""
     stub = Stub()
     thread = threading.Thread(target=stub.serve_forever, args=(0.05,))
     thread.start()

@@ -1,4 +1,4 @@
-"""Every view passes axe in both themes, on a desk and on a phone."""
+"""Every view passes axe in both themes, on a desktop and on a phone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPEN = "document.querySelectorAll('details').forEach((each) => { each.open = tru
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing(
+def test_views_have_no_accessibility_violation(
     browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
 ) -> None:
     commit(broker, "behind", 2)
@@ -39,8 +39,8 @@ def test_axe_finds_nothing(
             assert violations(browser) == [], view
 
 
-def test_axe_would_say(browser: Browser) -> None:
-    """The page may draw itself again and drop the heading before axe has run."""
+def test_axe_finds_planted_violations(browser: Browser) -> None:
+    """Repeated, since the page may redraw itself and drop the heading before axe has run."""
     browser.open()
 
     def found() -> set[str]:

@@ -1,4 +1,4 @@
-"""What an operator reads at once, of made-up values: causes, deadlines, durations, charts."""
+"""Important values on the page, with made-up data: causes, deadlines, durations, charts."""
 
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ def test_group_begins_with_the_cause_of_its_last_rebalance(stub: Stub, browser: 
 
 
 def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
-    """A group whose join phase has 4 minutes, and whose awaited member's session 13 seconds."""
+    """A group whose join phase lasts 4 more minutes, and whose awaited member's session 13
+    seconds."""
     at_ms = now_ms()
     who = {"member": "a-1", "instance": None, "client": "a", "host": "127.0.0.1"}
     ends_ms = at_ms + 13_000
@@ -224,7 +225,7 @@ def test_phase_has_one_deadline(stub: Stub, browser: Browser) -> None:
         ("silent", "a (127.0.0.1, last heartbeat 47 s ago)"),
     ],
 )
-def test_banner_says_what_is_heard_of_the_member_that_is_awaited(
+def test_banner_has_the_last_sign_of_the_awaited_member(
     stub: Stub, browser: Browser, sign: str, told: str
 ) -> None:
     shown(stub, browser, "groups/billing", *waiting(sign=sign))
@@ -232,7 +233,7 @@ def test_banner_says_what_is_heard_of_the_member_that_is_awaited(
     assert told in banner
 
 
-def test_member_that_waits_or_is_awaited_is_not_ok(stub: Stub, browser: Browser) -> None:
+def test_waiting_and_awaited_members_are_not_ok(stub: Stub, browser: Browser) -> None:
     head, rows = waiting()
     shown(stub, browser, "groups/billing", {**head, "findings": [], "verdict": "OK"}, rows)
     assert cells(browser, "Members", "a-1")["Verdict"] == "AWAITED"
@@ -279,7 +280,7 @@ def test_times_are_durations_with_the_instant_on_hover(stub: Stub, browser: Brow
         ("no time in it at all", "no time in it at all"),
     ],
 )
-def test_instants_in_sentences_are_said_as_durations(
+def test_instants_in_sentences_are_shown_as_durations(
     stub: Stub, browser: Browser, sentence: str, told: str
 ) -> None:
     past, future = instant(now_ms() - 5 * MINUTE_MS - 9000), instant(now_ms() + 3 * MINUTE_MS)
@@ -289,12 +290,12 @@ def test_instants_in_sentences_are_said_as_durations(
         "sentence": sentence.format(past=past, future=future),
     }  # fmt: skip
     shown(stub, browser, "groups/billing", group_head(findings=[finding]), [])
-    # A countdown has its seconds: of "3 min" some may have passed.
+    # A countdown has seconds: of "3 min" some may have passed.
     found = re.sub(r"2 min 5\d s|3 min 0 s", "3 min", browser.text(".findings .sentence"))
     assert told in found
 
 
-def test_charts_have_their_numbers(stub: Stub, browser: Browser) -> None:
+def test_charts_have_scales_and_sample_values(stub: Stub, browser: Browser) -> None:
     shown(stub, browser, "groups", {"loading": False, "unreadable": {}}, [group_row()])
     assert "at most 1,200" in cells(browser, "Consumer groups", "billing")["Lag in 10 minutes"]
     shown(stub, browser, "groups/billing", group_head(), [])
@@ -327,7 +328,7 @@ def test_tiles_of_the_broker_agree_with_their_charts(stub: Stub, browser: Browse
     assert tiles[2] == "CPU 200.0 % of one core 400.0 % 0.0 % 10 s ago now"
 
 
-def test_topic_shows_its_settings_its_own_first(stub: Stub, browser: Browser) -> None:
+def test_topic_shows_its_own_settings_first(stub: Stub, browser: Browser) -> None:
     head = {
         "topic": "orders", "exists": True, "partitions": 1, "records": 5, "size_bytes": 100,
         "cleanup_policy": "delete", "internal": False,
@@ -353,7 +354,7 @@ def test_topic_shows_its_settings_its_own_first(stub: Stub, browser: Browser) ->
     assert "need DESCRIBE_CONFIGS" in browser.text()
 
 
-def test_broker_alone_has_no_cluster_and_never_says_loading(stub: Stub, browser: Browser) -> None:
+def test_standalone_broker_has_no_cluster_view(stub: Stub, browser: Browser) -> None:
     shown(stub, browser, "groups", {"loading": False, "unreadable": {}}, [group_row()])
     keys = browser.text(".foot")
     assert "cluster" not in keys

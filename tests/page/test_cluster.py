@@ -1,4 +1,5 @@
-"""The page's view of a cluster: who leads what and why, who is out of sync; nothing of it alone."""
+"""The page's view of a cluster: leaders with their cause, replicas out of sync; hidden for a
+standalone broker."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.interop
 LINK = "return document.querySelector('[data-view=cluster]').offsetParent !== null"
 
 
-def test_a_cluster_is_shown_with_who_leads_and_why_and_who_is_out(tmp_path: Path) -> None:
+def test_cluster_view_shows_leaders_causes_and_replicas_out_of_sync(tmp_path: Path) -> None:
     with running(tmp_path / "c", dict.fromkeys((1, 2, 3), MUSTER)) as cluster:
         cluster.create("orders", 3, 3)
         leaders = {index: leader for index, (leader, _) in cluster.partitions("orders").items()}
@@ -55,7 +56,7 @@ def why(browser: Browser, index: int) -> str:
     return cells(browser, "Partitions", f"orders-{index}")["Why"]
 
 
-def test_a_broker_that_is_alone_has_no_way_there(browser: Browser) -> None:
+def test_standalone_broker_has_no_link_to_the_cluster_view(browser: Browser) -> None:
     browser.open("#/topics")
     until("the broker is known", lambda: browser.text("#where").startswith("broker "))
     assert not browser.ask(LINK)

@@ -1,4 +1,5 @@
-"""Two thousand groups: a key in the filter is answered at once, and only what is shown is drawn."""
+"""Two thousand groups: a key in the filter takes effect at once, and only visible rows are
+drawn."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = [
 GROUPS = 2000
 SHOWN = 50
 A_KEY_MS = 100
-# One key; it lasts until the next paint.
+# One key, until the next paint.
 TYPE = """
     const [value, done] = arguments;
     const field = document.querySelector('input[type=search]');
@@ -72,17 +73,15 @@ def _two_thousand(broker: PageBroker) -> None:
 
 
 def keys(*texts: str) -> Iterator[str]:
-    """What stands in the field while texts are typed key by key and taken back."""
+    """The field's content while texts are typed key by key and deleted again."""
     for text in texts:
         there = [text[:end] for end in range(1, len(text) + 1)]
         yield from [*there, *there[-2::-1], ""]
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_a_key_in_the_filter_takes_less_than_100_ms(
-    browser: Browser, size: tuple[int, int]
-) -> None:
-    """Of the page's own time: what it waited for a core is the machine's."""
+def test_key_in_the_filter_takes_less_than_100_ms(browser: Browser, size: tuple[int, int]) -> None:
+    """The page's own CPU time, without its waits for a core."""
     browser.open(size=size)
     until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
     took = []
@@ -96,9 +95,7 @@ def test_a_key_in_the_filter_takes_less_than_100_ms(
     assert took[len(took) * 9 // 10] < A_KEY_MS, took
 
 
-def test_only_what_is_shown_is_drawn_and_the_worst_of_it_first(
-    browser: Browser, broker: PageBroker
-) -> None:
+def test_only_visible_groups_are_drawn_worst_first(browser: Browser, broker: PageBroker) -> None:
     browser.open()
     until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
     assert len(rows(browser, "Consumer groups")) == SHOWN
@@ -111,6 +108,6 @@ def test_only_what_is_shown_is_drawn_and_the_worst_of_it_first(
     browser.driver.back()
     until("as before", lambda: len(rows(browser, "Consumer groups")) == SHOWN)
 
-    # A row that has not changed is not made again when it comes back: what was put into it stays.
-    # An update may change it meanwhile, so the second try counts as well.
+    # The row of an unchanged group is reused when it returns: content put into it stays.
+    # An update may change it in between, so the second try counts as well.
     until("the row is kept", lambda: browser.driver.execute_async_script(KEPT), 10)

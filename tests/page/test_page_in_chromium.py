@@ -32,7 +32,7 @@ pytestmark = [
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
 SHOWN_WITHIN_MS = 2000
 FILTER = "Filter by group, client, host, topic, verdict"
-# When the page first told of an expired session, by its own clock.
+# When the page first showed an expired session, by its own clock.
 WATCH_THE_STORY = """
     const told = () => {
         const story = document.querySelector('.story');
@@ -51,7 +51,7 @@ TOO_WIDE = """
 
 
 @pytest.mark.smoke
-def test_members_join_one_is_killed_and_the_page_tells(
+def test_page_shows_joining_members_and_the_expiry_of_a_killed_one(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open(group_page("billing"))
@@ -64,7 +64,7 @@ def test_members_join_one_is_killed_and_the_page_tells(
         settled(group, broker, 2)
         until("both are shown", lambda: len(rows(browser, "Members")) == 2)
         until("both own some", lambda: browser.text("table").count(f"{INVOICES}:") == 2)
-        left, right = sorted(rows(browser, "Members"))  # the one that is behind stands first
+        left, right = sorted(rows(browser, "Members"))  # the one with a lag is first
         assert left.startswith("#1 left-hand")
         assert right.startswith("#2 right-hand")
         assert "127.0.0.1" in left
@@ -97,7 +97,7 @@ def test_members_join_one_is_killed_and_the_page_tells(
         until("its offsets, all read", all_is_committed)
 
 
-def test_hostile_names_are_only_text(browser: Browser, broker: PageBroker) -> None:
+def test_hostile_names_are_shown_as_text(browser: Browser, broker: PageBroker) -> None:
     with Group("confluent", broker.bootstrap, HOSTILE, topics=[TOPIC]) as group:
         group.start(HOSTILE)
         settled(group, broker, 1)
@@ -112,7 +112,7 @@ def test_hostile_names_are_only_text(browser: Browser, broker: PageBroker) -> No
         assert browser.find("main img, main script") == []
 
 
-def test_the_browser_itself_refuses_markup_and_foreign_scripts(chromium: Browser) -> None:
+def test_content_policy_blocks_markup_and_foreign_scripts(chromium: Browser) -> None:
     chromium.open()
     refused = chromium.ask(
         "const s = document.createElement('script');"
@@ -126,7 +126,7 @@ def test_the_browser_itself_refuses_markup_and_foreign_scripts(chromium: Browser
     assert chromium.complaints() != []
 
 
-def test_everything_is_reached_by_keys(browser: Browser, broker: PageBroker) -> None:
+def test_every_view_is_reachable_by_keys(browser: Browser, broker: PageBroker) -> None:
     for name in ("keys-a", "keys-b"):
         commit(broker, name)
     browser.open()
@@ -168,7 +168,7 @@ def test_everything_is_reached_by_keys(browser: Browser, broker: PageBroker) -> 
     until("groups", lambda: browser.text("h1") == "Groups")
 
 
-def test_the_focus_outlives_an_update(browser: Browser, broker: PageBroker) -> None:
+def test_focus_survives_an_update(browser: Browser, broker: PageBroker) -> None:
     commit(broker, "focus-1")
     browser.open()
     until("it is there", lambda: "focus-1" in browser.text("table"))
@@ -180,7 +180,7 @@ def test_the_focus_outlives_an_update(browser: Browser, broker: PageBroker) -> N
     assert browser.ask("return document.querySelector('input').value") == "focus"
 
 
-def test_dark_and_light_by_the_system_and_by_the_switch(browser: Browser) -> None:
+def test_theme_follows_the_system_and_the_switch(browser: Browser) -> None:
     def brightness() -> int:
         color = browser.ask("return getComputedStyle(document.body).backgroundColor")
         return sum(int(part) for part in color[4:-1].split(","))
@@ -203,7 +203,7 @@ def test_dark_and_light_by_the_system_and_by_the_switch(browser: Browser) -> Non
     assert (button.text, brightness() > 600) == ("Auto", True)
 
 
-def test_a_phone_scrolls_down_only(browser: Browser, broker: PageBroker) -> None:
+def test_views_fit_the_width_of_a_phone(browser: Browser, broker: PageBroker) -> None:
     long = "a-group-whose-name-is-as-long-as-names-get-" + "x" * 120
     commit(broker, long)
     views = ("#/groups", group_page(long), "#/topics", f"#/topics/{TOPIC}", "#/broker")
@@ -220,7 +220,7 @@ def test_a_phone_scrolls_down_only(browser: Browser, broker: PageBroker) -> None
         assert least >= 30
 
 
-def test_topics_and_the_broker(browser: Browser, broker: PageBroker) -> None:
+def test_topic_and_broker_views_show_their_tables(browser: Browser, broker: PageBroker) -> None:
     commit(broker, "readers")
     browser.open("#/topics")
     until(
@@ -239,7 +239,7 @@ def test_topics_and_the_broker(browser: Browser, broker: PageBroker) -> None:
     assert "ready" in browser.text(".title")
 
 
-def test_the_age_of_what_is_unread_is_told_live(browser: Browser, broker: PageBroker) -> None:
+def test_age_of_unread_records_is_updated_live(browser: Browser, broker: PageBroker) -> None:
     Cluster(broker.bootstrap).create_topic("fresh", 1)
     Feed(broker.bootstrap, "fresh", 1).send(1)
     commit(broker, "slow", 0, "fresh")
@@ -253,7 +253,7 @@ def test_the_age_of_what_is_unread_is_told_live(browser: Browser, broker: PageBr
     until("all is read", lambda: unread().startswith("read"))
 
 
-def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_path: Path) -> None:
+def test_page_reports_a_killed_broker_and_reconnects(chromium: Browser, tmp_path: Path) -> None:
     other = PageBroker(tmp_path / "data")
     other.start()
     held, chromium.address = chromium.address, other.http
@@ -269,7 +269,7 @@ def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_pa
         chromium.complaints()
 
 
-def test_what_an_earlier_run_saw_is_marked(chromium: Browser, tmp_path: Path) -> None:
+def test_events_from_before_a_restart_are_marked(chromium: Browser, tmp_path: Path) -> None:
     other = PageBroker(tmp_path / "data")
     other.start()
     held, chromium.address = chromium.address, other.http

@@ -1,4 +1,4 @@
-"""Where one is on the page is in its address: filter, order and how much is shown; keys scroll."""
+"""The page's address has filter, order and number of rows; keys scroll."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def address(browser: Browser) -> str:
 
 
 def sort(browser: Browser, caption: str, title: str) -> str:
-    """Press a column's title; the order that it then has."""
+    """Click a column's title; returns the new order."""
     pressed = browser.ask(
         """
         const table = [...document.querySelectorAll('table')].find(
@@ -59,7 +59,7 @@ def sort(browser: Browser, caption: str, title: str) -> str:
     return str(pressed)
 
 
-def test_filter_and_order_outlive_a_reload_and_go_with_a_link(browser: Browser) -> None:
+def test_filter_and_order_are_in_the_address(browser: Browser) -> None:
     browser.open()
     until("three are there", lambda: set(BY_LAG) <= set(names(browser)))
     browser.press("/", *"place-")
@@ -78,7 +78,7 @@ def test_filter_and_order_outlive_a_reload_and_go_with_a_link(browser: Browser) 
     assert names(browser) == ["place-a"], "what the address says wrongly is as if it were not there"
 
 
-def test_the_back_button_undoes_each_step(browser: Browser) -> None:
+def test_back_button_undoes_each_step(browser: Browser) -> None:
     browser.open()
     browser.press("/", *"place-")
     until("filtered", lambda: sorted(names(browser)) == BY_LAG)
@@ -101,7 +101,7 @@ def test_the_back_button_undoes_each_step(browser: Browser) -> None:
     assert browser.ask("return document.querySelector('input').value") == "place-"
 
 
-def test_the_way_up_leads_to_the_list_as_it_was_left(browser: Browser) -> None:
+def test_escape_returns_to_the_filtered_list(browser: Browser) -> None:
     browser.open("#/groups?q=place-&sort=-lag")
     browser.press("j", "j", ENTER)
     until("opened", lambda: browser.text("h1") == "place-b")
@@ -133,10 +133,10 @@ def test_every_column_of_every_table_sorts_both_ways(browser: Browser, broker: P
         assert pressed > 35
 
 
-def test_unknown_values_come_last_both_ways(browser: Browser) -> None:
+def test_unknown_values_are_last_in_both_orders(browser: Browser) -> None:
     browser.open("#/groups?q=place-")
     until("three", lambda: sorted(names(browser)) == BY_LAG)
-    # No group of these has rebalanced: they keep their standing order, whichever way.
+    # None of these groups has rebalanced: they keep their order in both directions.
     standing = names(browser)
     sort(browser, GROUPS, "Last rebalance")
     assert names(browser) == standing
@@ -144,7 +144,7 @@ def test_unknown_values_come_last_both_ways(browser: Browser) -> None:
     assert names(browser) == standing
 
 
-def test_a_group_is_found_by_client_host_topic_and_state(
+def test_filter_finds_a_group_by_client_host_topic_and_state(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Group("confluent", broker.bootstrap, "sought", topics=[TOPIC]) as group:
@@ -154,13 +154,13 @@ def test_a_group_is_found_by_client_host_topic_and_state(
         for words in ("own of-its", "127.0.0.1", "sought orders stable"):
             browser.press("/", *words)
             until(f"only it by {words}", lambda: names(browser) == ["sought"])
-            browser.press(ESCAPE, ESCAPE)  # empties the field, leaves it
+            browser.press(ESCAPE, ESCAPE)  # clears the field, then leaves it
             until("all again", lambda: len(names(browser)) > 1)
         browser.press("/", *TOPIC)
         until("by what they committed", lambda: set(BY_LAG) <= set(names(browser)))
 
 
-def test_keys_that_scroll_are_left_to_the_browser_wherever_the_focus_is(browser: Browser) -> None:
+def test_scroll_keys_are_left_to_the_browser_with_any_focus(browser: Browser) -> None:
     browser.open(size=(1280, 300))
     until("rows", lambda: len(names(browser)) >= 3)
     browser.press(ARROW_DOWN)
@@ -183,9 +183,7 @@ def test_keys_that_scroll_are_left_to_the_browser_wherever_the_focus_is(browser:
     browser.screen(DESK)
 
 
-def test_the_header_and_the_title_name_cluster_and_broker(
-    browser: Browser, broker: PageBroker
-) -> None:
+def test_header_and_title_name_cluster_and_broker(browser: Browser, broker: PageBroker) -> None:
     browser.open()
     until("the broker is named", lambda: "broker 1" in browser.text(".top"))
     cluster = re.search(r"cluster (\S+)", browser.text(".top"))
@@ -196,7 +194,7 @@ def test_the_header_and_the_title_name_cluster_and_broker(
     until("there too", lambda: cluster[1] in browser.text(".top"))
 
 
-def test_times_are_durations_with_utc_and_local_time_under_the_pointer(
+def test_times_are_durations_with_utc_and_local_time_on_hover(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Group("confluent", broker.bootstrap, "timely", topics=[TOPIC]) as group:

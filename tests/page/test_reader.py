@@ -1,4 +1,4 @@
-"""The page of a secured broker in Chromium: a reader logs in, and sees what he may and no more."""
+"""The page of a secured broker in Chromium: a reader logs in, and sees only what the ACLs allow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ALICES = (
 
 
 def filled(bootstrap: str) -> None:
-    """Two topics and two groups, one of which has offsets in both; alice sees one of each."""
+    """Two topics and two groups, one of which has offsets in both; alice may see one of each."""
     admin: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -91,7 +91,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
         yield broker
 
 
-def test_a_reader_sees_what_he_may_and_no_more(secured: PageBroker) -> None:
+def test_reader_sees_only_authorized_topics_and_groups(secured: PageBroker) -> None:
     with browsing(secured.http) as browser:
         log_in(browser, "alice")
         browser.open("#/topics")
@@ -112,7 +112,7 @@ def test_a_reader_sees_what_he_may_and_no_more(secured: PageBroker) -> None:
         assert browser.complaints() == []
 
 
-def test_an_administrator_sees_who_is_connected_as_whom_and_what_was_denied(
+def test_administrator_sees_connected_principals_and_denials(
     secured: PageBroker,
 ) -> None:
     alice = {
@@ -140,7 +140,7 @@ def test_an_administrator_sees_who_is_connected_as_whom_and_what_was_denied(
             assert "User:alice" in row
             assert "Topic:LITERAL:salaries" in row
             assert "no ACL matches" in row
-            assert "reports at 127.0.0.1" in row
+            assert "reports on 127.0.0.1" in row
         assert browser.complaints() == []
     consumer.close()
 
@@ -150,7 +150,7 @@ def rows_of(browser: Browser, heading: str, word: str) -> list[str]:
 
 
 def log_in(browser: Browser, who: str) -> None:
-    """As one does who is asked for name and password; the browser remembers them."""
+    """Log in as for a request for name and password, which the browser remembers."""
     browser.driver.get(f"http://{who}:{who}-secret@{browser.address}/")
     until("the page is there", lambda: browser.find("#link"))
     browser.complaints()

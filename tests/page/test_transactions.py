@@ -1,4 +1,4 @@
-"""The page of transactions: what is open, what it holds back, who waits, and how each ended."""
+"""The page of transactions: open ones, held back partitions, waiting groups, and outcomes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = "Transactional ids"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker that lets transactions hang, for the page to tell of one."""
+    """A broker on which transactions may hang."""
     broker = PageBroker(
         tmp_path_factory.mktemp("transactions") / "data",
         {"transaction.partition.verification.enable": "false"},
@@ -62,7 +62,7 @@ def opened(broker: PageBroker, name: str, partition: int) -> Producer:
     return producer
 
 
-def test_what_holds_whom_back_is_told_and_gone_when_it_ends(
+def test_open_transaction_shows_held_back_groups_until_it_ends(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open("#/transactions")
@@ -96,7 +96,7 @@ def test_what_holds_whom_back_is_told_and_gone_when_it_ends(
     assert cells(browser, IDS, ID)["State"] == "Committed"
 
 
-def test_what_hangs_is_told_with_the_command_that_ends_it(
+def test_hanging_transaction_is_shown_with_its_abort_command(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Wire(broker.port) as wire:
@@ -110,7 +110,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_both_views_are_accessible_and_fit(
+def test_transaction_views_are_accessible_and_fit_the_screen(
     browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
 ) -> None:
     name = f"wide-{size[0]}-{dark}-" + "x" * 120
@@ -123,7 +123,9 @@ def test_both_views_are_accessible_and_fit(
     producer.abort_transaction(30)
 
 
-def test_it_is_reached_by_a_key_and_rows_by_keys(browser: Browser, broker: PageBroker) -> None:
+def test_transactions_and_their_rows_are_reachable_by_keys(
+    browser: Browser, broker: PageBroker
+) -> None:
     opened(broker, "by-keys", 3).abort_transaction(30)
     browser.open("#/groups")
     browser.press("x")

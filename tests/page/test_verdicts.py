@@ -1,4 +1,4 @@
-"""What is wrong, the worst first: badges, sentences, commands to copy, and a look at the record."""
+"""Problems, the worst first: badges, sentences, commands to copy, and a view of the record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ LETTERS = "letters"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """One that judges within seconds, with a group in each kind of trouble and many without."""
+    """A broker with short verdict thresholds, with a group for each kind of problem and many
+    without."""
     broker = PageBroker(tmp_path_factory.mktemp("verdicts") / "data", SOON)
     broker.start()
     for topic in (TOPIC, LETTERS):
@@ -60,7 +61,7 @@ def judged(browser: Browser) -> None:
         until(f"{group} is {word}", lambda: verdict(browser, group).startswith(word))  # noqa: B023
 
 
-def test_the_worst_come_first_and_are_never_cut_off(browser: Browser) -> None:
+def test_groups_with_problems_are_listed_first(browser: Browser) -> None:
     browser.open()
     judged(browser)
     shown = [row.split()[0] for row in rows(browser, GROUPS)]
@@ -75,9 +76,7 @@ def test_the_worst_come_first_and_are_never_cut_off(browser: Browser) -> None:
     until("by its verdict", lambda: [row.split()[0] for row in rows(browser, GROUPS)] == [STUCK])
 
 
-def test_a_finding_says_what_to_do_and_its_command_is_copied(
-    browser: Browser, broker: PageBroker
-) -> None:
+def test_finding_has_advice_and_its_command_is_copied(browser: Browser, broker: PageBroker) -> None:
     browser.driver.execute_cdp_cmd(
         "Browser.grantPermissions",
         {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]},
@@ -103,8 +102,8 @@ def test_a_finding_says_what_to_do_and_its_command_is_copied(
     until("and is ready again", lambda: browser.text(".findings [data-copy]") == "Copy")
 
 
-def test_without_a_clipboard_the_command_is_selected(browser: Browser) -> None:
-    """As on a page that comes by plain HTTP from another machine."""
+def test_command_is_selected_without_a_clipboard(browser: Browser) -> None:
+    """Such as on a page that is loaded by plain HTTP from another machine."""
     browser.open(group_page(STUCK))
     until("it is found", lambda: browser.find(".findings [data-copy]"))
     browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
@@ -113,7 +112,7 @@ def test_without_a_clipboard_the_command_is_selected(browser: Browser) -> None:
     assert browser.ask("return String(getSelection())") == browser.text(".findings code")
 
 
-def test_the_worst_partitions_come_first_with_what_is_outside_the_log(browser: Browser) -> None:
+def test_partition_with_an_offset_outside_its_log_is_listed_first(browser: Browser) -> None:
     browser.open(group_page(OUT))
     until("judged", lambda: "OUT_OF_RANGE" in browser.text(".findings"))
     row = cells(browser, "Partitions", f"{TOPIC}\n0")
@@ -147,7 +146,7 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def letters(broker: PageBroker) -> None:
-    """A partition of records of every kind."""
+    """A partition with records of every kind."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for key, value, headers in RECORDS:
         producer.produce(LETTERS, value, key, partition=1, headers=headers)
@@ -155,7 +154,7 @@ def letters(broker: PageBroker) -> None:
 
 
 def look(browser: Browser, broker: PageBroker, offset: int) -> str:
-    """The dialog of a group that stands at a record."""
+    """The dialog of a group that is stuck at a record."""
     group = f"reader-{offset}"
     commit(broker, group, offset, LETTERS, 1)
     browser.open(group_page(group))
@@ -167,7 +166,7 @@ def look(browser: Browser, broker: PageBroker, offset: int) -> str:
 
 
 @pytest.mark.usefixtures("letters")
-def test_a_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBroker) -> None:
+def test_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBroker) -> None:
     shown = look(browser, broker, 0)
     assert f"{LETTERS}:1 at 0" in shown
     assert '"total": 12.5,\n  "of": [' in shown
@@ -185,7 +184,7 @@ def test_a_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBr
 
 
 @pytest.mark.usefixtures("letters")
-def test_whatever_a_record_holds_is_only_text(browser: Browser, broker: PageBroker) -> None:
+def test_record_content_is_shown_as_text(browser: Browser, broker: PageBroker) -> None:
     shown = look(browser, broker, 1)
     assert RECORDS[1][1] is not None
     assert RECORDS[1][1].decode() in shown
@@ -202,7 +201,7 @@ def test_whatever_a_record_holds_is_only_text(browser: Browser, broker: PageBrok
     assert "Muster" in browser.title()
 
 
-def test_commands_for_hostile_names_name_them(browser: Browser, broker: PageBroker) -> None:
+def test_commands_quote_hostile_names(browser: Browser, broker: PageBroker) -> None:
     commit(broker, HOSTILE, 60_000)
     browser.open("#/groups/" + quote(HOSTILE, safe=""))
     until("judged", lambda: browser.find(".findings code"))
@@ -219,7 +218,7 @@ def test_commands_for_hostile_names_name_them(browser: Browser, broker: PageBrok
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.usefixtures("letters")
-def test_verdicts_findings_and_the_look_are_accessible(
+def test_verdicts_findings_and_record_dialog_are_accessible(
     browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
 ) -> None:
     for place in ("#/groups", *map(group_page, (OUT, STUCK, LEFT))):
@@ -234,7 +233,7 @@ def test_verdicts_findings_and_the_look_are_accessible(
     assert browser.ask("return document.documentElement.scrollWidth") <= size[0]
 
 
-def test_two_clients_of_one_name_on_one_host_are_told_apart(
+def test_members_with_equal_client_id_and_host_are_numbered(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Group("confluent", broker.bootstrap, "twins", topics=[TOPIC]) as group:
@@ -259,7 +258,7 @@ def test_two_clients_of_one_name_on_one_host_are_told_apart(
 
 
 def unquoted_by_bash(command: str) -> list[str]:
-    """The words of a command as a shell takes them."""
+    """The words of a command after the shell's parsing."""
     script = f"set -- {command}; printf '%s\\0' \"$@\""
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=10)
     return done.stdout.decode().split("\0")[:-1]

@@ -1,4 +1,4 @@
-"""Fixtures of the recipes: a worker of each client, with orders and members of `billing`."""
+"""Fixtures of the recipes: a worker per client, with orders and members of `billing`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Worker, workers
 
 JAVA = pytest.mark.interop
 SESSION_MS = 50_000
-"""Less than the minute that tests move the clock by, and more than a busy machine takes."""
+"""Less than the minute by which tests move the clock, and more than a busy machine takes."""
 
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """One worker of each client, for all tests of a test process."""
+    """One worker per client, for all tests of a test process."""
     with workers() as made:
         yield made
 
@@ -40,7 +40,7 @@ class Shop:
         self.client = client
 
     def orders(self, *values: str, within_s: float = 30.0) -> int:
-        """Produce orders; how many of all that were produced so are acknowledged by now."""
+        """Produce orders; returns the number of acknowledged ones of all that were produced so."""
         acknowledged: int = self._worker("first").ask(
             "produce",
             bootstrap=self.muster.bootstrap_servers,
@@ -60,7 +60,7 @@ class Shop:
         reset: str = "earliest",
         role: str = "first",
     ) -> Member:
-        """One more member of `billing`; with another `role` in another process."""
+        """One more member of `billing`; another `role` means another process."""
         asked: dict[str, Any] = {
             "careful": careful,
             "batch": batch,
@@ -81,7 +81,6 @@ class Shop:
         return self.pool.worker(self.client, role)
 
     def close(self) -> None:
-        """All members leave."""
         self.pool.end(self.client)
 
 

@@ -1,7 +1,8 @@
-"""Workers, driven by a test: each client library's consumers in a process of their own.
+"""Workers driven by a test: each client library's consumers in a child process.
 
-A test says what a worker does next (workers/worker.py has the commands), so it knows exactly what
-was polled, worked off and committed when something happens to the broker or to the worker.
+A test decides the next step of a worker (workers/worker.py has the commands), so it knows
+exactly which records were polled, processed and committed when something happens to the broker
+or to the worker.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Partition = tuple[str, int]
 
 
 class Refused(Exception):
-    """A command that failed in the client: `name` is what the client calls it."""
+    """A command that failed in the client: `name` is the client's name of the error."""
 
     def __init__(self, name: str, says: str) -> None:
         super().__init__(f"{name}: {says}")
@@ -31,7 +32,7 @@ class Refused(Exception):
 
 
 def command_of(client: str) -> list[str]:
-    """What starts a worker made with `client`."""
+    """The command that starts a worker with `client`."""
     match client:
         case "java":
             return java.source(java.KAFKA_NEW, SCRIPTS / "JavaWorker.java")
@@ -56,11 +57,11 @@ class Worker:
 
     @property
     def runs(self) -> bool:
-        """Whether it was not killed."""
+        """Whether it is running."""
         return self._process.poll() is None
 
     def ask(self, verb: str, **words: Any) -> Any:
-        """One command, and what it gave."""
+        """Run one command; returns its result."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"verb": verb, **words}) + "\n")
@@ -73,12 +74,12 @@ class Worker:
         return answer["ok"]
 
     def _said(self) -> str:
-        """What it wrote to standard error."""
+        """Its standard error."""
         self._errors.seek(0)
         return self._errors.read()[-3000:]
 
     def kill(self) -> None:
-        """Kill -9: no member says goodbye."""
+        """Kill -9: no member leaves its group."""
         self._process.kill()
         self._process.communicate()
 
@@ -92,7 +93,7 @@ class Member:
         worker.ask("open", name=name, **asked)
 
     def fetch(self, within_s: float = 0.05) -> list[Any]:
-        """Poll once; the batch, which is to be worked off before the next poll."""
+        """Poll once; returns the batch, to be processed before the next poll."""
         batch: list[Any] = self.worker.ask("fetch", name=self.name, within_s=within_s)
         return batch
 
@@ -101,12 +102,13 @@ class Member:
         return waiting.until(f"{self.name} has records", self.fetch, tolerate=())
 
     def work(self, count: int = 1000, *, and_commit: bool = False) -> list[str]:
-        """Work off records of the batch in hand; which."""
+        """Process records of the present batch; returns them."""
         done: list[str] = self._work(count, and_commit)["done"]
         return done
 
     def work_and_commit(self, count: int = 1000) -> tuple[list[str], str | None]:
-        """Work records off and commit each at once; which, and why a commit was refused."""
+        """Process records and commit each at once; returns them, and the error of a rejected
+        commit."""
         answer = self._work(count, True)
         return answer["done"], answer["refused"]
 
@@ -117,19 +119,19 @@ class Member:
         return answer
 
     def commit(self) -> None:
-        """Commit all that is worked off."""
+        """Commit all processed records."""
         self.worker.ask("commit", name=self.name)
 
     @property
     def events(self) -> list[tuple[str, list[Partition]]]:
-        """What was assigned, revoked and lost so far."""
+        """The partitions assigned, revoked and lost so far."""
         told = self.worker.ask("events", name=self.name)
         return [(what, [(topic, number) for topic, number in pairs]) for what, pairs in told]
 
 
 @contextmanager
 def workers() -> Iterator[Pool]:
-    """Workers for many tests, one process a client; killed at the end."""
+    """Workers for many tests, one process per client; killed at the end."""
     pool = Pool()
     try:
         yield pool
@@ -138,7 +140,7 @@ def workers() -> Iterator[Pool]:
 
 
 class Pool:
-    """One worker of each client, started when it is asked for; one that was killed anew."""
+    """One worker per client, started on first use, and again after a kill."""
 
     def __init__(self) -> None:
         self._workers: dict[tuple[str, str], Worker] = {}
@@ -151,12 +153,11 @@ class Pool:
         return found
 
     def end(self, client: str) -> None:
-        """Close what a client has open in its workers."""
+        """Close the members and producers of a client's workers."""
         for (name, _), worker in self._workers.items():
             if name == client and worker.runs:
                 worker.ask("end")
 
     def kill(self) -> None:
-        """End all."""
         for each in self._workers.values():
             each.kill()

@@ -1,4 +1,5 @@
-"""Each recipe of docs/test/testing-recipes.md runs, and fails without the behaviour it tests."""
+"""Each recipe of docs/test/testing-with-muster.md passes, and fails without the behaviour that it
+tests."""
 
 from __future__ import annotations
 
@@ -14,26 +15,27 @@ import pytest
 from tests import java
 from tests.brokers import CHECKOUT
 
-PAGE = (CHECKOUT / "docs" / "test" / "testing-recipes.md").read_text()
+PAGE = (CHECKOUT / "docs" / "test" / "testing-with-muster.md").read_text()
+RECIPES = PAGE.split("\n## Recipes\n")[1]
 RECIPES_S_MAX = 900
-"""So long all of them may take together on a busy machine; it is 20 s on a quiet one."""
+"""Time limit in seconds of all recipes on a busy machine; they take 20 s on a quiet one."""
 WITHOUT = {
     "Commit before partitions are revoked": (", on_revoke=self.give_up", ""),
     "A poison record": ("except ValueError as error", "except KeyError as error"),
     "A rebalance in the middle of a batch": ("                return\n", "                pass\n"),
-    "What comes again after a crash": ("billed % 3", "billed % 5"),
+    "Records read again after a crash": ("billed % 3", "billed % 5"),
     "A session that expires": ("self.unwritten = 0  # these amounts", "pass  # these amounts"),
     "A coordinator that moves": ('        muster.move_coordinator("billing")\n', ""),
     "An offset that expires": (", on_assign=self.begin", ""),
     "A disk that is full for a minute": ("with muster.disk_full():", "if True:"),
 }
-"""For each recipe, what it is about, and how the file reads without it."""
+"""For each recipe, its tested behaviour in the file, and the replacement without it."""
 
 
 def blocks(language: str) -> dict[str, list[str]]:
     """The code of each section in one language."""
     found = {}
-    for section in PAGE.split("\n## ")[1:]:
+    for section in RECIPES.split("\n### ")[1:]:
         code = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
         if code:
             found[section.partition("\n")[0]] = code
@@ -41,7 +43,7 @@ def blocks(language: str) -> dict[str, list[str]]:
 
 
 def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
-    """Run each file in a pytest of its own project; what became of it, and why."""
+    """Run each file in a pytest of its own project; returns the results with their reasons."""
     names = {}
     for number, (title, code) in enumerate(files.items()):
         names[f"test_{number}"] = title
@@ -65,7 +67,7 @@ def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
-def test_each_recipe_runs_as_it_stands(tmp_path: Path) -> None:
+def test_each_recipe_of_the_page_passes(tmp_path: Path) -> None:
     recipes = {title: code for title, [code] in blocks("python").items()}
     assert set(recipes) == set(WITHOUT)
     assert run_pytest(tmp_path, recipes) == dict.fromkeys(recipes, "passed")
@@ -73,7 +75,7 @@ def test_each_recipe_runs_as_it_stands(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
-def test_each_recipe_fails_without_what_it_is_about(tmp_path: Path) -> None:
+def test_each_recipe_fails_without_its_tested_behaviour(tmp_path: Path) -> None:
     without = {}
     for title, [code] in blocks("python").items():
         has, has_not = WITHOUT[title]
@@ -89,7 +91,7 @@ def test_each_recipe_fails_without_what_it_is_about(tmp_path: Path) -> None:
 @pytest.mark.interop
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("careful", [True, False], ids=["careful", "careless"])
-def test_the_java_recipe_runs_and_fails_without_what_it_is_about(
+def test_java_recipe_passes_and_fails_without_its_tested_behaviour(
     tmp_path: Path, careful: bool
 ) -> None:
     jars = [*java.jars(java.KAFKA_NEW), *java.jars("junit-1.13.4")]

@@ -1,7 +1,7 @@
-"""The recipes of docs/test/testing-recipes.md with each of the four clients.
+"""The recipes of docs/test/testing-with-muster.md with each of the four clients.
 
-Where a recipe is about what a worker does, a careless worker that leaves it out shows the damage.
-Where it is about what the broker does, the test fails unless the broker did it.
+If a recipe is about a worker's behaviour, a careless worker without it shows the damage. If it
+is about the broker's behaviour, the test fails unless the broker behaves so.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ REFUSED = {
     "kafka-python": "CommitFailedError",
     "java": "CommitFailedException",
 }
-"""What each client calls the commit of a member that the group does not know any more."""
+"""Each client's error for the commit of a member that the group does not know any more."""
 NO_OFFSET = {
     "confluent-kafka": "_AUTO_OFFSET_RESET",
     "aiokafka": "NoOffsetForPartitionError",
     "kafka-python": "NoOffsetForPartitionError",
     "java": "NoOffsetForPartitionException",
 }
-"""What each client raises where nothing is committed and nothing else is to be used."""
+"""Each client's error when no offset is committed and no reset is configured."""
 TELLS_OF_LOSS = {"confluent-kafka", "kafka-python", "java"}
-"""aiokafka calls a loss a revocation."""
+"""Clients that report a loss; aiokafka reports it as a revocation."""
 
 
 def bill(member: Member, count: int) -> list[str]:
-    """Poll and work off so many records."""
+    """Poll and process so many records."""
     done: list[str] = []
     while len(done) < count:
         member.next_batch()
@@ -42,7 +42,7 @@ def bill(member: Member, count: int) -> list[str]:
 
 
 def polls_until(member: Member, what: str) -> None:
-    """Poll until the member is told that of partitions; no record comes before."""
+    """Poll until the member gets this event for partitions; no record arrives before."""
 
     def told() -> bool:
         polled = member.fetch()
@@ -55,7 +55,7 @@ def polls_until(member: Member, what: str) -> None:
 
 
 def fetches_until(shop: Shop, member: Member) -> None:
-    """Poll until the member asks for records: it knows from which offset on."""
+    """Poll until the member fetches: it then knows its position."""
 
     def asked() -> bool:
         assert member.fetch() == []
@@ -66,7 +66,7 @@ def fetches_until(shop: Shop, member: Member) -> None:
 
 @pytest.mark.campaign
 @CAREFUL
-def test_what_is_done_is_committed_before_partitions_are_revoked(shop: Shop, careful: bool) -> None:
+def test_processed_records_are_committed_before_a_revocation(shop: Shop, careful: bool) -> None:
     shop.orders(*ORDERS[:4])
     first = shop.member("first", careful=careful)
     assert bill(first, 4) == ORDERS[:4]
@@ -83,7 +83,7 @@ def test_what_is_done_is_committed_before_partitions_are_revoked(shop: Shop, car
 
 
 @CAREFUL
-def test_a_poison_record_is_set_aside_and_the_rest_is_billed(shop: Shop, careful: bool) -> None:
+def test_poison_record_goes_to_a_dead_letter_topic(shop: Shop, careful: bool) -> None:
     shop.orders("order-0", "poison-1", "order-2")
     first = shop.member("first", careful=careful)
     assert bill(first, 1) == ["order-0"]
@@ -94,16 +94,14 @@ def test_a_poison_record_is_set_aside_and_the_rest_is_billed(shop: Shop, careful
         assert [each.value for each in shop.muster.records("orders.dead")] == [b"poison-1"]
         assert shop.muster.committed("billing").offset("orders") == 3
         return
-    for name in ("first", "second"):  # whoever comes stands before it
+    for name in ("first", "second"):  # every member gets stuck at it
         with pytest.raises(Refused, match="Poison"):
             bill(first if name == "first" else shop.member(name, careful=False), 1)
         shop.close()
 
 
 @CAREFUL
-def test_a_batch_is_left_where_a_rebalance_has_given_it_to_another(
-    shop: Shop, careful: bool
-) -> None:
+def test_worker_drops_its_batch_after_a_rebalance(shop: Shop, careful: bool) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", careful=careful, batch=6, heartbeat_ms=30_000, role="crashes")
     assert len(first.next_batch()) == 6
@@ -112,14 +110,14 @@ def test_a_batch_is_left_where_a_rebalance_has_given_it_to_another(
     shop.muster.expire("first")  # it does not know of it yet
     by_second = bill(shop.member("second"), 4)
     by_first, refused = first.work_and_commit()
-    first.worker.kill()  # aiokafka, which joins again in the background, would leave in 10 s
+    first.worker.kill()  # aiokafka rejoins in the background, and would leave in 10 s
 
     assert refused == REFUSED[shop.client]
     assert by_second == ORDERS[2:]
     assert by_first == (ORDERS[2:3] if careful else ORDERS[2:]), "billed twice"
 
 
-def test_after_a_crash_the_records_since_the_last_commit_come_again(shop: Shop) -> None:
+def test_records_since_the_last_commit_are_reread_after_a_crash(shop: Shop) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", role="crashes")
     bill(first, 3)
@@ -133,7 +131,7 @@ def test_after_a_crash_the_records_since_the_last_commit_come_again(shop: Shop) 
     assert bill(shop.member("second"), 3) == ORDERS[3:]
 
 
-def test_after_a_crash_of_the_broker_no_commit_is_missing(shop: Shop) -> None:
+def test_commits_survive_a_crash_of_the_broker(shop: Shop) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", careful=False)
     bill(first, 3)
@@ -143,11 +141,11 @@ def test_after_a_crash_of_the_broker_no_commit_is_missing(shop: Shop) -> None:
     shop.muster.restart()
     assert bill(first, 1) == ORDERS[4:5], "the worker goes on"
     shop.close()
-    shop.muster.time.advance(minutes=1)  # librdkafka finds no coordinator in time to say goodbye
+    shop.muster.time.advance(minutes=1)  # librdkafka finds no coordinator in time to leave
     assert bill(shop.member("second"), 3) == ORDERS[3:]
 
 
-def test_a_session_expires_in_no_time(shop: Shop) -> None:
+def test_session_expires_by_advancing_the_clock(shop: Shop) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first", careful=False)
     bill(first, 3)
@@ -161,7 +159,7 @@ def test_a_session_expires_in_no_time(shop: Shop) -> None:
     assert bill(shop.member("second"), 3) == ORDERS[:3], "nothing was committed"
 
 
-def test_a_worker_outlives_that_its_coordinator_moves(shop: Shop) -> None:
+def test_worker_survives_a_moved_coordinator(shop: Shop) -> None:
     shop.orders(*ORDERS[:2])
     first = shop.member("first")
     bill(first, 1)
@@ -179,7 +177,7 @@ def test_a_worker_outlives_that_its_coordinator_moves(shop: Shop) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("reset", ["none", "earliest", "latest"])
-def test_an_offset_expires_while_the_service_is_off(shop: Shop, reset: str) -> None:
+def test_offset_expires_while_the_service_is_down(shop: Shop, reset: str) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first")
     bill(first, 2)
@@ -205,7 +203,7 @@ def test_an_offset_expires_while_the_service_is_off(shop: Shop, reset: str) -> N
             assert bill(second, 1) == ORDERS[3:4], "one of them never"
 
 
-def test_orders_that_come_while_the_disk_is_full_are_written_once(shop: Shop) -> None:
+def test_orders_sent_during_a_full_disk_are_written_once(shop: Shop) -> None:
     assert shop.orders(ORDERS[0]) == 1
     with shop.muster.disk_full():
         assert shop.orders(*ORDERS[1:5], within_s=0.2) == 0

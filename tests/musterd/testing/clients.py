@@ -13,7 +13,7 @@ from musterd.testing import Muster
 
 
 def produce(broker: Muster, topic: str, *values: str | None, partition: int = -1) -> None:
-    """Produce records, acknowledged when this returns."""
+    """Produce records, acknowledged on return."""
     producer = Producer(client(broker, "producer"))
     for value in values:
         producer.produce(topic, value, partition=partition)
@@ -21,7 +21,7 @@ def produce(broker: Muster, topic: str, *values: str | None, partition: int = -1
 
 
 def consumed(broker: Muster, topic: str, count: int) -> list[bytes | None]:
-    """The values that a client reads of partition 0, so many."""
+    """The first so many values of partition 0, read by a client."""
     consumer = Consumer({**client(broker, "reader"), "group.id": "reader"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
@@ -32,7 +32,7 @@ def consumed(broker: Muster, topic: str, count: int) -> list[bytes | None]:
 
 
 def client(broker: Muster, name: str) -> dict[str, Any]:
-    """The settings of a client that loses no time."""
+    """Settings of a client without delays."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "client.id": name,
@@ -48,7 +48,7 @@ def client(broker: Muster, name: str) -> dict[str, Any]:
 def consuming(
     broker: Muster, group: str, topic: str = "orders", name: str = "", **settings: Any
 ) -> Iterator[Consumer]:
-    """A consumer in a group, polled by a thread of its own, which commits each second or so."""
+    """A consumer in a group, polled by its own thread, which commits about every second."""
     given = {
         key if key.endswith("_cb") else key.replace("_", "."): value
         for key, value in settings.items()

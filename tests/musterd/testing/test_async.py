@@ -1,4 +1,4 @@
-"""The awaited broker has what the other has, and never blocks its loop."""
+"""The async broker has the interface of the other one, and never blocks its loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def public(kind: type) -> dict[str, Any]:
     ("awaited", "plain"),
     [(AsyncMuster, Muster), (AsyncBrokerTime, BrokerTime), (AsyncWaiting, Waiting)],
 )
-def test_both_have_the_same_interface(awaited: type, plain: type) -> None:
+def test_async_broker_has_the_interface_of_the_plain_one(awaited: type, plain: type) -> None:
     assert public(awaited).keys() == public(plain).keys()
     for name, method in public(awaited).items():
         if callable(method):
@@ -46,7 +46,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_a_story() -> None:
+def test_async_broker_runs_produce_consume_and_reset() -> None:
     async def story() -> None:
         async with AsyncMuster() as broker:
             await broker.create_topic("orders")
@@ -80,7 +80,7 @@ def test_a_story() -> None:
 
 
 @pytest.mark.campaign
-def test_the_loop_goes_on_while_the_broker_is_waited_for() -> None:
+def test_event_loop_runs_while_the_broker_is_awaited() -> None:
     async def story() -> None:
         ticks = 0
 
@@ -90,7 +90,7 @@ def test_the_loop_goes_on_while_the_broker_is_waited_for() -> None:
                 await asyncio.sleep(0.001)
                 ticks += 1
 
-        # Counted, not timed: a busy machine has the loop wait as well.
+        # Counted, not timed: a busy machine delays the loop as well.
         ticking = asyncio.create_task(tick())
         async with AsyncMuster() as broker:
             started = ticks
@@ -105,7 +105,7 @@ def test_the_loop_goes_on_while_the_broker_is_waited_for() -> None:
     run(story())
 
 
-def test_an_executor_full_of_consumers_is_no_matter() -> None:
+def test_async_broker_does_not_need_the_default_executor() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as pool:
@@ -120,7 +120,7 @@ def test_an_executor_full_of_consumers_is_no_matter() -> None:
     run(story())
 
 
-def test_a_start_that_is_cancelled_leaves_no_broker() -> None:
+def test_cancelled_start_leaves_no_broker() -> None:
     pids: list[int] = []
 
     async def story() -> None:
@@ -137,7 +137,7 @@ def test_a_start_that_is_cancelled_leaves_no_broker() -> None:
     until("it has ended", lambda: not is_alive(pids[0]))
 
 
-def test_a_start_that_fails_says_why() -> None:
+def test_failed_start_of_an_async_broker_has_the_reason() -> None:
     async def story() -> None:
         with pytest.raises(BrokerDied, match=r"num\.partitions"):
             async with AsyncMuster(settings={"num.partitions": "many"}):
@@ -146,7 +146,7 @@ def test_a_start_that_fails_says_why() -> None:
     run(story())
 
 
-def test_it_may_be_used_by_one_loop_after_another() -> None:
+def test_async_broker_can_be_used_by_successive_loops() -> None:
     broker = AsyncMuster()
     run(broker.start())
     run(broker.create_topic("orders"))

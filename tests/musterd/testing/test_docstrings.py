@@ -1,4 +1,4 @@
-"""The examples in the docstrings of `musterd.testing` are true."""
+"""The examples in the docstrings of `musterd.testing` are correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = {
     "AsyncMuster": AsyncMuster, "Muster": Muster, "asyncio": asyncio, "consuming": consuming,
     "produce": produce,
 }  # fmt: skip
-"""What the examples may use; the clients are those of our own tests."""
+"""Names for the examples; the clients are those of our own tests."""
 
 
 def examples() -> list[doctest.DocTest]:
@@ -36,12 +36,12 @@ def examples() -> list[doctest.DocTest]:
     return sorted(found, key=lambda each: each.name)
 
 
-def test_there_are_examples() -> None:
+def test_docstrings_have_examples() -> None:
     assert len(examples()) > 5
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda each: each.name)
-def test_the_example_is_true(example: doctest.DocTest) -> None:
+def test_docstring_example_is_correct(example: doctest.DocTest) -> None:
     runner = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
     try:
         runner.run(example)

@@ -1,4 +1,4 @@
-"""What production does, on command: each verb reaches a real client, and ends when it shall."""
+"""Injected faults: each verb reaches a real client, and ends when it should."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.musterd.testing.clients import client, consumed, consuming, produce
 from tests.waiting import until
 
 LIBRDKAFKA_S = 120.0
-"""A commit that is answered NOT_COORDINATOR while a Fetch waits is tried for 45 s (2.16)."""
+"""librdkafka 2.16 retries a commit for 45 s that gets NOT_COORDINATOR while a Fetch waits."""
 
 
 def committing(broker: Muster) -> Consumer:
-    """A consumer outside of any generation, which can only commit."""
+    """A consumer outside any generation, which can only commit."""
     return Consumer({**client(broker, "committer"), "group.id": "billing"})
 
 
@@ -31,7 +31,7 @@ def error_of(consumer: Consumer, offset: int) -> int:
     return code
 
 
-def test_an_api_fails_so_often_and_then_no_more(muster: Muster) -> None:
+def test_fail_affects_the_given_number_of_requests(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     fault = muster.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=2, group="billing")
@@ -46,14 +46,14 @@ def test_an_api_fails_so_often_and_then_no_more(muster: Muster) -> None:
     consumer.close()
 
 
-def test_a_fault_ends_with_its_block_with_end_and_with_reset(muster: Muster) -> None:
+def test_fault_ends_with_its_block_with_end_or_with_reset(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     with muster.fail("offsetcommit", "group_authorization_failed") as fault:
         assert error_of(consumer, 1) == KafkaError.GROUP_AUTHORIZATION_FAILED
     commit(consumer, 1)
     assert fault.hits == 1
-    fault.end()  # once more is no error
+    fault.end()  # a second call is not an error
 
     fault = muster.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
     fault.end()
@@ -67,7 +67,7 @@ def test_a_fault_ends_with_its_block_with_end_and_with_reset(muster: Muster) -> 
     consumer.close()
 
 
-def test_what_a_test_met_is_not_hidden_by_the_end_of_a_fault() -> None:
+def test_exception_of_a_test_is_not_hidden_by_the_end_of_a_fault() -> None:
     def story(broker: Muster) -> None:
         with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER"):
             broker.close()
@@ -77,7 +77,7 @@ def test_what_a_test_met_is_not_hidden_by_the_end_of_a_fault() -> None:
         story(broker)
 
 
-def test_a_name_that_kafka_does_not_have_is_told_with_those_that_are_like_it(
+def test_unknown_api_or_error_name_gets_a_suggestion(
     muster: Muster,
 ) -> None:
     with pytest.raises(MusterError, match="OffsetCommit"):
@@ -86,7 +86,7 @@ def test_a_name_that_kafka_does_not_have_is_told_with_those_that_are_like_it(
         muster.fail("OffsetCommit", "NOT_CORDINATOR")
 
 
-def test_an_answer_is_delayed(muster: Muster) -> None:
+def test_delay_delays_a_response(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     commit(consumer, 1)
@@ -95,14 +95,14 @@ def test_an_answer_is_delayed(muster: Muster) -> None:
         commit(consumer, 2)
         assert time.monotonic() - began >= 0.29  # timers count whole milliseconds
         assert fault.hits == 1
-    with muster.delay("OffsetCommit", 3_600_000):  # and what waits goes on when it ends
+    with muster.delay("OffsetCommit", 3_600_000):  # a waiting request continues when the block ends
         consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=True)
         until("it waits", lambda: muster.requests(api="OffsetCommit")[-1].outcome == "waits")
     until("it is done", lambda: muster.requests(api="OffsetCommit")[-1].outcome == "answered")
     consumer.close()
 
 
-def test_silence_ends_with_its_block(muster: Muster) -> None:
+def test_stop_answering_ends_with_its_block(muster: Muster) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "quiet"), "socket.timeout.ms": 1000})
     with muster.stop_answering("quiet") as fault:
@@ -112,7 +112,7 @@ def test_silence_ends_with_its_block(muster: Muster) -> None:
     assert producer.flush(30) == 0
 
 
-def test_connections_are_closed(muster: Muster) -> None:
+def test_disconnect_closes_connections_of_a_client(muster: Muster) -> None:
     consumer = committing(muster)
 
     def is_cut() -> bool:  # librdkafka closes some by itself
@@ -125,7 +125,7 @@ def test_connections_are_closed(muster: Muster) -> None:
     consumer.close()
 
 
-def test_a_full_disk_is_full_until_the_block_ends(muster: Muster) -> None:
+def test_disk_full_ends_with_its_block(muster: Muster) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "producer"), "delivery.timeout.ms": 300, "retries": 0})
     outcomes: list[KafkaError | None] = []
@@ -139,7 +139,7 @@ def test_a_full_disk_is_full_until_the_block_ends(muster: Muster) -> None:
 
 
 @pytest.mark.campaign
-def test_an_fsync_that_fails_stops_the_broker_with_its_reason() -> None:
+def test_failed_fsync_stops_the_broker_with_its_reason() -> None:
     settings = {"log.flush.interval.messages": 1}
     with Muster(settings=settings) as broker:
         broker.create_topic("orders")
@@ -157,7 +157,7 @@ def test_an_fsync_that_fails_stops_the_broker_with_its_reason() -> None:
 # Groups
 
 
-def test_a_rebalance_brings_the_next_generation(muster: Muster) -> None:
+def test_rebalance_starts_the_next_generation(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing"):
         before = muster.wait_for("billing").stable(members=1).generation_id
@@ -166,7 +166,7 @@ def test_a_rebalance_brings_the_next_generation(muster: Muster) -> None:
         muster.wait_for("billing").stable(members=1)
 
 
-def test_a_member_s_session_ends_at_once(muster: Muster) -> None:
+def test_expire_ends_the_session_of_a_member(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing", heartbeat_interval_ms=3000):
         muster.wait_for("billing").stable(members=1)
@@ -178,7 +178,7 @@ def test_a_member_s_session_ends_at_once(muster: Muster) -> None:
         assert any("expired" in event.sentence for event in muster.journal("billing"))
 
 
-def test_a_static_member_is_fenced(muster: Muster) -> None:
+def test_fence_fences_a_static_member(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing", name="till", group_instance_id="till-1"):
         muster.wait_for("billing").stable(members=1)
@@ -190,7 +190,7 @@ def test_a_static_member_is_fenced(muster: Muster) -> None:
         until("its client is told", lambda: "FENCED_INSTANCE_ID" in errors())
 
 
-def test_a_coordinator_moves_and_is_found_anew(muster: Muster) -> None:
+def test_clients_find_a_moved_coordinator_again(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):
@@ -201,7 +201,7 @@ def test_a_coordinator_moves_and_is_found_anew(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("verb", ["move_coordinator", "loading"])
-def test_a_coordinator_is_away_until_the_block_ends(muster: Muster, verb: str) -> None:
+def test_coordinator_is_unavailable_until_the_block_ends(muster: Muster, verb: str) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

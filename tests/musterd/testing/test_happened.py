@@ -1,4 +1,4 @@
-"""What happened is told as values, and what did not come as a sentence."""
+"""Observations are values, and an event that did not happen is a sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.musterd.testing.clients import client, consuming, produce
 from tests.waiting import until
 
 
-def test_groups_members_and_offsets(muster: Muster) -> None:
+def test_groups_members_and_offsets_are_values(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     produce(muster, "orders", "one", "two", partition=0)
     with consuming(muster, "billing", name="till"):
@@ -32,7 +32,7 @@ def test_groups_members_and_offsets(muster: Muster) -> None:
     assert "orders-0 at 2 (lag 0)" in repr(committed)
 
 
-def test_what_is_not_there_is_empty(muster: Muster) -> None:
+def test_unknown_groups_and_offsets_are_empty(muster: Muster) -> None:
     assert muster.groups() == []
     assert muster.group("billing") is None
     assert muster.members("billing") == []
@@ -40,7 +40,7 @@ def test_what_is_not_there_is_empty(muster: Muster) -> None:
     assert muster.journal("billing") == []
 
 
-def test_the_journal_says_why_a_group_rebalanced(muster: Muster) -> None:
+def test_journal_has_the_causes_of_rebalances(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing"):
         muster.wait_for("billing").stable(members=1)
@@ -51,7 +51,7 @@ def test_the_journal_says_why_a_group_rebalanced(muster: Muster) -> None:
     assert any("joined" in str(event) for event in events)
 
 
-def test_requests_are_told_in_their_order_with_their_answers(muster: Muster) -> None:
+def test_requests_are_in_order_with_their_responses(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     muster.fail("Metadata", "INVALID_TOPIC_EXCEPTION", client_id="other", times=1)
@@ -71,7 +71,7 @@ def test_requests_are_told_in_their_order_with_their_answers(muster: Muster) -> 
     assert any(each.error for each in muster.requests(client_id="other", api="Metadata"))
 
 
-def test_all_requests_are_told_however_many(muster: Muster) -> None:
+def test_requests_returns_any_number_of_requests(muster: Muster) -> None:
     client_of_admin = AdminClient(client(muster, "asking"))
     for _ in range(1100):
         client_of_admin.list_topics(timeout=30)
@@ -82,7 +82,7 @@ def test_all_requests_are_told_however_many(muster: Muster) -> None:
     assert [each.seq for each in seen] == sorted({each.seq for each in seen})
 
 
-def test_records_are_told_as_they_are(muster: Muster) -> None:
+def test_records_have_keys_values_headers_and_timestamps(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     producer = Producer(client(muster, "producer"))
     producer.produce("orders", b"\xff\x00", b"key", 1, headers=[("a", b"b"), ("c", None)])
@@ -99,7 +99,7 @@ def test_records_are_told_as_they_are(muster: Muster) -> None:
     assert muster.records("orders", 1) == [one, two]
 
 
-def test_a_topic_with_more_records_than_one_answer_holds(muster: Muster) -> None:
+def test_records_returns_more_records_than_one_response_holds(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", *map(str, range(3000)))
 
@@ -109,7 +109,7 @@ def test_a_topic_with_more_records_than_one_answer_holds(muster: Muster) -> None
 # Waiting
 
 
-def test_waiting_in_vain_says_what_was_there(muster: Muster) -> None:
+def test_timed_out_wait_describes_the_group(muster: Muster) -> None:
     muster.create_topic("orders")
     with pytest.raises(WaitedInVain, match=r"group does not exist; existing groups: none"):
         muster.wait_for("billing", timeout_s=0).stable()
@@ -139,12 +139,12 @@ def test_waiting_in_vain_says_what_was_there(muster: Muster) -> None:
     assert "has no members; instead it is Stable with 1 member" in str(empty.value)
 
 
-def test_waiting_in_vain_on_a_clock_that_stands_says_so(muster: Muster) -> None:
+def test_timed_out_wait_mentions_a_frozen_clock(muster: Muster) -> None:
     with muster.time.freeze(), pytest.raises(WaitedInVain, match=r"clock is frozen.*time\.run"):
         muster.wait_for("billing", timeout_s=0).stable()
 
 
-def test_to_be_caught_up_is_to_have_committed_the_end_of_all_that_has_records(
+def test_caught_up_needs_a_commit_at_the_end_of_every_used_partition(
     muster: Muster,
 ) -> None:
     muster.create_topic("orders", partitions=3)
@@ -166,7 +166,7 @@ def test_to_be_caught_up_is_to_have_committed_the_end_of_all_that_has_records(
     consumer.close()
 
 
-def test_a_group_in_a_rebalance_is_not_caught_up(muster: Muster) -> None:
+def test_group_in_a_rebalance_is_not_caught_up(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

@@ -1,4 +1,4 @@
-"""A broker is stopped, killed, started again and reset; its addresses stay its own."""
+"""A broker is stopped, killed, restarted and reset; it keeps its addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.musterd.testing.clients import consumed, produce
 
 
 def topics(broker: Muster) -> list[str]:
-    """What a client sees of the topics, but for Kafka's own."""
+    """The topics that a client sees, without Kafka's own."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     found = admin.list_topics(timeout=30).topics
     return sorted(name for name in found if not name.startswith("__"))
@@ -31,7 +31,7 @@ def refuses(broker: Muster) -> bool:
     return False
 
 
-def test_a_reset_makes_an_empty_broker_at_the_same_addresses(muster: Muster) -> None:
+def test_reset_gives_an_empty_broker_at_the_same_addresses(muster: Muster) -> None:
     where = muster.bootstrap_servers, muster.http, muster.pid
     produce(muster, "orders", "one")
 
@@ -41,7 +41,7 @@ def test_a_reset_makes_an_empty_broker_at_the_same_addresses(muster: Muster) -> 
     assert where == (muster.bootstrap_servers, muster.http, muster.pid)
 
 
-def test_topics_are_made_as_asked_for_and_deleted(muster: Muster) -> None:
+def test_topics_are_created_with_settings_and_deleted(muster: Muster) -> None:
     muster.create_topic("orders", partitions=3, retention_ms=60000)
     muster.create_topics("one", "two", configs={"cleanup.policy": "compact"})
 
@@ -56,7 +56,7 @@ def test_topics_are_made_as_asked_for_and_deleted(muster: Muster) -> None:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("where", ["memory", "directory"])
-def test_what_was_stopped_or_killed_starts_again_with_its_data(
+def test_stopped_or_killed_broker_restarts_with_its_data(
     end: str, where: str, tmp_path: Path
 ) -> None:
     with Muster(data=tmp_path / "data" if where == "directory" else None) as broker:
@@ -80,7 +80,7 @@ def test_a_running_broker_restarts(muster: Muster) -> None:
     assert consumed(muster, "orders", 1) == [b"one"]
 
 
-def test_a_killed_process_s_addresses_are_nobody_else_s(tmp_path: Path) -> None:
+def test_addresses_of_a_killed_broker_stay_reserved(tmp_path: Path) -> None:
     with Muster(data=tmp_path) as broker:
         port = int(broker.bootstrap_servers.rpartition(":")[2])
         broker.kill()
@@ -92,7 +92,7 @@ def test_a_killed_process_s_addresses_are_nobody_else_s(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_time_goes_on_from_where_it_was_when_a_process_was_killed(tmp_path: Path) -> None:
+def test_clock_continues_after_a_kill(tmp_path: Path) -> None:
     with Muster(data=tmp_path) as broker:
         broker.time.advance(days=8)
         ahead = broker.time.now()
@@ -107,7 +107,7 @@ def test_time_goes_on_from_where_it_was_when_a_process_was_killed(tmp_path: Path
         assert broker.time.now() == frozen
 
 
-def test_data_in_a_directory_outlive_the_broker(
+def test_data_in_a_directory_survive_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -119,7 +119,7 @@ def test_data_in_a_directory_outlive_the_broker(
         assert consumed(broker, "orders", 1) == [b"one"]
 
 
-def test_data_in_memory_are_gone_with_the_process() -> None:
+def test_data_in_memory_are_lost_with_the_process() -> None:
     with Muster() as broker:
         produce(broker, "orders", "one")
         os.kill(broker.pid, signal.SIGKILL)

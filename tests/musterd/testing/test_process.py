@@ -1,4 +1,5 @@
-"""The broker's process: it starts wherever a test runs, says why it did not, and never outlives."""
+"""The broker's process: it starts in any environment, reports a failed start, and never outlives
+the test."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "musterd", "
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and it has not ended."""
+    """Whether the process exists, and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def test_it_takes_connections_when_it_has_started_and_none_when_it_is_closed() -> None:
+def test_broker_accepts_connections_only_between_start_and_close() -> None:
     with Muster() as broker:
         host, port = broker.bootstrap_servers.split(":")
         assert host == "127.0.0.1"
@@ -42,26 +43,26 @@ def test_it_takes_connections_when_it_has_started_and_none_when_it_is_closed() -
         socket.create_connection((host, int(port)))
 
 
-def test_there_may_be_several(tmp_path: Path) -> None:
+def test_several_brokers_can_run_at_once(tmp_path: Path) -> None:
     with Muster() as one, Muster() as two:
         assert len({one.bootstrap_servers, two.bootstrap_servers, one.http, two.http}) == 4
         assert one.pid != two.pid
 
 
-def test_it_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Muster() as broker:
         broker.create_topic("orders")
         opened = []
         for each in Path(f"/proc/{broker.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # it was closed meanwhile
+            with suppress(FileNotFoundError):  # it was closed in between
                 opened.append(os.readlink(each))
 
     assert [name for name in opened if name.startswith("/") and not name.startswith("/dev")] == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_setting_that_is_wrong_ends_the_start_at_once_with_the_broker_s_sentence() -> None:
+def test_wrong_setting_fails_the_start_with_the_brokers_error() -> None:
     with pytest.raises(BrokerDied) as died:
         Muster(settings={"num.partitions": "many"}).start()
 
@@ -69,7 +70,7 @@ def test_a_setting_that_is_wrong_ends_the_start_at_once_with_the_broker_s_senten
     assert "num.partitions" in died.value.lines[-1]
 
 
-def test_an_unknown_setting_ends_the_start_with_the_name_that_was_meant() -> None:
+def test_unknown_setting_fails_the_start_with_a_suggestion() -> None:
     with pytest.raises(BrokerDied) as died:
         Muster(settings={"num.partition": 3}).start()
 
@@ -78,14 +79,14 @@ def test_an_unknown_setting_ends_the_start_with_the_name_that_was_meant() -> Non
     )
 
 
-def test_a_port_that_somebody_has_is_named() -> None:
+def test_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BrokerDied, match=rf"127\.0\.0\.1:{port}"):
             Muster(port=port).start()
 
 
-def test_a_start_that_takes_too_long_is_given_up() -> None:
+def test_slow_start_times_out() -> None:
     broker = Muster(start_timeout_s=0.01)
 
     with pytest.raises(BrokerDied, match=r"did not accept connections within 0\.01 s"):
@@ -94,22 +95,22 @@ def test_a_start_that_takes_too_long_is_given_up() -> None:
         _ = broker.pid
 
 
-def test_a_broker_that_is_not_started_says_so() -> None:
+def test_verb_of_an_unstarted_broker_is_an_error() -> None:
     with pytest.raises(MusterError, match="not started: use `with Muster"):
         Muster().create_topic("orders")
 
 
-def test_a_broker_that_died_is_told_with_its_last_lines() -> None:
+def test_error_of_a_dead_broker_has_its_last_lines() -> None:
     with Muster() as broker:
         os.kill(broker.pid, signal.SIGKILL)
 
         with pytest.raises(BrokerDied, match="the broker died by SIGKILL"):
             broker.create_topic("orders")
-        broker.reset()  # and this gives another
+        broker.reset()  # this starts another one
         broker.create_topic("orders")
 
 
-def test_settings_are_those_of_serve_and_none_come_from_the_environment(
+def test_broker_ignores_settings_from_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MUSTER_NUM_PARTITIONS", "many")
@@ -127,13 +128,13 @@ def test_settings_are_those_of_serve_and_none_come_from_the_environment(
     assert told["log.retention.ms"].value is None
 
 
-def test_a_stranger_s_modules_and_settings_of_python_are_no_matter(
+def test_broker_ignores_foreign_modules_and_python_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in CLASHING:
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
     monkeypatch.chdir(tmp_path)
-    for name in ("typer", "signal", "json"):  # in PYTHONPATH these harm every Python
+    for name in ("typer", "signal", "json"):  # in PYTHONPATH these break every Python
         (tmp_path / f"{name}.py").rename(tmp_path / f"{name}.other")
     monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}{tmp_path}")
     for name, value in (("WARNINGS", "error"), ("INSPECT", "1"), ("SAFEPATH", "1")):
@@ -143,13 +144,13 @@ def test_a_stranger_s_modules_and_settings_of_python_are_no_matter(
         broker.create_topic("orders")
 
 
-def test_the_last_lines_of_the_broker_are_at_hand() -> None:
+def test_last_log_lines_of_the_broker_are_available() -> None:
     with Muster() as broker:
         broker.create_topic("orders")
         until("its line is there", lambda: any("topic=orders" in line for line in broker.lines))
 
 
-def test_the_lines_that_are_kept_are_bounded() -> None:
+def test_number_of_kept_log_lines_is_bounded() -> None:
     lines = Lines()
     for number in range(1500):
         lines.add(str(number))
@@ -178,7 +179,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_broker_that_nobody_closed_ends_with_the_test_s_process(way: str) -> None:
+def test_unclosed_broker_ends_with_the_process_of_the_test(way: str) -> None:
     script, number = WAYS[way]
     tester = python(script)
     pid = read_pid(tester)
@@ -189,7 +190,7 @@ def test_a_broker_that_nobody_closed_ends_with_the_test_s_process(way: str) -> N
     until("the broker has ended", lambda: not is_alive(pid))
 
 
-def test_a_process_forked_from_the_test_s_neither_ends_the_broker_nor_keeps_it() -> None:
+def test_forked_process_neither_ends_nor_keeps_the_broker() -> None:
     forks = LEAVES + (
         "child = os.fork()\n"
         "if not child:\n"
@@ -215,7 +216,7 @@ def test_a_process_forked_from_the_test_s_neither_ends_the_broker_nor_keeps_it()
 
 
 def python(script: str) -> subprocess.Popen[str]:
-    """A test's process."""
+    """Start a Python process that runs a test."""
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
 
 
@@ -245,8 +246,8 @@ assert files() <= before, os.listdir("/proc/self/fd")
 
 
 @pytest.mark.campaign
-def test_a_broker_that_is_closed_leaves_nothing_in_the_test_s_process() -> None:
-    """In one of its own: other tests' clients open and close files here at any time."""
+def test_closed_broker_leaves_no_threads_or_files_in_the_test_process() -> None:
+    """It runs in a child process: other tests' clients open and close files here at any time."""
     command = [sys.executable, "-c", LEAVES_NOTHING]
     done = subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=240

@@ -1,4 +1,4 @@
-"""The broker's time: moved by hand, and led by the test's own clock, whoever moves that."""
+"""The broker's time: advanced by hand, and following the test's own clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def real_now() -> datetime:
 
 
 def asked(broker: Muster) -> dict[str, object]:
-    """The broker's clocks, not asked for through `Muster`."""
+    """The broker's clocks, read without `Muster`."""
     with urllib.request.urlopen(f"{broker.http}/test/time") as answer:
         told: dict[str, object] = json.load(answer)
         return told
@@ -33,7 +33,7 @@ def asked(broker: Muster) -> dict[str, object]:
 # By hand
 
 
-def test_both_clocks_go_with_the_system_s_until_they_are_moved(muster: Muster) -> None:
+def test_clock_follows_the_system_until_it_is_advanced(muster: Muster) -> None:
     assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
 
     muster.time.advance(days=8, hours=1)
@@ -41,7 +41,7 @@ def test_both_clocks_go_with_the_system_s_until_they_are_moved(muster: Muster) -
     assert abs(muster.time.now() - real_now() - timedelta(days=8, hours=1)) < timedelta(seconds=5)
 
 
-def test_advance_takes_a_timedelta_too_and_says_what_time_it_is_then(muster: Muster) -> None:
+def test_advance_accepts_a_timedelta_and_returns_the_time(muster: Muster) -> None:
     muster.time.freeze()
     before = muster.time.now()
 
@@ -51,14 +51,14 @@ def test_advance_takes_a_timedelta_too_and_says_what_time_it_is_then(muster: Mus
     assert muster.time.now() == before + timedelta(minutes=1, milliseconds=5)
 
 
-def test_time_does_not_go_back(muster: Muster) -> None:
+def test_advance_rejects_a_negative_duration(muster: Muster) -> None:
     with pytest.raises(
         MusterError, match="can't set the broker's time back by 0:01:00: it only advances"
     ):
         muster.time.advance(minutes=-1)
 
 
-def test_frozen_time_stands_until_it_runs(muster: Muster) -> None:
+def test_frozen_time_does_not_advance(muster: Muster) -> None:
     with muster.time.freeze():
         first, began = muster.time.now(), real_now()
         until("some time has passed", lambda: real_now() - began > timedelta(milliseconds=20))
@@ -68,7 +68,7 @@ def test_frozen_time_stands_until_it_runs(muster: Muster) -> None:
     assert not asked(muster)["is_frozen"]
 
 
-def test_a_session_ends_before_advance_returns(muster: Muster) -> None:
+def test_session_expires_before_advance_returns(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing", session_timeout_ms=45000, heartbeat_interval_ms=20000):
         muster.wait_for("billing").stable(members=1)
@@ -81,7 +81,7 @@ def test_a_session_ends_before_advance_returns(muster: Muster) -> None:
 # Led by the test's clock
 
 
-def test_freezegun_leads_the_broker(muster: Muster) -> None:
+def test_broker_follows_freezegun(muster: Muster) -> None:
     with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
         assert muster.time.now() == NEW_YEAR
         assert muster.time.now() == NEW_YEAR
@@ -92,13 +92,13 @@ def test_freezegun_leads_the_broker(muster: Muster) -> None:
         frozen.move_to(NEW_YEAR + timedelta(days=3))
         assert muster.time.now() == NEW_YEAR + timedelta(days=3)
 
-        frozen.move_to(NEW_YEAR)  # the wall clock alone goes back
+        frozen.move_to(NEW_YEAR)  # only the wall clock goes back
         assert muster.time.now() == NEW_YEAR
 
     assert not asked(muster)["is_frozen"]
 
 
-def test_time_machine_leads_the_broker(muster: Muster) -> None:
+def test_broker_follows_time_machine(muster: Muster) -> None:
     with time_machine.travel(NEW_YEAR, tick=False) as traveller, muster.time.follow():
         assert muster.time.now() == NEW_YEAR
 
@@ -112,7 +112,7 @@ def test_time_machine_leads_the_broker(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("library", ["freezegun", "time-machine"])
-def test_a_clock_that_is_moved_and_goes_on_is_followed_too(muster: Muster, library: str) -> None:
+def test_broker_follows_a_shifted_clock_that_ticks(muster: Muster, library: str) -> None:
     moved = (
         freeze_time(NEW_YEAR, tick=True)
         if library == "freezegun"
@@ -125,7 +125,7 @@ def test_a_clock_that_is_moved_and_goes_on_is_followed_too(muster: Muster, libra
         assert not asked(muster)["is_frozen"]
 
 
-def test_a_clock_that_nobody_moves_leaves_the_broker_s_alone(muster: Muster) -> None:
+def test_unchanged_test_clock_leaves_the_brokers_clock_unchanged(muster: Muster) -> None:
     with muster.time.follow():
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
         assert asked(muster)["ahead_ms"] == 0
@@ -133,7 +133,7 @@ def test_a_clock_that_nobody_moves_leaves_the_broker_s_alone(muster: Muster) -> 
             assert muster.time.now() == NEW_YEAR
 
 
-def test_the_broker_follows_while_only_clients_talk_to_it(muster: Muster) -> None:
+def test_broker_follows_the_clock_while_only_clients_send_requests(muster: Muster) -> None:
     with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
         frozen.tick(timedelta(hours=1))
         later = int((NEW_YEAR + timedelta(hours=1)).timestamp() * 1000)
@@ -141,7 +141,7 @@ def test_the_broker_follows_while_only_clients_talk_to_it(muster: Muster) -> Non
         until("it was told", lambda: asked(muster)["wall_ms"] == later)
 
 
-def test_a_session_ends_where_the_test_s_clock_passes_it(muster: Muster) -> None:
+def test_session_expires_when_the_test_clock_passes_its_end(muster: Muster) -> None:
     muster.create_topic("orders")
     with (
         freeze_time(NEW_YEAR) as frozen,
@@ -154,21 +154,21 @@ def test_a_session_ends_where_the_test_s_clock_passes_it(muster: Muster) -> None
         assert any("expired" in event.sentence for event in muster.journal("billing"))
 
 
-def test_who_follows_is_not_led_by_hand_as_well(muster: Muster) -> None:
+def test_advance_is_rejected_while_the_broker_follows(muster: Muster) -> None:
     with muster.time.follow():
         with pytest.raises(MusterError, match=r"follows the test's clock"):
             muster.time.advance(minutes=1)
-        muster.time.run()  # ends it
+        muster.time.run()  # ends the following
         muster.time.advance(minutes=1)
 
 
-def test_to_follow_ends_with_a_reset(muster: Muster) -> None:
+def test_reset_ends_the_following(muster: Muster) -> None:
     with freeze_time(NEW_YEAR), muster.time.follow():
         muster.reset()
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
 
 
-def test_our_own_deadlines_pass_while_the_test_s_clock_stands(muster: Muster) -> None:
+def test_wait_times_out_while_the_test_clock_is_frozen(muster: Muster) -> None:
     with freeze_time(NEW_YEAR), pytest.raises(AssertionError, match=r"timeout after 0\.1 s"):
         muster.wait_for("billing", timeout_s=0.1).stable()
     with (
@@ -178,13 +178,13 @@ def test_our_own_deadlines_pass_while_the_test_s_clock_stands(muster: Muster) ->
         muster.wait_for("billing", timeout_s=0.1).stable()
 
 
-def test_a_broker_starts_and_ends_while_the_test_s_clock_stands() -> None:
+def test_broker_starts_and_ends_while_the_test_clock_is_frozen() -> None:
     with freeze_time(NEW_YEAR), Muster() as broker, broker.time.follow():
         assert broker.time.now() == NEW_YEAR
 
 
 @pytest.mark.parametrize("real_asyncio", [False, True])
-def test_an_awaited_broker_follows_too(real_asyncio: bool) -> None:
+def test_async_broker_follows_the_test_clock(real_asyncio: bool) -> None:
     async def story() -> None:
         async with AsyncMuster() as broker:
             with freeze_time(NEW_YEAR, real_asyncio=real_asyncio) as frozen:

@@ -1,4 +1,4 @@
-"""What a user's checker says of a test that uses every part of the interface."""
+"""Results of a user's type checker for a test that uses every part of the interface."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def check(folder: Path, source: str) -> str:
 
 
 @pytest.mark.campaign
-def test_a_user_s_strict_mypy_knows_every_type(tmp_path: Path) -> None:
+def test_mypy_strict_accepts_correct_use(tmp_path: Path) -> None:
     assert "Success" in check(tmp_path, USER)
 
 
 @pytest.mark.campaign
-def test_and_sees_what_is_wrong(tmp_path: Path) -> None:
+def test_mypy_strict_rejects_wrong_use(tmp_path: Path) -> None:
     wrong = USER.replace("times=2", "times='2'").replace("lag: int", "lag: str")
 
     said = check(tmp_path, wrong)

@@ -20,12 +20,12 @@ LOOP = asyncio.new_event_loop()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that runs on the loop, where heartbeats go on between commands."""
+    """The result of a coroutine on the loop, where heartbeats continue between commands."""
     return asyncio.run_coroutine_threadsafe(coroutine, LOOP).result()
 
 
 class Listener(ConsumerRebalanceListener):
-    """Awaited before the member joins again."""
+    """Awaited before the member rejoins."""
 
     def __init__(self, member: AiokafkaMember) -> None:
         self.member = member

@@ -25,7 +25,7 @@ def as_asked(offsets: dict[Key, int]) -> dict[TopicPartition, OffsetAndMetadata]
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Runs on the client's own loop, where nothing may block."""
+    """Runs on the client's own loop, which must not block."""
 
     def __init__(self, member: KafkaPythonMember) -> None:
         self.member = member
@@ -60,7 +60,7 @@ class KafkaPythonMember(Member):
             **QUICK,
         )
         self.consumer.subscribe(topics=[asked["topic"]], listener=Listener(self))
-        self.consumer.topics()  # news of topics comes before it joins, and causes no rebalance
+        self.consumer.topics()  # load metadata before it joins, so that it causes no rebalance
 
     def poll(self, within_s: float) -> list[Record]:
         polled = self.consumer.poll(timeout_ms=round(within_s * 1000))

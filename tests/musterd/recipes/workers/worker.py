@@ -1,11 +1,12 @@
-"""A worker: a process that hosts members of groups made with one client library.
+"""A worker: a process with members of groups, made with one client library.
 
-It is the code that a user would test: it polls for a batch, works its records off one by one and
-commits. A test drives it with one JSON object a line, so it stands still wherever the test wants,
-and each command has one answer: `{"ok": ...}`, or `{"error": ...}` with the library's own name for
-what went wrong. The scripts beside this module say how each library polls, commits and produces.
+It is the code that a user would test: it polls for a batch, processes its records one by one and
+commits. A test drives it with one JSON object per line, so that it stops wherever the test
+wants, and each command has one answer: `{"ok": ...}`, or `{"error": ...}` with the library's own
+name of the error. The scripts of this folder implement poll, commit and produce for each
+library.
 
-A *careful* member does what the recipes show; a careless one leaves it out.
+A *careful* member does what the recipes show; a careless one does not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ POISON = "poison"
 
 
 class Poison(Exception):
-    """A record that nobody can work off."""
+    """A record that cannot be processed."""
 
 
 class Record(NamedTuple):
@@ -33,20 +34,20 @@ class Record(NamedTuple):
 
 
 class Member:
-    """One consumer of a group and what it has in hand; a library's script fills in the rest."""
+    """One consumer of a group and its present batch; a library's script implements the rest."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked = asked
         self.is_careful: bool = asked["careful"]
         self.batch: list[Record] = []
-        """What was polled and is not worked off."""
+        """Polled and unprocessed records."""
         self.next: dict[Key, int] = {}
-        """The offset to commit for each partition: behind what is worked off."""
+        """The offset to commit for each partition: after the processed records."""
         self.events: list[list[Any]] = []
-        """What the library has told of partitions, in order."""
+        """The library's events about partitions, in order."""
 
     def poll(self, within_s: float) -> Iterable[Record]:
-        """A batch of the library's, of `asked["batch"]` records at most."""
+        """A batch of the library, with at most `asked["batch"]` records."""
         raise NotImplementedError
 
     def commit(self, offsets: dict[Key, int]) -> None:
@@ -62,18 +63,19 @@ class Member:
         raise NotImplementedError
 
     def gave_up(self, what: str, partitions: Iterable[Any]) -> dict[Key, int]:
-        """Partitions are no longer this member's; what it could still commit for them."""
+        """Partitions are revoked or lost; returns the offsets that it could still commit for
+        them."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append([what, keys])
         return {key: self.next.pop(key) for key in keys if key in self.next}
 
     def was_given(self, partitions: Iterable[Any]) -> None:
-        """Partitions are this member's."""
+        """Partitions are assigned to this member."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append(["assigned", keys])
 
     def work(self, count: int, and_commit: bool) -> dict[str, Any]:
-        """Work off `count` records of the batch, and commit each at once if asked to."""
+        """Process `count` records of the batch, and commit each at once if requested."""
         done: list[str] = []
         refused = None
         while self.batch and len(done) < count:
@@ -94,13 +96,13 @@ class Member:
                     self.commit({(record.topic, record.partition): record.offset + 1})
                 except Exception as error:  # noqa: BLE001 (each library has its own)
                     refused = name_of(error)
-                    if self.is_careful:  # the rest is somebody else's now
+                    if self.is_careful:  # the remaining records belong to another member now
                         self.batch.clear()
         return {"done": done, "refused": refused}
 
 
 def name_of(error: Exception) -> str:
-    """A library's own name for an error: librdkafka's code, or the class."""
+    """A library's own name of an error: librdkafka's code, or the class."""
     code = error.args[0] if error.args else None
     named = getattr(code, "name", None)
     return str(named()) if callable(named) else type(error).__name__
@@ -116,36 +118,34 @@ class Worker:
         self.producers: dict[str, Any] = {}
 
     def open(self, name: str, **asked: Any) -> None:
-        """A new member."""
         self.members[name] = self.member({"name": name, **asked})
 
     def fetch(self, name: str, within_s: float) -> list[Record]:
-        """Poll once, as services do when a batch is worked off; the next batch."""
+        """Poll once, as services do after a processed batch; returns the next batch."""
         member = self.members[name]
         assert not member.batch, "the batch before is not worked off"
         member.batch = list(member.poll(within_s))
         return member.batch
 
     def work(self, name: str, count: int, and_commit: bool) -> dict[str, Any]:
-        """Work records off."""
         return self.members[name].work(count, and_commit)
 
     def commit(self, name: str) -> None:
-        """Commit all that is worked off."""
+        """Commit all processed records."""
         self.members[name].commit(dict(self.members[name].next))
 
     def events(self, name: str) -> list[list[Any]]:
-        """What was assigned, revoked and lost so far."""
+        """The partitions assigned, revoked and lost so far."""
         return self.members[name].events
 
     def close(self, name: str) -> None:
-        """A member leaves."""
         self.members.pop(name).close()
 
     def produce(self, bootstrap: str, topic: str, values: list[str], within_s: float) -> int:
-        """Send values by an idempotent producer; how many were acknowledged within the time.
+        """Send values with an idempotent producer; returns the number acknowledged within the
+        time.
 
-        What was not is still on its way: the next `produce` waits for it too.
+        The others are still in flight: the next `produce` waits for them too.
         """
         if bootstrap not in self.producers:
             self.producers[bootstrap] = self.producer(bootstrap)
@@ -153,7 +153,7 @@ class Worker:
         return acknowledged
 
     def end(self) -> None:
-        """The test is over: what is left open would meet the next test's broker."""
+        """The test is over: an open client would meet the next test's broker."""
         for name in list(self.members):
             self.close(name)
         for bootstrap in list(self.producers):

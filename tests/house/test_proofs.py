@@ -1,0 +1,86 @@
+"""Each statement of tests/data/statements.toml has a test; docs/internals/proofs.md lists both."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tools import make_proofs
+from tools.make_proofs import TESTS, Proof
+
+AT_LEAST = {
+    "transactions": 47,
+    "security": 38,
+    "clusters": 32,
+    "kafka": 5,
+    "faults": 10,
+    "pipeline": 14,
+}
+MENTIONS = {
+    "transactions": r"\bSentence (\d+)",
+    "security": r"rap[_ ](\d+)(?:_| of security)",
+    "clusters": r"\b[Tt]rap (\d+)(?! of security)",
+}
+"""How docstrings and names of tests refer to a statement."""
+
+
+def test_page_of_proofs_equals_the_generated_one() -> None:
+    assert make_proofs.PAGE.read_text() == make_proofs.page(), "run make proofs"
+
+
+def test_each_statement_has_a_test_and_each_mark_a_statement() -> None:
+    assert make_proofs.faults(make_proofs.statements(), list(make_proofs.proofs())) == []
+
+
+@pytest.mark.parametrize("topic", AT_LEAST)
+def test_statements_of_a_topic_are_numbered_without_gaps(topic: str) -> None:
+    numbers = [int(key) for key in make_proofs.statements()[topic] if key.isdigit()]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= AT_LEAST[topic]
+
+
+@pytest.mark.parametrize(("topic", "mention"), MENTIONS.items())
+def test_tests_mention_only_known_statements(topic: str, mention: str) -> None:
+    known = make_proofs.statements()[topic]
+    mentioned = {
+        number
+        for file in TESTS.rglob("*.py")
+        for number in re.findall(mention, file.read_text())
+        if file.name != "test_proofs.py"
+    }
+    assert sorted(mentioned - set(known)) == []
+
+
+def test_tests_named_by_a_trap_of_security_are_marked() -> None:
+    marked = set(make_proofs.proofs())
+    unmarked = [
+        f"{file}::{test}"
+        for file in TESTS.rglob("test_*.py")
+        for test, number in re.findall(r"def (test_trap_(\d+)_\w+)", file.read_text())
+        if Proof(f"security {number}", file.relative_to(TESTS).as_posix(), test) not in marked
+    ]
+    assert unmarked == []
+
+
+def test_faults_names_missing_tests_statements_and_files() -> None:
+    source = """
+pytestmark = [pytest.mark.proves("clusters 1")]
+@pytest.mark.proves("clusters 2", "golden/absent.txt")
+@pytest.mark.proves("clusters 4")
+def test_x(): ...
+"""
+    found = list(make_proofs.in_module("conftest.py", ast.parse(source)))
+    assert found == [
+        Proof("clusters 1", "conftest.py", ""),
+        Proof("clusters 2", "conftest.py", "test_x"),
+        Proof("clusters 2", "golden/absent.txt", ""),
+        Proof("clusters 4", "conftest.py", "test_x"),
+    ]
+    statements = {"clusters": {"title": "", "1": "", "2": "", "3": ""}}
+    assert make_proofs.faults(statements, found) == [
+        "no test proves clusters 3",
+        "no such statement: clusters 4",
+        "no such file: tests/golden/absent.txt",
+    ]
