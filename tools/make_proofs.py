@@ -97,15 +97,15 @@ def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) 
     ]
 
 
-def page() -> str:
+def page(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) -> str:
     """The whole page."""
     proven: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for proof in proofs():
+    for proof in found:
         tests = proven[proof.statement][proof.file]
         if proof.test:
             tests.append(f"`{proof.test}`")
     text = HEAD
-    for topic, section in statements().items():
+    for topic, section in known_by_topic.items():
         text += f"\n## {section['title']}\n\n{section['intro']}\n\n"
         text += f"| {topic} | statement | tests |\n|---:|---|---|\n"
         for number in sorted((key for key in section if key.isdigit()), key=int):
@@ -119,15 +119,16 @@ def page() -> str:
 
 def main() -> int:
     """Write or check the page."""
-    if wrong := faults(statements(), list(proofs())):
+    known_by_topic, found = statements(), list(proofs())
+    if wrong := faults(known_by_topic, found):
         print(*wrong, sep="\n")
         return 1
     if "--check" in sys.argv[1:]:
-        if PAGE.read_text("utf-8") != page():
+        if PAGE.read_text("utf-8") != page(known_by_topic, found):
             print(f"{PAGE.name} is out of date: run make proofs")
             return 1
         return 0
-    PAGE.write_text(page(), "utf-8")
+    PAGE.write_text(page(known_by_topic, found), "utf-8")
     return 0
 
 
