@@ -2,7 +2,7 @@
 
 The request adds the group's partition of ``__consumer_offsets``. v2 PRODUCER_FENCED in place of
 INVALID_PRODUCER_EPOCH; v3 flexible; v4 clients know TRANSACTION_ABORTABLE. Producers with KIP-890's
-rules do not send it: their TxnOffsetCommit adds the partition.
+rules do not send this request: their TxnOffsetCommit adds the partition.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def _handle(services: Services, request: Request) -> None:
     partition = _partition(services, request)
     if partition is not None:
         _submit(services, request, partition)
-    else:  # a producer may send this before it finds the group's coordinator
+    else:  # a producer may send this request before it finds the group's coordinator
         request.answer_later(_submit_with_topic(services, request))
 
 
 def _partition(services: Services, request: Request) -> int | None:
-    """The partition of the group's offsets, led here or not; None if the topic does not exist."""
+    """Returns the group's partition, whichever broker leads it; None if the topic is missing."""
     group_id = request.value["group_id"]
     shard = services.groups.hosted_for(group_id)
     if shard is not None:

@@ -1,9 +1,9 @@
 """AddPartitionsToTxn (24): adds partitions to a transaction, all of them or none.
 
-v0 to v3 come from clients: one transaction; v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH;
-v3 flexible. v4 and v5 come from brokers that received a batch to append (KIP-890): many
-transactions, each added to or, with `verify_only`, only verified; v5 senders know
-TRANSACTION_ABORTABLE.
+Versions: v0 to v3 come from clients: one transaction; v2 PRODUCER_FENCED in place of
+INVALID_PRODUCER_EPOCH; v3 flexible. v4 and v5 come from brokers that received a batch to append
+(KIP-890) and name many transactions: their partitions are added or, with `verify_only`, only
+verified; v5 senders know TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _OF_TRANSACTION = ("results_by_transaction", "topic_results")
 
 
 class _Asked:
-    """The partitions of one transaction in a request, each once."""
+    """The partitions that a request names for one transaction, without repeats."""
 
     __slots__ = ("any_bad", "errors")
 
     def __init__(self) -> None:
         self.errors: dict[str, dict[int, int]] = {}
-        """By topic and partition: why it can't be written; NONE if it can."""
+        """By topic and partition: the error code, or NONE if the partition can be added."""
         self.any_bad = False
-        """True if a partition has an error, which keeps all others out of the transaction."""
+        """True if a partition has an error; then no partition is added."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -112,7 +112,7 @@ def _answer_client(request: Request, asked: _Asked, error_code: int | None) -> S
 
 
 def _denied_id(value: dict[str, Any]) -> dict[str, Any]:
-    """The response without WRITE on the transactional id."""
+    """Returns the response to a client without WRITE on the transactional id."""
     code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     topics = [
         {
@@ -135,7 +135,7 @@ def _handle_of_broker(services: Services, request: Request) -> Steps:
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
     answers: list[tuple[_Asked, bool]] = []
-    """Each transaction, and whether its reply is one of `gather`."""
+    """Each transaction, and whether `gather` gets a reply for it."""
     for transaction in transactions:
         asked = yield from _looked_up(services, transaction["topics"])
         submitted = not asked.any_bad and bool(transaction["transactional_id"])
@@ -215,9 +215,10 @@ def _named(asked: _Asked) -> Generator[None, None, Partitions]:
 def _results(
     request: Request, path: tuple[str, ...], asked: _Asked, reply: int | Sequence[int] | None
 ) -> Generator[None, None, EncodedArray]:
-    """The topics of the response, with one code for all partitions, or one for each in order.
+    """Returns the topics of the response.
 
-    None: some partitions have errors, so the others were not attempted.
+    ``reply`` is one error code for all partitions, or a code for each partition in order. None:
+    some partitions have errors of their own, and the others get OPERATION_NOT_ATTEMPTED.
     """
     codes: Iterator[int | None] = (
         repeat(reply) if reply is None or isinstance(reply, int) else iter(reply)
@@ -237,7 +238,7 @@ def _results(
 
 
 def _counted(reply: int | Sequence[int] | None) -> int:
-    """The one code under which the request is counted."""
+    """Returns the error code under which the metrics count the request."""
     if reply is None:
         return OPERATION_NOT_ATTEMPTED
     return reply if isinstance(reply, int) else max(reply, default=NONE)

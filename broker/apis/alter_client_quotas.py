@@ -1,6 +1,6 @@
-"""AlterClientQuotas (49): sets or removes quotas of entities. v1 flexible.
+"""AlterClientQuotas (49): sets or removes quotas of entities. Versions: v1 flexible.
 
-All valid changes of a request are stored in batches; an error of one does not stop the others.
+The valid changes of a request are stored in batches; an invalid change does not stop the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ALTER_CONFIGS = cluster(Operation.ALTER_CONFIGS)
 KEPT_TOGETHER = 1000
-"""Entities stored by one change: 2 ms."""
+"""The most entities that are stored at once, in 2 ms."""
 
 
 class Refused(Exception):
@@ -49,8 +49,8 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
     await slices.pause()
     times: dict[Entity, int] = {}
     read: list[tuple[Entity, Edit] | str] = []
-    """The change, or its error as text: an exception would keep this frame with all its objects
-    alive.
+    """The change of each entry, or its error as text: a stored exception would keep this frame and
+    all its objects alive.
     """
     for entry in value["entries"]:
         try:
@@ -90,7 +90,7 @@ def _outcome(
     times: Mapping[Entity, int],
     failed: Mapping[Entity, str],
 ) -> tuple[int, str | None]:
-    """The error code and message of one entry; a `str` is why it can't be altered."""
+    """Returns the error code and message of one entry; ``wanted`` is a change or an error text."""
     if isinstance(wanted, str):
         return INVALID_REQUEST, wanted
     entity, _ = wanted
@@ -130,7 +130,7 @@ def _edit(entity: Entity, operations: list[dict[str, Any]]) -> Edit:
     for each in operations:
         key = each["key"]
         if key in edit:
-            raise Refused(f"Quota key {key} can't be altered twice in the same request")
+            raise Refused(f"Quota key {key} of one entity can't be altered twice in a request")
         value = None if each["remove"] else each["value"]
         # As in Kafka, a quota that is not set, or has an unknown name, may be removed.
         wrong = None if value is None else wrong_quota(entity, key, value)

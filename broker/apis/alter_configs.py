@@ -1,6 +1,6 @@
-"""AlterConfigs (33): replaces a resource's own settings; omitted ones return to their defaults.
+"""AlterConfigs (33): replaces a resource's own settings; omitted settings get their defaults.
 
-v2 flexible. `broker/topics/config_changes.py` describes what a change does.
+Versions: v2 flexible. `broker/topics/config_changes.py` documents the effect of a change.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _handle(services: Services, request: Request) -> Steps:
 def alter_all(
     services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
 ) -> Steps:
-    """Answers a request whose resources have ``configs``; ``edit_of`` turns these into an edit.
+    """Changes the resources of a request; ``edit_of`` turns a resource's configs into an edit.
 
-    Resources are changed one after the other; an error of one does not stop the others.
+    Resources are changed one after the other; an error for one does not stop the others.
     """
     times: Counter[tuple[int, str]] = Counter()
     for each in request.value["resources"]:

@@ -1,8 +1,8 @@
 """AlterPartition (56): a leader asks the controller for another ISR (KIP-497).
 
-v0 the first; v1 whether the leader recovers from an unclean election; v2 topic ids in place of
-names; v3 the epochs of the brokers in the ISR, so that a broker that has restarted is refused. Up
-to v1 the error for an ineligible replica is OPERATION_NOT_ATTEMPTED.
+Versions: v0; v1 whether the leader recovers from an unclean election; v2 topic ids in place of
+names; v3 the epochs of the brokers in the ISR, so that the controller refuses a broker that has
+restarted. Up to v1 the error for an ineligible replica is OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _changes(value: dict[str, Any]) -> tuple[int, int, list[IsrChange]]:
-    """The broker id, the broker epoch and the ISR changes of a request."""
+    """Returns the broker id, the broker epoch and the ISR changes of a request."""
     changes = []
     for topic in value["topics"]:
         name = topic.get("topic_name", "")

@@ -1,8 +1,9 @@
 """AlterPartitionReassignments (45) of a standalone broker, which has the only replica of all
 partitions.
 
-v1 says whether the replication factor may change, which it can't here. A reassignment to this
-broker alone changes nothing; any other gets Kafka's error for it.
+Versions: v1 whether the replication factor may change; on a standalone broker it can't. A
+reassignment to this broker alone changes nothing; any other reassignment gets the same error as in
+Kafka.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _handle(services: Services, request: Request) -> Steps:
 def _error(
     services: Services, name: str, index: int, replicas: list[int] | None
 ) -> tuple[int, str | None]:
-    """The error code and message; checked in Kafka's order."""
+    """Returns the error code and message of a partition; the checks have Kafka's order."""
     topic = services.registry.topic(name)
     if topic is None:
         return UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist."
@@ -76,7 +77,7 @@ def _error(
 
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
-    """The response without ALTER on the cluster."""
+    """Returns the response to a client without ALTER on the cluster."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     responses = [
         {

@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (34): the broker has one log directory, so no replica can be moved.
 
-v1 the same; v2 flexible. A replica is in place if the request names its own directory; any other
-directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
+Versions: v1 the same; v2 flexible. A request for the broker's own directory succeeds without a
+move; any other directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def _where_it_is(services: Services, topic: str, index: int) -> int:
 
 
 def error_answer(value: dict[str, Any], error_code: int) -> dict[str, Any]:
-    """The response with one error for all partitions.
+    """Returns the response with one error for all partitions.
 
-    The request lists topics by directory, the response topics alone.
+    The request lists topics by directory, but the response lists topics only.
     """
     results = [
         {
@@ -93,6 +93,6 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    "the broker has one log directory: replicas can't be moved to another",
+    "the broker has one log directory: a replica can't be moved to another directory",
     rights=Rights((_ALTER,)),
 )

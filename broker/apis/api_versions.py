@@ -1,8 +1,8 @@
 """ApiVersions (18): the APIs and versions that this broker serves, from the table of served APIs.
 
-v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4 supported
-features whose minimum is 0, which Java clients of v3 can't parse (KAFKA-17011). The connection
-answers an unknown version with version 0 and UNSUPPORTED_VERSION, before any handler.
+Versions: v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4
+supported features whose minimum is 0, which Java clients of v3 can't parse (KAFKA-17011). The
+connection answers an unknown version with version 0 and UNSUPPORTED_VERSION, before any handler.
 """
 
 from __future__ import annotations
@@ -82,5 +82,5 @@ SERVED = ServedApi(
     0,
     4,
     _handle,
-    rights=nothing("sent before the login; the response contains only the broker's versions"),
+    rights=nothing("clients send it before the login; the response has only API versions"),
 )

@@ -1,7 +1,7 @@
-"""CreateAcls (30): adds ACLs, each independently of the others. v1 patterns; v2 flexible.
+"""CreateAcls (30): adds ACLs, each independently of the others.
 
-An existing ACL is not an error. All ACLs are in effect at this broker, and on its disk, before the
-response is sent.
+Versions: v1 patterns; v2 flexible. An existing ACL is not an error. All ACLs are in effect on this
+broker and stored on its disk before the response is sent.
 """
 
 from __future__ import annotations

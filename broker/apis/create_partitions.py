@@ -1,7 +1,7 @@
 """CreatePartitions (37): adds partitions to topics.
 
-v2 flexible; v3 requests beyond a quota are refused. In a cluster only the controller adds
-partitions, and it answers when they have leaders.
+Versions: v2 flexible; v3 requests beyond a quota are refused. In a cluster only the controller adds
+partitions, and it responds when the new partitions have leaders.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ async def _grow_all(
     grown = {name: topics[name]["count"] for name, refused in done.items() if refused is None}
     if grown and not value["validate_only"]:
         for name in await slices.beside(services.topics.led(grown, value["timeout_ms"])):
-            done[name] = Refused(REQUEST_TIMED_OUT, "Not all partitions have a leader yet.")
+            done[name] = Refused(
+                REQUEST_TIMED_OUT, "The partitions were added, but some have no leader yet."
+            )
     results = request.array("results")
     worst = NONE
     for name, refusal in done.items():
@@ -124,9 +126,9 @@ def _more(services: Services, wanted: dict[str, Any]) -> int:
 
 
 def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
-    """The requested replicas, None if the broker chooses.
+    """Returns the requested replicas; None if the broker chooses the replicas.
 
-    Raises Refused if the topic can't grow so.
+    Raises Refused if the topic can't get these partitions.
     """
     name, count = wanted["name"], wanted["count"]
     topic = services.registry.topic(name)
@@ -136,7 +138,8 @@ def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
         keys = OWNED[name].keys
         raise Refused(
             INVALID_TOPIC_EXCEPTION,
-            f"The number of partitions of {name} is fixed: it maps {keys} to partitions.",
+            f"Partitions can't be added to {name}: the partition count determines where"
+            f" existing {keys} are stored.",
         )
     if count == topic.partitions:
         raise Refused(INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -169,7 +172,9 @@ async def _grow(services: Services, name: str, count: int, assignment: Assignmen
     try:
         await services.topics.add_partitions(name, count, assignment)
     except NoSuchTopic:
-        raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted concurrently.") from None
+        raise Refused(
+            UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted before the partitions were added."
+        ) from None
     except BadFactor as error:
         raise Refused(INVALID_REPLICATION_FACTOR, str(error)) from None
     except BeingReassigned as error:

@@ -1,9 +1,10 @@
 """CreateTopics (19): creates topics.
 
-v1 validate_only and messages; v2 throttle time; v4 -1 leaves partitions and replication factor to
-the broker; v5 flexible, and the response has partitions and settings; v7 the topic id. Topics of
-one request are created one after the other; an error of one does not stop the others. In a cluster
-only the controller creates topics, and it answers when all partitions have leaders.
+Versions: v1 validate_only and messages; v2 throttle time; v4 -1 selects the broker's default number
+of partitions or replication factor; v5 flexible, and the response has partitions and settings; v7
+the topic id. Topics of one request are created one after the other; an error for one does not stop
+the others. In a cluster only the controller creates topics, and it responds when all partitions
+have leaders.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _DESCRIBE_CONFIGS = HandlerAcl(
     Operation.DESCRIBE_CONFIGS,
     ResourceType.TOPIC,
     "each topic",
-    "to see its settings",
+    "to see the settings of a topic",
     is_logged=False,
 )
 FIRST_STRICT = 6
@@ -124,7 +125,9 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
     new = {name: len(each.assignment) for name, each in done.items() if isinstance(each, Made)}
     if new and not value["validate_only"]:
         for name in await slices.beside(services.topics.led(new, value["timeout_ms"])):
-            done[name] = Refused(REQUEST_TIMED_OUT, "Not all partitions have a leader yet.")
+            done[name] = Refused(
+                REQUEST_TIMED_OUT, "The topic was created, but some partitions have no leader yet."
+            )
     answers = request.array("topics")
     for name, each in done.items():
         answers.append(_answer(services, name, each, hides_settings=name in hidden))
@@ -144,7 +147,8 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
 def _judged(
     services: Services, request: Request, single: Set[str]
 ) -> Generator[None, None, tuple[Set[str], Set[str]]]:
-    """The topics that the client may not create, and those whose settings it may not see."""
+    """Returns the topics that the client may not create, and the topics whose settings the client
+    may not see."""
     refused: Set[str] = frozenset()
     if not is_allowed(services, request, _CREATE_ANY):
         refused = yield from denied(services, request, _CREATE, single)
@@ -201,7 +205,7 @@ async def create(
     if name in INTERNAL_TOPICS:
         raise Refused(
             INVALID_TOPIC_EXCEPTION,
-            f"The broker creates the internal topic {name} itself when it is needed.",
+            f"Clients can't create the internal topic {name}: the broker creates it when needed.",
         )
     same = services.topics.collisions(name)
     if same:
@@ -251,7 +255,7 @@ def _configs(services: Services, given: list[dict[str, Any]]) -> Mapping[str, st
 
 
 def _assignment(services: Services, wanted: dict[str, Any]) -> Assignment:
-    """The replicas of the new topic; Refused if numbers or assignment are invalid."""
+    """Returns the replicas of the new topic. Raises Refused for invalid numbers or replicas."""
     count, factor = wanted["num_partitions"], wanted["replication_factor"]
     if wanted["assignments"]:
         if count != LEFT_TO_BROKER or factor != LEFT_TO_BROKER:

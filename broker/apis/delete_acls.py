@@ -1,7 +1,7 @@
-"""DeleteAcls (31): deletes the ACLs that match filters. v1 patterns; v2 flexible.
+"""DeleteAcls (31): deletes the ACLs that match filters. Versions: v1 patterns; v2 flexible.
 
-An ACL that matches two filters is listed under both. All are deleted at this broker, and from its
-disk, before the response is sent.
+An ACL that matches two filters is listed under both. All matching ACLs are deleted on this broker,
+in memory and on disk, before the response is sent.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _ALTER = cluster(Operation.ALTER)
 MATCHES_MAX = 200_000
-"""ACLs listed under all filters of a request together; each counts once per filter."""
+"""The most ACLs that a response lists; an ACL counts once for each filter that it matches."""
 _TOO_MANY = (
-    f"The filters match more than {MATCHES_MAX} ACLs together: this filter"
-    " deletes nothing; use narrower filters."
+    f"The filters of this request match more than {MATCHES_MAX} ACLs in total, so this"
+    " filter deleted nothing; use narrower filters."
 )
 
 

@@ -1,6 +1,6 @@
 """DeleteGroups (42): deletes groups without members, with their offsets.
 
-v0; v1 the same; v2 flexible. An empty group id is allowed, as in Kafka.
+Versions: v0; v1 the same; v2 flexible. An empty group id is allowed, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DeleteRecords (21): raises the log start offset of partitions; earlier records are deleted.
 
-v2 flexible. The next retention run deletes the segments before the new log start offset. The offset
-is stored before the response is sent, so that deleted records do not reappear after a crash; Kafka
-stores it within a minute.
+Versions: v2 flexible. The next retention run deletes the segments before the new log start offset.
+The new offset is stored before the response is sent, so that deleted records do not reappear after
+a crash; Kafka stores the offset within a minute.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def _delete_all(
         try:
             await services.maintenance.write_checkpoints()
         except OSError as error:
-            logger.error("log start offsets can't be stored", error=str(error))
+            logger.error("DeleteRecords failed: checkpoints can't be written", error=str(error))
             for entry in entries:
                 if entry["error_code"] == NONE:
                     entry.update(error_code=KAFKA_STORAGE_ERROR, low_watermark=_NO_LOW_WATERMARK)
@@ -105,7 +105,7 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
         error_code = absent_error(services.registry, name, index)
     elif entry.topic.is_internal:
         error_code = INVALID_TOPIC_EXCEPTION
-    elif not partition.log.config.deletes:  # a compacted-only log keeps each key's last record
+    elif not partition.log.config.deletes:  # compaction must keep the last record of each key
         error_code = POLICY_VIOLATION
     elif partition.log.failed_for_good:
         error_code = KAFKA_STORAGE_ERROR

@@ -1,8 +1,8 @@
-"""DeleteTopics (20): by name, or from v6 by id.
+"""DeleteTopics (20): deletes topics by name, or from v6 on by id.
 
-v1 throttle time; v4 flexible; v5 messages; v6 topic ids. Coordinators' topics are refused, since
-their logs belong to the coordinators. In a cluster only the controller deletes topics, and it
-answers when they are deleted.
+Versions: v1 throttle time; v4 flexible; v5 messages; v6 topic ids. Coordinators' topics are
+refused, since their logs belong to the coordinators. In a cluster only the controller deletes
+topics, and it responds when the topics are deleted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _DELETE_ANY = cluster(Operation.DELETE, is_logged=False)
 _DELETE = of_each(ResourceType.TOPIC, Operation.DELETE, _DELETE_ANY)
 _DESCRIBE = HandlerAcl(
-    Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to see that it exists"
+    Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to see that a topic exists"
 )
 FIRST_STRICT = 5
 """From this version on, a request beyond the client's quota is refused (KIP-599)."""
@@ -53,7 +53,7 @@ FIRST_STRICT = 5
 logger = structlog.get_logger(__name__)
 
 Target = tuple[str | None, bytes]
-"""A topic's name, and its id or zero."""
+"""A topic's name, None if unknown, and the topic's id, zero if unknown."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -81,7 +81,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
                 _answer(
                     target,
                     INVALID_REQUEST if old else TOPIC_DELETION_DISABLED,
-                    "delete.topic.enable is false.",
+                    "Topics can't be deleted: delete.topic.enable is false.",
                 )
             )
         elif target[0] is not None and target[1] != ZERO_UUID:
@@ -115,11 +115,12 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
 def _judged(
     services: Services, request: Request
 ) -> Generator[None, None, tuple[list[Target], list[dict[str, Any]]]]:
-    """The requested topics without the denied ones, and the answers for these.
+    """Returns the requested topics that are not denied, and the response entries of denied topics.
 
-    As in Kafka without ZooKeeper. By id: without DELETE it is denied, without DESCRIBE the answer
-    has no name. By name: without DESCRIBE it is denied whether or not it exists, without DELETE if
-    it exists. A topic that is named twice, or by both name and id, gets an error of its own.
+    The rules are those of Kafka without ZooKeeper. A topic requested by id is denied without
+    DELETE; the entry has no name without DESCRIBE. A topic requested by name is denied without
+    DESCRIBE, whether or not it exists, and without DELETE if it exists. A topic requested twice, or
+    by name and id, is not denied: the handler returns another error for it.
     """
     judges = not is_allowed(services, request, _DELETE_ANY)
     judges = judges and services.config["delete.topic.enable"]
@@ -172,7 +173,7 @@ def _asked(request: Request) -> Iterator[Target]:
 async def _counted(
     services: Services, asked: Iterable[Target], slices: Slices
 ) -> tuple[list[Target], Counter[str | None]]:
-    """The requested topics without repeats, and how often each name occurs."""
+    """Returns the requested topics without repeats, and how often each name occurs."""
     targets: dict[Target, None] = {}
     times: Counter[str | None] = Counter()
     for target in asked:
@@ -184,7 +185,7 @@ async def _counted(
 
 
 def _resolved(services: Services, target: Target) -> Target:
-    """Name and id of a requested topic, as far as they are known."""
+    """Returns the name and id of a requested topic, as far as they are known."""
     name, topic_id = target
     if name is None and topic_id != ZERO_UUID:
         return services.registry.topic_name(topic_id), topic_id

@@ -1,4 +1,4 @@
-"""DescribeAcls (29): the ACLs that match a filter. v1 patterns; v2 flexible."""
+"""DescribeAcls (29): the ACLs that match a filter. Versions: v1 patterns; v2 flexible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
+from broker.apis.shared.acl_codes import (
+    NO_AUTHORIZER_ON_BROKER,
+    codes_of,
+    filter_of,
+    pattern_codes_of,
+)
 from broker.apis.shared.authorization import error_fields, is_allowed
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import Rights, cluster
@@ -30,8 +35,7 @@ def _handle(services: Services, request: Request) -> Steps:
     resources = request.array("resources")
     answer: dict[str, Any] = {"error_code": NONE, "error_message": "", "resources": resources}
     if services.acls is None:
-        text = NO_AUTHORIZER.replace(".", " on the broker.")
-        answer |= {"error_code": SECURITY_DISABLED, "error_message": text}
+        answer |= {"error_code": SECURITY_DISABLED, "error_message": NO_AUTHORIZER_ON_BROKER}
     elif wanted.wrong is None:
         for pattern, found in groupby(services.acls.index.walk(wanted), itemgetter(0)):
             acls = request.array("resources", "acls")

@@ -1,4 +1,7 @@
-"""DescribeClientQuotas (48): the quotas of the entities that match. v1 flexible."""
+"""DescribeClientQuotas (48): the quotas of the entities that match a filter.
+
+Versions: v1 flexible.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ if TYPE_CHECKING:
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
-"""How a component matches."""
+"""The match types of a component of the filter."""
 MATCHED_AT_ONCE = 1000
-"""Entities that are matched in less than a millisecond."""
+"""The most entities that are matched in one step, in less than a millisecond."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -52,7 +55,7 @@ def _handle(services: Services, request: Request) -> Steps:
     for entity in found:
         own = values.get(entity)
         if own is None:
-            continue  # removed in another step
+            continue  # another request removed the quotas between two steps
         parts = [{"entity_type": kind, "entity_name": name} for kind, name in named_parts(entity)]
         quotas = [{"key": key, "value": quota} for key, quota in sorted(own.items())]
         entries.append({"entity": parts, "values": quotas})
@@ -61,16 +64,16 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _component(given: dict[str, Any]) -> Component:
-    """A component of the filter; ValueError if it is invalid."""
+    """Returns a component of the filter. Raises ValueError if the component is invalid."""
     kind, how, name = given["entity_type"], given["match_type"], given["match"]
     if not kind:
         raise ValueError("Unexpected empty filter component entity type")
     if how == _EXACT:
         if name is None:
-            raise ValueError(f"An exact match of {kind} needs a name")
+            raise ValueError(f"The filter for {kind} entities is exact and needs an entity name")
         return Component(kind, name=name)
     if name is not None:
-        raise ValueError(f"A match of type {how} of {kind} can't have a name")
+        raise ValueError(f"The filter for {kind} entities is not exact but has an entity name")
     if how == _DEFAULT:
         return Component(kind)
     if how == _ANY:

@@ -1,7 +1,8 @@
-"""DescribeCluster (60): the brokers of the cluster. v1 brokers or controllers; v2 fenced brokers.
+"""DescribeCluster (60): the brokers of the cluster.
 
-Controller endpoints are not served, since controllers have no listener of their own. A response
-waits for the controller's first UpdateMetadata (`shared/deferred_answer.py`).
+Versions: v1 brokers or controllers; v2 fenced brokers. Controller endpoints are not served, since
+controllers have no listener of their own. A response waits for the controller's first
+UpdateMetadata (`shared/deferred_answer.py`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
             error_code = MISMATCHED_ENDPOINT_TYPE
             message = (
                 "The request was sent to an endpoint of type BROKER, but we wanted an endpoint"
+                " of type CONTROLLER"
             )
-            message += " of type CONTROLLER"
         else:
             error_code, message = UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {kind}"
         request.respond(

@@ -1,6 +1,7 @@
 """DescribeConfigs (32): settings of topics and of this broker.
 
-v0 marks defaults; v1 the source of each, and its synonyms; v3 type and documentation; v4 flexible.
+Versions: v0 marks defaults; v1 the source and the synonyms of each setting; v3 type and
+documentation; v4 flexible.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 _DESCRIBE = EachResource(Operation.DESCRIBE_CONFIGS)
 PUBLIC = frozenset({"http.listener", "http.advertised.listener", "http.security.protocol"})
-"""Settings of a broker that every client may read: the address of the HTTP listener, which
-authenticates its readers itself. Kafka has no such settings.
+"""The broker settings that every client may read: the address of the HTTP listener, which
+authenticates its clients itself. Kafka has no such settings.
 """
 
 

@@ -1,8 +1,8 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
-v0; v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5 flexible; v6
-GROUP_ID_NOT_FOUND with a message for an unknown group; earlier versions answer "Dead" without an
-error (KIP-1043).
+Versions: v0; v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5
+flexible; v6 GROUP_ID_NOT_FOUND with a message for an unknown group; earlier versions answer "Dead"
+without an error (KIP-1043).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _TELLS = AuthorizedOperations(ResourceType.GROUP)
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
-    # Kafka answers twice for a group that is named twice, and no client does that. Here it is
-    # answered once, so that a small request can't ask for many copies of a large group.
+    # Kafka describes a group twice if a request names the group twice, which no client does. Muster
+    # describes the group once, so that a small request can't get many copies of a large group.
     allowed, denied = yield from split(services, request, _DESCRIBE, value["groups"], str)
     groups = list(dict.fromkeys(allowed))
     gather: Gather[DescribeReply] = Gather()

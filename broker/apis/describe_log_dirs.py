@@ -1,7 +1,8 @@
 """DescribeLogDirs (35): the sizes of partitions, and the space of their directory.
 
-v1 the same; v2 flexible; v3 a top-level error; v4 the directory's total and usable bytes (KIP-827);
-v5 whether it is cordoned. The broker has one directory, and no replica moves to another.
+Versions: v1 the same; v2 flexible; v3 a top-level error; v4 the directory's total and usable bytes
+(KIP-827); v5 whether the directory is cordoned. The broker has one directory, so replicas do not
+move.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _space(services: Services) -> dict[str, int]:
-    """Total and usable bytes; unknown (-1) if the system does not report them."""
+    """Returns the total and usable bytes; empty (-1 in the response) if they are unknown."""
     try:
         found = services.logs.fs.space(services.logs.directory)
     except OSError:

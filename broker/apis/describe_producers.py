@@ -64,7 +64,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _good_name(topic: dict[str, Any]) -> str | None:
-    """The name of a topic; None for an invalid name, which gets an error of its own."""
+    """Returns the name of a topic; None for an invalid name, which is not authorized."""
     name: str = topic["name"]
     try:
         check_topic_name(name)
@@ -122,7 +122,10 @@ def _described(
 
 
 def _follows_and_is_stable(partition: Partition) -> bool:
-    """Whether a follower may answer: operators search single replicas for hanging transactions."""
+    """Whether this broker is a follower of the partition and all its records are stable.
+
+    Such a follower responds too, since operators search single replicas for hanging transactions.
+    """
     replica = replica_of(partition)
     return (
         replica is not None
@@ -132,7 +135,7 @@ def _follows_and_is_stable(partition: Partition) -> bool:
 
 
 class _Waiting:
-    """Waits until a partition is stable, or for the reason why it can't become stable."""
+    """A ticket that waits until records are stable, or for the reason why they can't be."""
 
     __slots__ = ("answered",)
 

@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions (75): topics in the order of their names, a limited number of partitions.
+"""DescribeTopicPartitions (75): topics in the order of their names, up to a limit of partitions.
 
-An empty list asks for all topics. If a response reaches the limit, its cursor says where the next
-request continues (KIP-966).
+An empty list selects all topics. If a response reaches the limit, its cursor is the topic and
+partition from which the next request continues (KIP-966).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _DESCRIBE, _TELLS = each_shown_topic(), AuthorizedOperations(ResourceType.TOPIC)
 _AS_METADATA = 13
-"""The version of Metadata in which partitions are described."""
+"""The version of Metadata whose partition entries this API returns."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -94,7 +94,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _asked(topics: list[dict[str, Any]]) -> Generator[None, None, dict[str, None]]:
-    """The names of a request, each once."""
+    """Returns the names in a request, without repeats."""
     names: dict[str, None] = {}
     for topic in topics:
         names[topic["name"]] = None
@@ -105,7 +105,8 @@ def _asked(topics: list[dict[str, Any]]) -> Generator[None, None, dict[str, None
 def _topic(
     services: Services, request: Request, name: str, brokers: Collection[int], first: int, room: int
 ) -> Generator[None, None, tuple[dict[str, Any], int, int]]:
-    """The entry of a topic, the number of partitions in it, and the number left."""
+    """Returns the entry of a topic, the number of its partitions in the entry, and the number of
+    partitions left for the next response."""
     yield None
     topic = services.registry.topic(name)
     if topic is None:

@@ -24,7 +24,7 @@ _SHOWN = Hides(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 def _handle(services: Services, request: Request) -> Steps:
-    # An id that is named twice is described once: a transaction may be large.
+    # An id that is named twice is described once, since a transaction may be large.
     allowed, denied = yield from split(
         services, request, _DESCRIBE, request.value["transactional_ids"], str
     )
@@ -74,7 +74,7 @@ def _handle(services: Services, request: Request) -> Steps:
 def _topics(
     services: Services, request: Request, reply: DescribeReply
 ) -> Generator[None, None, EncodedArray]:
-    """The topics that the client may describe."""
+    """Returns the topics of the transaction that the client may describe."""
     topics = request.array("transaction_states", "topics")
     yield None
     for name, partitions in reply.partitions:

@@ -51,12 +51,13 @@ def _described(users: Users, name: str, count: int) -> dict[str, Any]:
     if count > 1:
         code, message = (
             DUPLICATE_RESOURCE,
-            ("Cannot describe SCRAM credentials for the same user twice in a single request: "),
+            "Cannot describe SCRAM credentials for the same user twice in a single request:"
+            f" {name}",
         )
     elif not (credentials := users.of(name)):
         code, message = (
             RESOURCE_NOT_FOUND,
-            ("Attempt to describe a user credential that does not exist: "),
+            f"Attempt to describe a user credential that does not exist: {name}",
         )
     else:
         infos = [
@@ -66,13 +67,13 @@ def _described(users: Users, name: str, count: int) -> dict[str, Any]:
     return {
         "user": name,
         "error_code": code,
-        "error_message": None if message is None else message + name,
+        "error_message": message,
         "credential_infos": infos,
     }
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
-    """One result without a user name for each user of the request."""
+    """Returns one result for each user of the request, without the user's name."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     denied = {"user": "", **error, "credential_infos": []}
     return {**error, "results": [denied for _ in value["users"] or ()]}

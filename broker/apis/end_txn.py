@@ -1,6 +1,6 @@
 """EndTxn (26): commits or aborts the open transaction of a transactional id.
 
-v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 clients know
+Versions: v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 clients know
 TRANSACTION_ABORTABLE; v5 (KIP-890) raises the producer's epoch at every end and returns the
 producer id and epoch to continue with, at any level of transaction.version.
 """

@@ -1,9 +1,9 @@
 """FindCoordinator (10): the coordinator of a group or of a transactional id.
 
-v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a new error
-code that Muster does not send; v6 share-group keys (KIP-932), which get INVALID_REQUEST: they are
-not supported. The first request for a coordinator's topic creates it, and waits for it. Kafka
-answers such a request with COORDINATOR_NOT_AVAILABLE, and the client retries.
+Versions: v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a
+new error code that Muster does not send; v6 share-group keys (KIP-932), which are not supported and
+get INVALID_REQUEST. The first request that needs a coordinator's topic creates the topic and waits
+until it exists. Kafka responds COORDINATOR_NOT_AVAILABLE instead, and the client retries.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _DESCRIBE = {
     _GROUP: of_each(ResourceType.GROUP, Operation.DESCRIBE),
     _TRANSACTION: of_each(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),
 }
-"""The right to a key, by its type."""
+"""The right that a key needs, by the type of the key."""
 _OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
 """The topic whose partition leaders are the coordinators, by the type of the key."""
-_NOT_SERVED = {_SHARE: "share group"}
+_NOT_SERVED = {_SHARE: "share groups"}
 _ADVICE = {_SHARE: "share groups are not supported: use a consumer group"}
 
 
@@ -77,7 +77,7 @@ def _handle(services: Services, request: Request) -> Steps:
         yield making
         made = making.result()
     if topic == TRANSACTION_TOPIC and not services.producer_ids.ids.left:
-        yield asyncio.ensure_future(services.producer_ids.ready())  # InitProducerId comes next
+        yield asyncio.ensure_future(services.producer_ids.ready())  # for the next InitProducerId
     if batched:
         answers = request.array("coordinators")
         worst = NONE
@@ -98,12 +98,12 @@ def _handle(services: Services, request: Request) -> Steps:
             answer = _find(services, request, key_type, keys[0], made)
         del answer["key"]
         if answer["error_code"] == NONE:
-            answer["error_message"] = "NONE"  # Kafka's text there; from v4 on it is ""
+            answer["error_message"] = "NONE"  # Kafka's text before v4; from v4 on it is ""
         request.respond({"throttle_time_ms": 0, **answer})
 
 
 async def is_made(services: Services, owned: OwnedTopic) -> bool:
-    """Creates a coordinator's topic if needed; False, with a log line, if that fails."""
+    """Creates a coordinator's topic if it is missing; False if it can't be created now."""
     try:
         await services.topics.ensure_owned(owned)
     except (TopicExists, CannotChange):  # temporary
@@ -118,20 +118,19 @@ def _find(
     services: Services, request: Request, key_type: int, key: str, made: bool
 ) -> dict[str, Any]:
     if key_type not in _TOPICS:
-        kind = _NOT_SERVED.get(key_type, f"type {key_type}")
-        advice = _ADVICE.get(key_type, f"the keys are of {kind}, which have no coordinator")
+        kind = _NOT_SERVED.get(key_type, f"keys of type {key_type}")
+        advice = _ADVICE.get(key_type, f"this broker does not coordinate {kind}")
         services.unsupported.asked(request.connection, API.name, advice)
-        return _error(key, INVALID_REQUEST, f"This broker does not coordinate {kind} keys.")
+        return _error(key, INVALID_REQUEST, f"This broker does not coordinate {kind}.")
     if not made:
-        message = f"{_TOPICS[key_type]} can't be created: see the broker's log."
+        message = f"{_TOPICS[key_type]} can't be created: see the reason in the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     if key_type == _GROUP:
         services.stuck_clients.asked(request.connection, key)
     node = _coordinator(services, request, _TOPICS[key_type], key)
     if node is None:
-        return _error(
-            key, COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader yet."
-        )
+        message = f"The partition of {_TOPICS[key_type]} for this key has no leader yet."
+        return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     return {
         "key": key,
         "node_id": node.node_id,
@@ -143,9 +142,9 @@ def _find(
 
 
 def _coordinator(services: Services, request: Request, name: str, key: str) -> BrokerNode | None:
-    """The broker that leads a key's partition; None without a leader.
+    """Returns the broker that leads a key's partition; None without a leader.
 
-    The runtime knows the number of partitions. Metadata may have only some of them yet.
+    The number of partitions is the runtime's, since metadata may lack some partitions at first.
     """
     runtime = services.groups if name == OFFSETS_TOPIC else services.transactions
     if not runtime.is_started:
@@ -173,6 +172,6 @@ SERVED = ServedApi(
     0,
     6,
     _handle,
-    "keys of share groups are answered INVALID_REQUEST, which clients do not retry",
+    "keys of share groups get INVALID_REQUEST, after which clients do not retry",
     rights=Rights(own=(*_DESCRIBE.values(), _OF_SHARE)),
 )

@@ -1,6 +1,6 @@
-"""Heartbeat (12): keeps a member's session alive, and reports a rebalance to it.
+"""Heartbeat (12): keeps a member's session alive, and reports a rebalance to the member.
 
-v0; v1 throttle time; v3 group instance id; v4 flexible.
+Versions: v0; v1 throttle time; v3 group instance id; v4 flexible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (44): sets and deletes single settings, and edits lists (KIP-339).
 
-v1 flexible. A value is appended to the list that is in effect, which may be the default.
+Versions: v1 flexible. A value is appended to the list that is in effect, which may be the default.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """InitProducerId (22): the producer id and epoch with which a producer begins.
 
-v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED in place of
-INVALID_PRODUCER_EPOCH; v5 clients know TRANSACTION_ABORTABLE; v6 two-phase commit (KIP-939), which
-is off in Kafka too unless `transaction.two.phase.commit.enable` is set. Without a transactional id
-every request gets a new id with epoch 0, whatever id it names, as in Kafka.
+Versions: v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED in place
+of INVALID_PRODUCER_EPOCH; v5 clients know TRANSACTION_ABORTABLE; v6 two-phase commit (KIP-939),
+which is off in Kafka too unless `transaction.two.phase.commit.enable` is set. As in Kafka, a
+request without a transactional id always gets a new producer id with epoch 0.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _begin_if_allowed(services: Services, request: Request) -> Steps:
-    """WRITE on any topic is enough (KIP-679)."""
+    """Continues if the client has WRITE on any topic, which is enough (KIP-679)."""
     is_writer = yield from services.authorizer.allows_somewhere(
         request.connection, _WRITE_ANY.operation, _WRITE_ANY.kind, api=API.name
     )

@@ -1,9 +1,9 @@
 """JoinGroup (11): a member enters the join phase and waits for its end.
 
-v0 has no rebalance timeout, and uses the session timeout for it (KIP-62); v1 has one; v2 throttle
-time; v4 MEMBER_ID_REQUIRED for new members (KIP-394); v5 group instance id (KIP-345); v6 flexible;
-v7 protocol type in the response, and a null protocol name in errors; v8 reason (KIP-800); v9 skip
-assignment (KIP-814).
+Versions: v0 has no rebalance timeout, and uses the session timeout for it (KIP-62); v1 has one; v2
+throttle time; v4 MEMBER_ID_REQUIRED for new members (KIP-394); v5 group instance id (KIP-345); v6
+flexible; v7 protocol type in the response, and a null protocol name in errors; v8 reason (KIP-800);
+v9 skip assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _uuid_text(uuid: bytes) -> str:
-    """The format of Java's UUID.toString."""
+    """Returns a UUID in the format of Java's UUID.toString."""
     digits = uuid.hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 

@@ -1,8 +1,8 @@
 """LeaderAndIsr (4): the controller assigns leader and follower roles to this broker's replicas.
 
-v1 is_new; v2 the broker's epoch, partitions by topic; v3 replicas that are added and removed; v4
-flexible; v5 topic ids, by which the response names topics; v6 the recovery of an unclean leader; v7
-a flag of KRaft controllers, which Muster does not support.
+Versions: v1 is_new; v2 the broker's epoch, partitions by topic; v3 replicas that are added and
+removed; v4 flexible; v5 topic ids, by which the response names topics; v6 the recovery of an
+unclean leader; v7 a flag of KRaft controllers, which Muster does not support.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LeaveGroup (13): members leave by themselves, or an administrator removes them.
 
-v0 one member, by id; v1 throttle time; v3 many members, by member id or group instance id, each
-with its own error (KIP-345); v4 flexible; v5 reason (KIP-800).
+Versions: v0 one member, by id; v1 throttle time; v3 many members, by member id or group instance
+id, each with its own error (KIP-345); v4 flexible; v5 reason (KIP-800).
 """
 
 from __future__ import annotations

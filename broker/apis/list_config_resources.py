@@ -1,6 +1,7 @@
-"""ListConfigResources (74): resources with settings. v0 client metrics; v1 any type (KIP-1142).
+"""ListConfigResources (74): resources with settings.
 
-In Muster, groups, client metrics and broker loggers have no settings.
+Versions: v0 client metrics; v1 any type (KIP-1142). In Muster, groups, client metrics and broker
+loggers have no settings.
 """
 
 from __future__ import annotations

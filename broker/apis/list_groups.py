@@ -1,8 +1,8 @@
 """ListGroups (16): the groups of every shard.
 
-v0; v1 throttle time; v3 flexible; v4 state filter and state (KIP-518); v5 type filter and type
-(KIP-848). While a shard loads, the error is COORDINATOR_LOAD_IN_PROGRESS and the list has the
-groups of the others, as in Kafka up to 3.9.
+Versions: v0; v1 throttle time; v3 flexible; v4 state filter and state (KIP-518); v5 type filter and
+type (KIP-848). While a shard loads, the error is COORDINATOR_LOAD_IN_PROGRESS and the list has the
+groups of the other shards, as in Kafka up to 3.9.
 """
 
 from __future__ import annotations

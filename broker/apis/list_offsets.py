@@ -1,10 +1,10 @@
 """ListOffsets (2): the offset at a timestamp, or at the start or end of partitions.
 
-v0 lists the base offsets of segments; v1 one offset and its timestamp; v2 isolation level; v4
-leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5);
-v10 a timeout for remote storage; v11 earliest pending upload (-6). Muster has no tiered storage:
-the log start offset is also the local one, and no offset is tiered or pending upload. For another
-replica the end is the log end offset, for a consumer the high watermark.
+Versions: v0 lists the base offsets of segments; v1 one offset and its timestamp; v2 isolation
+level; v4 leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest
+tiered (-5); v10 a timeout for remote storage; v11 earliest pending upload (-6). Muster has no
+tiered storage: the log start offset is also the local one, and no offset is tiered or pending
+upload. For another replica the end is the log end offset, for a consumer the high watermark.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _FIRST_VERSIONS = {
 }
 
 _KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
-"""Timestamps that are answered without a read of the log's files."""
+"""Special timestamps whose offsets are known without a read of the log's files."""
 
 LOOKUPS_AT_ONCE = 50
-"""Partitions of a topic that a thread looks up one after the other."""
+"""The most partitions of a topic that one job of a thread looks up."""
 
 _NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
 """The errors while a new leader does not know its high watermark (KIP-207), by version."""
@@ -180,7 +180,7 @@ def _partition(
 
 
 def find(partition: Partition, timestamp: int, end: int) -> Found:
-    """The offset for a timestamp, or for one of the special values, in a log before ``end``.
+    """Returns the offset for a timestamp or a special timestamp, in the records before ``end``.
 
     Raises CorruptLog.
     """
@@ -199,10 +199,10 @@ def find(partition: Partition, timestamp: int, end: int) -> Found:
 
 
 def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
-    """Whether the offset may be above the high watermark that a new leader knows.
+    """Whether the offset may be after the high watermark that a new leader knows.
 
-    Until the leader has learned the high watermark from its followers, a consumer would be sent
-    back.
+    Until the leader has learned the high watermark from its followers, a consumer could get an
+    offset before its position.
     """
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return False
@@ -212,7 +212,7 @@ def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
 
 
 def _stable(partition: Partition, timestamp: int, found: Found) -> Found:
-    """The result for a read_committed consumer: offsets before the last stable offset."""
+    """Returns the result for a read_committed consumer: offsets up to the last stable offset."""
     stable = partition.last_stable_offset
     if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
         return found

@@ -1,7 +1,7 @@
 """ListTransactions (66): the transactional ids of every shard (KIP-664).
 
-v1 duration filter (KIP-994); v2 a pattern that the whole id matches (KIP-1152), in RE2's syntax as
-in Kafka: every pattern takes linear time. While a shard loads, the response is only
+Versions: v1 duration filter (KIP-994); v2 a pattern for the whole id (KIP-1152), in RE2's syntax as
+in Kafka, so that matching takes linear time. While a shard loads, the response has only the error
 COORDINATOR_LOAD_IN_PROGRESS.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _SHOWN = Hides(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _NAMES = frozenset({*(state.wire_name for state in State), "PrepareEpochFence"})
-"""Kafka's names of states; an id is never seen in the last one."""
+"""Kafka's names of states; no id is ever in the state PrepareEpochFence."""
 PATTERN_BYTES_MAX = 1 << 20
-"""The memory that a compiled pattern may use."""
+"""The most bytes of memory that a compiled pattern may use."""
 IDS_AT_ONCE = 1000
-"""Of a shard, in one call: about 1 ms."""
+"""The most ids of a shard that one call lists, in about 1 ms."""
 
 
 class _BadPattern(ValueError):
@@ -81,7 +81,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
-    """The ids of a shard in parts; a single None if the shard has few and one call lists all."""
+    """Yields the ids of a shard in parts; only None if one call can list all ids of the shard."""
     known = hosted.core.view.transactions
     if len(known) <= IDS_AT_ONCE:
         yield None
@@ -92,7 +92,7 @@ def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
 
 
 def _compiled(pattern: str | None) -> Any:
-    """The compiled pattern; None to match all ids. Raises _BadPattern."""
+    """Returns the compiled pattern; None if all ids match. Raises _BadPattern."""
     if not pattern:
         return None
     import re2  # imported here: slow, and not needed at start

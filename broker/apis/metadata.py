@@ -1,14 +1,14 @@
 """Metadata (3): brokers, topics and the leaders of partitions.
 
-v0 an empty list asks for all topics, from v1 on null does; no entry of v0 names a broker that is
-not listed; v1 controller, rack, internal topics; v2 cluster id; v4 allow_auto_topic_creation
-(before it, always allowed); v5 offline replicas; v6 an error for a leader without the client's
-listener; v7 leader epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the
-response; v11 the cluster's operations move to DescribeCluster; v12 topics may be requested by id;
-v13 a top-level error.
+Versions: v0 an empty list selects all topics, and partitions have only brokers that the response
+lists; v1 null selects all topics; controller, rack, internal topics; v2 cluster id; v4
+allow_auto_topic_creation (before v4 always allowed); v5 offline replicas; v6 an error for a leader
+without the client's listener; v7 leader epochs; v8 authorized operations (KIP-430); v9 flexible;
+v10 topic ids in the response; v11 the cluster's operations move to DescribeCluster; v12 topics may
+be requested by id; v13 a top-level error.
 
-An unknown topic that may be created is created with the broker's defaults, and is in the response;
-in a cluster with LEADER_NOT_AVAILABLE, until the controller has elected its leaders.
+An unknown topic that may be created is created with the broker's defaults. Its entry in the
+response is complete; in a cluster it is LEADER_NOT_AVAILABLE until leaders are elected.
 
 A response waits for the controller's first UpdateMetadata (`shared/deferred_answer.py`).
 """
@@ -74,15 +74,18 @@ logger = structlog.get_logger(__name__)
 _DESCRIBE = each_shown_topic()
 _CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
 _CREATE = HandlerAcl(
-    Operation.CREATE, ResourceType.TOPIC, "each topic that it would create", unless=_CREATE_ANY
+    Operation.CREATE,
+    ResourceType.TOPIC,
+    "each topic that the request would create",
+    unless=_CREATE_ANY,
 )
 _TELLS_TOPIC = AuthorizedOperations(ResourceType.TOPIC)
 _TELLS_CLUSTER = AuthorizedOperations(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 NO_EPOCH = -1
 _KNOWS_LISTENERS = 6
-"""The first version with an error of its own for a live leader without the client's listener."""
+"""The first version with LISTENER_NOT_FOUND, for a live leader without the client's listener."""
 Found = Topic | dict[str, Any]
-"""A topic, or the complete entry of one with an error."""
+"""A topic, or the complete entry of a topic with an error."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -127,9 +130,10 @@ def _answer_ids(
 
 
 def _answer_allowed(services: Services, request: Request, names: Sequence[str]) -> Steps:
-    """A topic that the client may not describe is denied whether or not it exists.
+    """Answers a request by names when the authorizer is active.
 
-    A topic that would have to be created is denied if the client may not create it.
+    A topic that the client may not describe is denied whether or not it exists. A topic that the
+    request would create is denied if the client may not create it.
     """
     names, undescribed = yield from split(services, request, _DESCRIBE, names, str)
     uncreated: Set[str] = frozenset()
@@ -159,7 +163,7 @@ def _answer_names(
 
 
 def _new(services: Services, request: Request, names: Iterable[str]) -> list[str]:
-    """The topics to create."""
+    """Returns the topics that the request creates."""
     allowed = request.value["allow_auto_topic_creation"]
     if not allowed or not services.config["auto.create.topics.enable"]:
         return []
@@ -235,7 +239,7 @@ def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
 
 
 def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
-    """The entry of a topic with an error."""
+    """Returns the entry of a topic with an error."""
     internal = name is not None and Topic(name, topic_id, 0).is_internal
     return {
         "error_code": error_code,
@@ -247,7 +251,7 @@ def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> d
 
 
 def described(topic: Topic) -> dict[str, Any]:
-    """The entry of a topic, without its partitions and authorized operations."""
+    """Returns the entry of a topic, without its partitions and authorized operations."""
     return {
         "error_code": NONE,
         "name": topic.name,
@@ -259,10 +263,10 @@ def described(topic: Topic) -> dict[str, Any]:
 def partition_entry(
     services: Services, topic: str, index: int, brokers: Collection[int], version: int
 ) -> dict[str, Any]:
-    """The entry of a partition in a response that lists ``brokers``, in a version of Metadata.
+    """Returns a partition's entry in a Metadata response of ``version`` that lists ``brokers``.
 
-    A client of version 0 can't parse a response that names any other broker. In later versions the
-    replicas are complete, and the leader is one of ``brokers`` or -1.
+    A client of version 0 can't parse a partition with a broker that the response does not list. In
+    later versions the replicas are complete, and the leader is one of ``brokers`` or -1.
     """
     found = services.cluster.partition(topic, index)
     if found is None:
@@ -298,7 +302,8 @@ def _answer(
     *,
     is_all: bool = False,
 ) -> Steps:
-    """``is_all``: topics that the client may not describe are omitted, and not in the audit log."""
+    """Responds. With ``is_all`` the response and the audit log omit topics that the client may not
+    describe."""
     value = request.value
     wanted = value["include_topic_authorized_operations"]
     hides = is_all and services.authorizer.judges
@@ -344,7 +349,7 @@ def _answer(
 def _described(
     services: Services, request: Request, topic: Topic, brokers: Collection[int]
 ) -> Generator[None, None, dict[str, Any]]:
-    """The entry of a topic; an error if it was deleted while others were being described."""
+    """Returns the entry of a topic; an error if the topic was deleted during this request."""
     there = services.registry.topic(topic.name)
     if there is None:
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)

@@ -1,7 +1,7 @@
 """OffsetCommit (8): a group's offsets, acknowledged when they are stable in the log.
 
-v0 offsets by ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 offsets in the log, with
-generation and member and a commit timestamp for each partition; v2 retention time instead; v3
+Versions: v0 offsets by ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 offsets in the log,
+with generation and member and a commit timestamp for each partition; v2 retention time instead; v3
 throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance id; v8 flexible;
 v9 GROUP_ID_NOT_FOUND in place of ILLEGAL_GENERATION (KIP-848); v10 topic ids in place of names.
 """

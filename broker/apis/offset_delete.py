@@ -1,7 +1,8 @@
 """OffsetDelete (47): deletes committed offsets of topics that no member subscribes to.
 
-v0, not flexible (KIP-496). A request with many partitions is done in parts, and other requests are
-served between them. If a part fails, those before it are done, and the client has to retry all.
+v0, not flexible (KIP-496). A request with many partitions is handled in parts, and other requests
+are served between the parts. If a part fails, the offsets of the earlier parts have been deleted,
+and the client has to retry the whole request.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _DELETE, _READ = group(Operation.DELETE), Each(Operation.READ, ResourceType.TOPIC)
 PARTITIONS_PER_PIECE = 400
-"""About 4 ms, if all of them have an offset."""
+"""The most partitions in one part, which takes about 4 ms if all have an offset."""
 
 TopicPartitions = tuple[str, list[int]]
 
@@ -72,9 +73,10 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(asked: Sequence[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
-    """The same topics and partitions, in parts of at most PARTITIONS_PER_PIECE partitions.
+    """Yields the topics and partitions in parts of at most PARTITIONS_PER_PIECE partitions.
 
-    Without partitions, one empty part: the coordinator may have an error for the group.
+    Without partitions it yields one empty part, since the coordinator may have an error for the
+    group.
     """
     piece: list[TopicPartitions] = []
     room = PARTITIONS_PER_PIECE

@@ -1,7 +1,7 @@
 """OffsetFetch (9): the committed offsets of a group.
 
-v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2 null topics
-for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
+Versions: v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2
+null topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
 ignores; v10 topic ids. With or without require_stable, a response waits for every earlier commit
 (law 2).
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 OFFSETS_AT_ONCE = 2_500
-"""Offsets of one call to a shard: 1 ms. A single topic may exceed it. A topic counts as one
-more.
+"""The most offsets that one call to a shard fetches, in 1 ms; each topic counts as one more. A
+single topic may exceed the limit.
 """
 ENCODED_AT_ONCE = 5_000
-"""Offsets of a response that is encoded in the loop's thread: 2 ms."""
+"""The most offsets of a response that the event loop's thread encodes, in 2 ms."""
 
 Topics = Sequence[tuple[Any, Sequence[int]]]
 _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
@@ -54,7 +54,7 @@ class _Asked:
 
     group_id: str
     topics: Topics | None
-    """As the request names them; None: all."""
+    """The topics in the request's form; None: all topics of the group."""
     replies: range = range(0)
     """The indexes of the coordinator's replies."""
     failed: Sequence[Any] = ()
@@ -83,7 +83,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bool:
-    """Whether the request has one group that is known to be allowed, with its named topics."""
+    """Whether the request has one group, and the group and its topics are known to be allowed."""
     if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
         return False
     group_id, _, _, topics = groups[0]
@@ -95,7 +95,7 @@ def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bo
 
 
 def _are_few(services: Services, group_id: str, topics: Topics | None) -> bool:
-    """Whether one call may fetch these offsets; without named topics, all of the group."""
+    """Whether one call may fetch the offsets of ``topics``; None: all topics of the group."""
     if topics is not None:
         return len(topics) + sum([len(topic[1]) for topic in topics]) <= OFFSETS_AT_ONCE
     view = services.groups.view_of(group_id)
@@ -120,7 +120,8 @@ def _in_pieces(
 ) -> Steps:
     """Fetches many groups, or many topics, by calls of limited size.
 
-    For all topics of a group, the response has those that the client may describe.
+    If a request selects all topics of a group, the response has only topics that the client may
+    describe.
     """
     denied_groups = yield from denied(
         services, request, DESCRIBE_GROUP, (group[0] for group in groups)
@@ -169,7 +170,7 @@ def _in_pieces(
 def _answered(
     services: Services, request: Request, asked: _Asked, replies: Sequence[FetchReply]
 ) -> Generator[None, None, tuple[str, int, list[Any]]]:
-    """Group id, error code and topics of one group of the response."""
+    """Returns the group id, error code and topics of one group in the response."""
     yield None
     error_code = asked.error_code
     for reply in replies:
@@ -189,7 +190,7 @@ def _answered(
 
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
-    """The topics of each call; None for all, if they fit one call."""
+    """Yields the topics of each call; only None if one call may fetch all topics of the group."""
     named: Iterator[tuple[Any, Sequence[int]]]
     if topics is not None:
         named = iter(topics)
@@ -213,7 +214,7 @@ def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterato
 
 
 def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int]]]:
-    """The topics and partitions in which a group has offsets, while its shard is active."""
+    """Yields the topics and partitions in which a group has offsets, if its shard is active."""
     view = services.groups.view_of(group_id)
     for topic in () if view is None else list(view.offsets.topics(group_id)):
         yield topic, view.offsets.partitions(group_id, topic)
@@ -227,7 +228,7 @@ def _name_of(services: Services, request: Request) -> Callable[[Any], str | None
 def _names(
     services: Services, request: Request, groups: list[Any], denied_groups: Set[str]
 ) -> Iterator[str | None]:
-    """The named topics of the groups that are not denied; None where a step may end."""
+    """Yields the named topics of groups that are not denied, and None where a step may end."""
     name_of = _name_of(services, request)
     for group_id, _, _, topics in groups:
         yield None
@@ -239,7 +240,7 @@ def _names(
 def _named(
     services: Services, request: Request, topics: Topics, denied_topics: Set[str]
 ) -> Generator[None, None, tuple[Topics, list[Any]]]:
-    """The topics to fetch by their names, and error entries: unknown ids, then denied topics."""
+    """Returns the topics to fetch, by name, and the entries of unknown ids and denied topics."""
     name_of = _name_of(services, request)
     named: list[tuple[str, Sequence[int]]] = []
     unknown: list[Any] = []
@@ -259,7 +260,7 @@ def _named(
 def _shown(
     services: Services, request: Request, topics: Sequence[Any]
 ) -> Generator[None, None, Sequence[Any]]:
-    """The topics that the client may describe; the audit log omits the others."""
+    """Returns the topics that the client may describe; the audit log omits other topics."""
     shown: list[Any] = []
     for topic in topics:
         if is_allowed(services, request, DESCRIBE_TOPIC, topic[0], is_logged=False):
@@ -269,10 +270,10 @@ def _shown(
 
 
 def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> Sequence[Any]:
-    """The topics in the encoder's form: with ids from v10 on.
+    """Returns the topics in the encoder's form: with ids from v10 on.
 
-    As in Kafka, v10 omits a topic that no longer exists, and so has no id, though its offsets are
-    still kept.
+    As in Kafka, v10 omits a topic that no longer exists, and therefore has no id, even while its
+    offsets still exist.
     """
     if request.api_version < _FIRST_WITH_IDS:
         return topics

@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch (23): the end of a leader epoch, so that clients detect truncation
 (KIP-101).
 
-v1 the epoch that was found (KIP-279); v2 the client's current epoch, throttle time; v3 the replica
-id; v4 flexible. Source: Kafka 3.9 ``LeaderEpochFileCache.endOffsetFor``.
+Versions: v1 the epoch that was found (KIP-279); v2 the client's current epoch, throttle time; v3
+the replica id; v4 flexible. Source: Kafka 3.9 ``LeaderEpochFileCache.endOffsetFor``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SaslAuthenticate (36) outside of a login: an error.
 
-v1 session lifetime; v2 flexible. During a login or reauthentication, `broker/authentication/`
-answers.
+Versions: v1 session lifetime; v2 flexible. During a login or reauthentication,
+`broker/authentication/` answers.
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
     )
 
 
-SERVED = ServedApi(API, 0, 2, _handle, rights=nothing("it is part of authentication"))
+SERVED = ServedApi(API, 0, 2, _handle, rights=nothing("clients send it to authenticate"))

@@ -1,8 +1,8 @@
 """SaslHandshake (17) after the login, or on a listener without SASL.
 
-v0: tokens follow without headers; v1: in SaslAuthenticate. Before the login
-`broker/authentication/` answers. In a session that expires it begins a reauthentication (KIP-368);
-everywhere else it is an error.
+After v0 the client sends tokens without headers, after v1 in SaslAuthenticate. Before the login
+`broker/authentication/` answers the request. In a SASL session that expires, the request begins a
+reauthentication (KIP-368); otherwise the request is an error.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
         session.renew(request)
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("it is part of authentication"))
+SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("clients send it to authenticate"))

@@ -1,7 +1,7 @@
 """StopReplica (5): the controller stops replicas of this broker, and may delete them.
 
-v1 the broker's epoch, partitions by topic; v2 flexible; v3 a leader epoch and whether to delete for
-each partition; v4 a flag of KRaft controllers, which Muster does not support.
+Versions: v1 the broker's epoch, partitions by topic; v2 flexible; v3 a leader epoch and whether to
+delete for each partition; v4 a flag of KRaft controllers, which Muster does not support.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SyncGroup (14): the leader sends the assignment, and every member waits for its own part.
 
-v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name in request and
-response, required of members (KIP-559).
+Versions: v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name in
+request and response, required of members (KIP-559).
 """
 
 from __future__ import annotations

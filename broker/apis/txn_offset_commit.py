@@ -1,9 +1,9 @@
 """TxnOffsetCommit (28): offsets of a group that take effect when the producer's transaction
 commits.
 
-v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance (KIP-447),
-flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added to the
-transaction before (KIP-890).
+Versions: v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance
+(KIP-447), flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added to
+the transaction before (KIP-890).
 
 As in Kafka the topics are checked first, then the coordinator of the group, then the transaction,
 and then the group itself.
@@ -78,7 +78,7 @@ def _handle_allowed(services: Services, request: Request, decoded: Any) -> Steps
 def _look_up(
     services: Services, request: Request, decoded: Any, denied: Sequence[Any] = ()
 ) -> None:
-    """Pass the commit on, once the group's partition is in the transaction."""
+    """Submits the commit, once the group's partition is in the transaction."""
     version = request.api_version
     (
         transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
@@ -86,7 +86,7 @@ def _look_up(
     ) = decoded  # fmt: skip
     offsets = _TOPICS.take(services.registry, request, topics, denied=denied)
     if not offsets:
-        request.take(CommitReply(()))  # as for OffsetCommit
+        request.take(CommitReply(()))  # an empty commit is not checked further, as in OffsetCommit
         return
     if not group_id:
         request.take(CommitReply(INVALID_GROUP_ID))
@@ -132,7 +132,7 @@ class _Ticket:
 
 
 def _as_known(error: int, version: int) -> int:
-    """The code of a version for an error of the whole request (KAFKA-7296, KIP-890).
+    """Returns the error of the whole request that a version knows (KAFKA-7296, KIP-890).
 
     A client retries after COORDINATOR_LOAD_IN_PROGRESS, and fails after NETWORK_EXCEPTION.
     """
@@ -150,7 +150,8 @@ def _must_be_added(
 ) -> bool:
     """Whether the group's partition must be added to, or verified in, the transaction first.
 
-    Verified if another broker coordinates the transaction. False if the shard can't be written.
+    The partition is verified if another broker coordinates the transaction. Returns False if the
+    shard can't be written.
     """
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False

@@ -1,13 +1,13 @@
 """WriteTxnMarkers (27): the ends of transactions, from other brokers and from operators.
 
-v0; v1 flexible; v2 transaction_version (KIP-1228), 1 if a version has no such field. The group
-coordinator writes the marker of a partition of ``__consumer_offsets``. The response is sent when
-every marker is stable, and the offsets that it commits are visible then. A partition refuses the
-marker of a lower epoch (INVALID_PRODUCER_EPOCH) and of an older coordinator
+Versions: v0; v1 flexible; v2 transaction_version (KIP-1228), which is 1 in earlier versions. The
+group coordinator writes the marker of a partition of ``__consumer_offsets``. The response is sent
+when every marker is stable; the offsets that a marker commits are visible then. A partition refuses
+a marker with a lower producer epoch (INVALID_PRODUCER_EPOCH) or from an older coordinator
 (TRANSACTION_COORDINATOR_FENCED).
 
-A transaction that an operator ends without its coordinator is reported; one that a broker of the
-cluster ends is not.
+If an operator ends a transaction without its coordinator, the broker reports this; it does not
+report transactions that brokers of the cluster end.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _ALTER_OR_BROKER = AnyOf(
     (cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))
 )
 _BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
-"""The client ids of brokers."""
+"""The client ids with which brokers send the request."""
 _STEP = 500
-"""Transactional ids in one step."""
+"""The transactional ids that one step searches."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -128,7 +128,7 @@ def _is_broker(services: Services, request: Request) -> bool:
 
 
 def _open_since(place: Partition, marker: Marker) -> int | None:
-    """When the producer last wrote to its open transaction; None without an open one."""
+    """Returns when (Unix ms) the producer last wrote to its transaction; None: none is open."""
     producers = place.log.producers
     if marker.producer_id not in producers.open_transactions:
         return None
@@ -160,7 +160,7 @@ def _report_ended(
 
 
 def _id_of(services: Services, producer_id: int) -> Generator[None, None, str]:
-    """The transactional id of a producer, searched in steps; "" if no id has it."""
+    """Returns the transactional id with a producer id; "" if none has it. Searches in steps."""
     for hosted in list(services.transactions.hosted_shards):
         ids = list(hosted.core.view.transactions.values())
         for start in range(0, len(ids), _STEP):

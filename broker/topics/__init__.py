@@ -4,7 +4,7 @@ Where to change:
 
 - the last stable offset, and the aborted transactions in a Fetch: `broker/topics/last_stable.py`,
   `log/indexes/transaction_index.py`. Then `tests/log/test_transaction_index.py`.
-- which partitions a follower's fetch reads: `broker/topics/replicas/idle_followers.py`,
+- the partitions that a follower's fetch reads: `broker/topics/replicas/idle_followers.py`,
   `broker/apis/fetch/sessions.py`. Then `tests/broker/topics/test_quiet_followers.py`.
 - the requests that a role serves, and the appends of a follower:
   `broker/topics/replicas/replica.py`; `log/replicated.py`. Then

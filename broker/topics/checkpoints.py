@@ -1,7 +1,8 @@
 """The checkpoints of the data directory: recovery point, high watermark and log start offsets.
 
-The next start reports a partition that a checkpoint names and that does not exist. So the
-directories of logs are fsynced before a checkpoint names them: a power loss can't remove them then.
+The next start reports each partition that a checkpoint lists but that does not exist. The
+directories of logs are therefore fsynced before a checkpoint lists their partitions, so that a
+power loss can't remove a listed directory.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FILES = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START_OFFSET)
 
 
 class Checkpoints:
-    """The checkpoints of one data directory; any thread may write them."""
+    """The checkpoints of one data directory; any thread may call the methods that write."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -65,15 +66,15 @@ class Checkpoints:
                 ) from None
         try:
             self._cleaned = read_offsets(self._fs, self._path(CLEANER_OFFSET))
-        except CorruptLog:  # the cleaner logs it, and starts without the checkpoint
+        except CorruptLog:  # the cleaner logs the damage, and starts without the checkpoint
             self._cleaned, self._cleaned_unknown = {}, LONG_MAX
 
     def named(self) -> dict[TopicPartition, str]:
-        """Each partition in the checkpoints, with the name of a checkpoint that contains it."""
+        """Returns each listed partition with the name of one checkpoint that lists it."""
         return {key: name for name in reversed(FILES) for key in self._read[name]}
 
     def expected(self, key: TopicPartition) -> Expected:
-        """The offsets of a log in the checkpoints that were read."""
+        """Returns the offsets that the checkpoints had for a log when `read` was called."""
         return Expected(
             self._read[RECOVERY_POINT].get(key, 0),
             self._read[HIGH_WATERMARK].get(key, 0),
@@ -94,14 +95,14 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """Removes and returns the new partitions of a topic: they are visible now."""
+        """Removes from `made`, and returns, the partitions of a topic that is now visible."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)
         return keys
 
     def take_back(self, topic: str) -> None:
-        """Removes the new partitions of a topic that could not be created."""
+        """Removes from `made` and the file the partitions of a topic that could not be created."""
         keys = set(self.shown(topic))
         path = self._path(RECOVERY_POINT)
         with self._writing, suppress(OSError):  # the disk that failed before may fail again
@@ -114,7 +115,7 @@ class Checkpoints:
     def write(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Writes recovery points, high watermarks and log start offsets. Raises OSError.
 
-        ``partitions`` is called, and returns the partitions to write, once no other write runs.
+        ``partitions`` returns the partitions to write; it is called after other writes have ended.
         """
         with self._writing:
             there = {**self.made, **{(each.topic, each.index): each for each in partitions()}}
@@ -131,9 +132,9 @@ class Checkpoints:
             self.outdated.clear()
 
     def lower(self, key: TopicPartition, recovery_point: int) -> None:
-        """Lowers a log's recovery point on disk before the log is truncated below it.
+        """Lowers a log's recovery point on disk, before the log is truncated below this point.
 
-        Otherwise the next start would report the truncated records as lost. Raises OSError.
+        Without this the next start would report the truncated records as lost. Raises OSError.
         """
         path = self._path(RECOVERY_POINT)
         with self._writing:
@@ -142,21 +143,21 @@ class Checkpoints:
                 write_offsets(self._fs, path, {**offsets, key: recovery_point})
 
     def _sync_names(self, partitions: Collection[Partition]) -> None:
-        """Fsyncs the directories of logs and the data directory before a checkpoint names them."""
+        """Fsyncs the directories of logs and the data directory, before a checkpoint lists them."""
         logs = [partition.log for partition in partitions]
         ours = [log for log in logs if self._directory in log.segments.unsynced_directories]
-        if ours:  # one fsync of the data directory for all; only opening a log sets it
+        if ours:  # one fsync of the data directory is enough for all logs
             self._fs.fsync_directory(self._directory)
             for log in ours:
                 log.segments.unsynced_directories.pop(self._directory, None)
         for log in logs:
-            with suppress(FileNotFoundError):  # its topic is being deleted
+            with suppress(FileNotFoundError):  # the topic is being deleted
                 log.sync_names()
 
     def forget(self, topic: str) -> None:
-        """Removes a deleted topic from the checkpoints: a new topic of that name begins at 0.
+        """Removes a deleted topic from the checkpoints, since a new topic of its name starts at 0.
 
-        Raises OSError; the next write of the checkpoints removes it then.
+        Raises OSError; the next write of the checkpoints then removes the topic.
         """
         with self._writing:
             self.outdated.add(topic)
@@ -169,7 +170,7 @@ class Checkpoints:
             self._keep(lambda key: key not in partitions)
 
     def write_high_watermarks(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Writes only the high watermarks; see `write`. Raises OSError."""
+        """Writes only the high watermarks; ``partitions`` is as in `write`. Raises OSError."""
         with self._writing:
             there = list(partitions())
             self._sync_names(there)

@@ -1,8 +1,8 @@
 """The cluster's brokers and leaders, for responses to clients.
 
-A standalone broker shows itself as the whole cluster: `AloneView`. In a cluster, `ClusterView` is
-exactly the controller's last metadata (`broker/cluster/metadata_cache.py`), so that every broker
-shows the same.
+`AloneView` shows a standalone broker as the whole cluster. In a cluster the view is exactly the
+metadata that the controller sent last (`broker/cluster/metadata_cache.py`), so that all brokers
+return the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as shown to clients; brokers are given by their ids."""
+    """A partition as responses to clients describe it, with the ids of brokers."""
 
     leader: int
     """The leader's id, or NO_LEADER."""
@@ -32,7 +32,7 @@ class PartitionView(NamedTuple):
 
 
 class ClusterView(Protocol):
-    """Answers of metadata requests. ``listener`` is a name as in ``listeners``."""
+    """The data for responses to metadata requests. ``listener`` is the name of a listener."""
 
     @property
     def controller_id(self) -> int:
@@ -46,20 +46,20 @@ class ClusterView(Protocol):
         """Waits until a live broker is known; False on timeout."""
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
-        """The live brokers that have the listener, ordered by id."""
+        """Returns the live brokers that have the listener, ordered by id."""
 
     def node(self, node_id: int, listener: str) -> BrokerNode | None:
-        """A live broker's address on the listener."""
+        """Returns a live broker's address on the listener."""
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """A partition; None if it is not known yet."""
+        """Returns a partition; None if it is not known yet."""
 
 
 class AloneView:
     """The view of a standalone broker, which leads all partitions and is their only replica."""
 
     has_brokers = True
-    """See `ClusterView`."""
+    """Implements `ClusterView.has_brokers`."""
 
     def __init__(
         self, node_id: int, logs: LogManager, node_of: Callable[[str], BrokerNode]
@@ -71,7 +71,7 @@ class AloneView:
         self._node_of = node_of
 
     async def await_brokers(self, timeout: asyncio.Timeout) -> bool:  # noqa: ARG002
-        """See `ClusterView`."""
+        """Implements `ClusterView.await_brokers`."""
         return True
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:

@@ -1,8 +1,8 @@
 """Dynamic configs: changes of the settings of a topic, of this broker, or of all brokers.
 
-A change is checked as a whole, stored, and then takes effect: the logs, the connection limits and
-the coordinator get the new values in one step of the event loop. It is checked against everything
-that it affects before it is stored, so that no start can fail because of it.
+A change is checked as a whole, stored, and then applied: the logs, the connection limits and the
+coordinator get the new values in one step of the event loop. The check covers everything that the
+change affects, so that a stored change can't make a later start fail.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ BROKER_RESOURCE = 4
 EVERY_BROKER = ""
 
 Rows = Callable[[str], Setting]
-"""Returns a changeable setting's row by name; raises BadValue for other settings."""
+"""Returns the row of a setting that can be changed, by name; raises BadValue for others."""
 Current = Callable[[str], str]
-"""Returns the text of the current value, by name."""
+"""Returns the current value of a setting as text, by name."""
 Edit = Callable[[Mapping[str, str], Rows, Current], dict[str, str]]
 """Returns a resource's own settings after the change; raises BadValue."""
 
@@ -80,23 +80,26 @@ class SettingsStore(Protocol):
         """Held during a change, from the read of the old settings to the write of the new ones."""
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """A topic's current own settings. Raises CannotChange."""
+        """Returns a topic's current own settings. Raises CannotChange."""
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """The settings of this broker, by its id, or of all brokers (""). Raises CannotChange."""
+        """Returns the own settings of this broker (``name`` is its id) or of all brokers ("").
+
+        Raises CannotChange.
+        """
 
     async def alter(self, topic: Topic) -> None:
-        """Stores the own settings of ``topic`` and applies them here."""
+        """Stores the own settings of ``topic``, and applies the settings on this broker."""
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """Stores the settings of this broker or of all brokers ("")."""
 
 
 class Prepares(Protocol):
-    """Reads what settings refer to, such as certificate files or host names, before they apply."""
+    """Reads files and host names to which settings refer, before the settings are applied."""
 
     async def prepared(self, config: Config) -> Any:
-        """The data that changes with these settings. Raises BadValue if it can't be used."""
+        """Reads the data to which ``config`` refers. Raises BadValue if the data can't be used."""
 
     def use(self, fresh: Any) -> None:
         """Applies the prepared data."""
@@ -123,9 +126,9 @@ class ConfigChanges:
         self._apply = apply
 
     async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
-        """Changes the own settings of one resource; with ``validate_only`` it only checks them.
+        """Changes the own settings of one resource; with ``validate_only`` only checks them.
 
-        Raises ConfigRefused, with nothing changed.
+        On ConfigRefused nothing is changed.
         """
         async with self._store.changing:
             try:
@@ -203,7 +206,7 @@ class ConfigChanges:
             self._use(fresh)
 
     async def _prepared(self, changed: Config) -> list[Any]:
-        """The prepared data of a change, or of files that have changed on disk."""
+        """Reads the data to which ``changed`` refers, since files may have changed on disk."""
         return [await each.prepared(changed) for each in self._preparing]
 
     def _use(self, fresh: list[Any]) -> None:
@@ -256,12 +259,12 @@ class ConfigChanges:
                 topic_settings(changed, topic.configs)
             except BadValue as error:
                 raise BadValue(
-                    f"the configs of topic {topic.name} would not be valid any more: {error}"
+                    f"the change would make the configs of topic {topic.name} invalid: {error}"
                 ) from None
 
 
 def wrong_broker(ours: str, name: str) -> str | None:
-    """Why ``name`` is not this broker's id ``ours``; None if it is."""
+    """Returns the error if ``name`` is not ``ours``, the id of this broker; None if it is."""
     if not name.isdecimal():
         return f"Broker id must be an integer, but it is: {name}"
     if name.lstrip("0").rjust(1, "0") != ours:
@@ -276,8 +279,8 @@ def _text(setting: Setting, value: Any) -> str:
 def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
     """Applies stored dynamic configs at the start, before the logs are opened.
 
-    Settings that contradict the broker's properties are logged and left out: only another change
-    can fix them. Raises BadConfig for an invalid security setting, which only another version of
+    Settings that contradict the broker's properties are logged and left out until another change
+    corrects them. Raises BadConfig for an invalid security setting, which only another version of
     Muster can have stored.
     """
     mend_policies(registry)
@@ -291,9 +294,9 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
 
 
 def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-    """A copy of ``config`` with the valid dynamic configs of all brokers and of this one.
+    """Returns a copy of ``config`` with the valid dynamic configs of all brokers and of this one.
 
-    The ones left out are logged.
+    Invalid dynamic configs are logged and left out.
     """
     fitting = config.with_dynamic({}, {})
     kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
@@ -314,7 +317,7 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
                 refused.append(((layer, key, text), str(error)))
         if len(refused) == len(waiting):
             break
-        waiting = [each for each, _ in refused]  # may be valid together with one applied later
+        waiting = [each for each, _ in refused]  # may be valid together with a later setting
     for (_, key, text), reason in refused:
         logger.error(
             "dynamic config ignored",
@@ -326,9 +329,9 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
 
 
 def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """The valid ones of a topic's own settings, which another program may have written.
+    """Returns a topic's own settings without invalid settings, which are logged.
 
-    Invalid ones are logged.
+    Another program may have written the settings.
     """
     kept: dict[str, str] = {}
     for key, text in configs.items():

@@ -1,9 +1,10 @@
 """Completes topic deletions: removes the directories, the offsets, and then the registry entry.
 
-A topic is deleted once it is marked, whatever the disk does: failing steps are retried at growing
-intervals, and at the next start. Its name is free when its directories are renamed, so that no two
-logs ever share a file, and when the loaded shards have dropped its committed offsets. Its entry is
-removed when every shard has dropped them: `broker/cores/groups/dropped_offsets.py`.
+A marked topic counts as deleted even if the disk then fails: failed steps are retried at growing
+intervals and at the next start. A new topic may use the name once the directories are renamed, so
+that two logs never share a file, and once the loaded shards have dropped the committed offsets. The
+registry entry is removed when every shard has dropped the committed offsets
+(`broker/cores/groups/dropped_offsets.py`).
 """
 
 from __future__ import annotations
@@ -30,25 +31,26 @@ RETRY_MS_MAX = 60_000
 
 
 class _Deleted(NamedTuple):
-    """A deleted topic of which something remains."""
+    """A topic whose deletion is not complete."""
 
     topic: Topic
     partitions: Sequence[Partition]
-    """Its partitions; empty if the previous process deleted it."""
+    """The partitions of the topic; empty if the previous process deleted the topic."""
     delay_ms: int
-    """Milliseconds until its files are removed: `file.delete.delay.ms`."""
+    """Milliseconds until the topic's files are removed: `file.delete.delay.ms`."""
     tag: str
-    """32 hexadecimal digits in the names of its renamed directories."""
+    """32 hexadecimal digits that the names of the renamed directories contain."""
 
 
 class CommittedOffsets(Protocol):
     """The committed offsets of deleted topics, and the shards that drop them."""
 
     def left(self, topic: str) -> Mapping[int, int]:
-        """The shards that still have offsets of a topic to drop: partition to offset bound."""
+        """Returns, for each shard that must still drop offsets of a topic, the log offset before
+        which the shard drops commits."""
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics that accept no commits any more; returns when done."""
+        """Drops the offsets of topics that no longer accept commits; returns when done."""
 
 
 class Deletions:
@@ -80,8 +82,8 @@ class Deletions:
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """By shard: the log offset below which committed offsets of the name belong to deleted
-        topics and are still to drop."""
+        """Returns by shard the log offset below which commits for the topic name belong to deleted
+        topics and must still be dropped."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
@@ -102,7 +104,7 @@ class Deletions:
                 self.dropped(topic.name)
 
     async def stop(self) -> None:
-        """Ends the retries; the next start continues them."""
+        """Ends the retries; the next start of the broker continues the deletions."""
         for task in self._retries:
             task.cancel()
         if self._retries:
@@ -119,10 +121,10 @@ class Deletions:
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
-        """Removes what remains of a topic, now or in retries.
+        """Removes the files, committed offsets and registry entry of a topic, now or in retries.
 
-        When this returns, all loaded shards have dropped its committed offsets, so that a new topic
-        of that name has none.
+        When this method returns, all loaded shards have dropped the committed offsets, so that a
+        new topic of the same name has none.
         """
         name = deleted.topic.name
         away = await self._move_away(deleted)
@@ -149,7 +151,7 @@ class Deletions:
             wait_ms = min(max(2 * wait_ms, RETRY_MS_FIRST), RETRY_MS_MAX)
 
     async def _move_away(self, deleted: _Deleted) -> bool:
-        """Renames the directories and schedules their removal; returns whether that succeeded."""
+        """Renames the directories and schedules their removal; False if the renames failed."""
         try:
             directories = await self._disk_changes.run(
                 self._logs.retire, deleted.topic, deleted.partitions, deleted.tag
@@ -165,7 +167,10 @@ class Deletions:
         return True
 
     async def _forget(self, topic: Topic) -> bool:
-        """Removes the registry entry; True also if it waits for shards to drop offsets."""
+        """Removes the registry entry; returns False if that fails.
+
+        While shards must still drop offsets, returns True without a removal.
+        """
         if self._offsets.left(topic.name):
             return True
         try:
@@ -192,15 +197,15 @@ class Deletions:
 
 
 def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> None:
-    """Removes what remains of topics that the previous process deleted, before logs are opened.
+    """Removes directories of topics that the previous process deleted, before logs are opened.
 
-    Files that can't be removed are tried again later.
+    Directories that can't be removed are tried again later.
     """
     try:
         for topic, _ in registry.dying.values():
-            # Otherwise the directories belong to the new topic.
+            # If a topic of the name exists, the directories belong to this new topic.
             if registry.topic(topic.name) is None:
                 logs.retire(topic, (), time.fresh_id().hex())
         logs.remove(logs.leftovers())
     except OSError as error:
-        logger.error("deleted topics can't be removed", error=str(error))
+        logger.error("directories of deleted topics can't be removed at start", error=str(error))

@@ -1,7 +1,7 @@
-"""The last stable offset, below which readers of committed records read.
+"""The last stable offset: read_committed consumers read only records before it.
 
-It is the first offset of the oldest transaction that is open or whose marker is not stable yet;
-without one it is the high watermark.
+The last stable offset is the first offset of the oldest transaction that is open or whose marker is
+not stable yet. Without such a transaction it is the high watermark.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class LastStable:
         self._at = self.offset(high_watermark)
         """The last stable offset at the last check."""
         self.held = bool(log.producers.open_transactions or log.producers.ended)
-        """Whether a transaction holds it below the high watermark."""
+        """Whether a transaction keeps the last stable offset below the high watermark."""
 
     def offset(self, high_watermark: int) -> int:
-        """The last stable offset for this high watermark."""
+        """Returns the last stable offset for this high watermark."""
         log = self._log
         stable = min(high_watermark, log.first_unstable_offset)
         ended = log.producers.ended
@@ -33,7 +33,10 @@ class LastStable:
         return stable
 
     def moved(self, before: int, high_watermark: int) -> bool:
-        """Updates the offset; returns whether it has risen since the high watermark ``before``."""
+        """Updates the last stable offset; returns whether the last stable offset has risen.
+
+        ``before`` is the previous high watermark.
+        """
         was_at = self._at if self.held else before
         self._at = self.offset(high_watermark)
         producers = self._log.producers

@@ -60,28 +60,28 @@ class LogManager:
     # -- lookups
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """A partition; None if it does not exist."""
+        """Returns a partition; None if it does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.partition(index)
 
     def settings(self, topic: str) -> dict[str, Any] | None:
-        """A topic's effective settings; None if the topic does not exist."""
+        """Returns a topic's effective settings; None if the topic does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.settings
 
     def all(self) -> Iterator[Partition]:
-        """All partitions."""
+        """Yields all partitions."""
         for entry in self.topics.values():
             yield from entry.partitions
 
     def serves(self, partition: Partition) -> bool:
-        """Whether this object is the served partition of its name, and so the only writer."""
+        """Whether the broker serves this object, so that only this object writes the log."""
         return self.get(partition.topic, partition.index) is partition
 
     # -- opening
 
     def open_all(self, topics: Iterable[Topic], *, in_cluster: bool = False) -> None:
-        """Opens the logs of all partitions, several at a time; in a cluster, of those on disk.
+        """Opens the logs of all partitions, or in a cluster those on disk, several at a time.
 
         Raises CorruptLog and BadDirectory for damaged or missing logs, and OSError.
         """
@@ -168,7 +168,7 @@ class LogManager:
         return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
-        """Writes the checkpoints. Raises OSError if the old ones name lost data."""
+        """Writes the checkpoints. Raises OSError if the old checkpoints list lost data."""
         try:
             self.write_checkpoints()
         except OSError as error:
@@ -180,15 +180,15 @@ class LogManager:
         known = {partition.name for partition in self.all()}
         if truncated:
             logger.warning(
-                "logs truncated where they were damaged",
-                advice="remove log.recovery.truncate now",
+                "damaged logs truncated",
+                advice="remove log.recovery.truncate from the configuration",
                 partitions=sorted(truncated & known),
                 unknown=sorted(truncated - known),
             )
         if missing.names:
             logger.warning(
                 "started without missing files",
-                advice="remove log.recovery.missing now",
+                advice="remove log.recovery.missing from the configuration",
                 names=sorted(missing.names),
             )
 
@@ -219,9 +219,9 @@ class LogManager:
                 )
 
     def make(self, topic: Topic, indexes: Iterable[int] | None = None) -> TopicLogs:
-        """Makes directories and logs of partitions, by default of all; they are not visible yet.
+        """Makes directories and logs of partitions, by default of all; `show` makes them visible.
 
-        Raises OSError with none of them left, or LeftBehind.
+        On OSError all new directories are removed again; on LeftBehind some directories remain.
         """
         entry = self._entry(topic)
         made: list[str] = []
@@ -246,7 +246,9 @@ class LogManager:
         if self.fs.exists(directory):
             if any(name.endswith(LOG) for name in self.fs.list(directory)):
                 raise FileExistsError(
-                    errno.EEXIST, f"{directory} has the log of an unknown topic", directory
+                    errno.EEXIST,
+                    f"{directory} has the log of an unknown topic: move the directory away",
+                    directory,
                 )
         else:
             made.append(directory)
@@ -286,7 +288,7 @@ class LogManager:
             partition.log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
-        """The log's part of a topic's settings."""
+        """Returns the settings of a topic that concern its logs."""
         return log_config(settings, self.config)
 
     def _entry(self, topic: Topic) -> TopicLogs:
@@ -294,7 +296,7 @@ class LogManager:
             settings = topic_settings(self.config, topic.configs)
         except BadValue as error:
             raise BadDirectory(
-                f"topic {topic.name} has configs that do not fit the broker's: {error}"
+                f"the configs of topic {topic.name} contradict the broker's settings: {error}"
             ) from None
         return TopicLogs(topic, settings, produce_rules(settings))
 
@@ -303,8 +305,8 @@ class LogManager:
     def close_all(self) -> None:
         """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker.
 
-        Closes several at a time, since a disk handles many fsyncs at once. If a log has failed, or
-        fails now, the marker is not written, so that the next start recovers all logs.
+        Several logs are closed at a time, since a disk handles many fsyncs at once. If a log has
+        failed, or fails now, the marker is not written, so that the next start recovers all logs.
         """
         clean = all(self.time.threads(_CLOSING_THREADS, "closing").map(_close, self.all()))
         try:
@@ -332,7 +334,7 @@ class LogManager:
         """Closes a deleted topic's partitions and renames their directories; returns the new paths.
 
         ``tag`` is 32 hexadecimal digits: as in Kafka, the names are ``topic-N.<tag>-delete``.
-        Raises OSError; it may be called again with the same tag.
+        On OSError this method may be called again with the same tag.
         """
         for partition in partitions:
             partition.close(clean=False)
@@ -347,7 +349,7 @@ class LogManager:
         return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 
     def leftovers(self) -> list[str]:
-        """The remaining directories of deleted topics."""
+        """Returns the remaining directories of deleted topics."""
         return [
             self._path(name)
             for name in self.fs.list(self.directory)
@@ -374,7 +376,7 @@ def _close(partition: Partition) -> bool:
         partition.close(clean=in_order)
     except (OSError, LogPoisoned) as error:
         logger.error(
-            "log can't be closed cleanly, the next start checks it",
+            "log can't be closed cleanly, the next start recovers the log",
             partition=partition.name,
             error=str(error),
         )
@@ -385,7 +387,7 @@ def _close(partition: Partition) -> bool:
 def _log_recovery(partition: Partition) -> None:
     for cut in partition.log.recovery.cuts:
         logger.warning(
-            "torn tail truncated",
+            "invalid records at the end of the log truncated",
             file=cut.file,
             position=cut.position,
             bytes=cut.bytes_cut,

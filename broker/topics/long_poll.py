@@ -2,9 +2,9 @@
 
 A waiting Fetch is woken by an append to one of its partitions, by the flush that the append
 requires, by the deletion of a partition, or by its deadline. A read_committed Fetch is woken when
-the last stable offset advances, and not by appends to open transactions. Appends of one turn wake
-it once, at the turn's end. A follower's Fetch is woken by an append before it is stable. One timer
-serves all deadlines.
+the last stable offset advances, and not by appends to open transactions. Appends of one turn wake a
+Fetch once, at the end of the turn. An append wakes a follower's Fetch before the append is stable.
+One timer serves all deadlines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Partition = tuple[str, int]
 
 
 class Waiter:
-    """One parked Fetch. ``wake(due)`` is called when there may be enough data or it is due."""
+    """One parked Fetch. ``wake(due)`` is called when enough data may exist, or at the deadline."""
 
     __slots__ = (
         "committed", "deadline_ms", "done", "missing_bytes", "partitions", "to_end", "wake",
@@ -44,13 +44,13 @@ class Waiter:
         self.missing_bytes = missing_bytes
         """Bytes that must arrive before the Fetch is read again."""
         self.wake = wake
-        """Called with True at the deadline; answers the request, or lets it continue to wait."""
+        """Called with True at the deadline; answers the request, or lets the request wait on."""
         self.committed = committed
-        """Whether it reads only below the last stable offset."""
+        """Whether the Fetch reads only below the last stable offset."""
         self.to_end = to_end
-        """Whether it reads up to the log end offset, as followers do."""
+        """Whether the Fetch reads up to the log end offset, as followers do."""
         self.done = False
-        """Whether it has ended its wait."""
+        """Whether the wait has ended."""
 
 
 class LongPolls:
@@ -67,7 +67,7 @@ class LongPolls:
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self.by_topic: Counter[str] = Counter()
-        """The number of waits for partitions of each topic."""
+        """By topic, the number of waits for its partitions."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
         """Entries of the heap whose waiter is done."""
@@ -80,11 +80,11 @@ class LongPolls:
         return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
 
     def until_ms(self, wait_ms: int) -> int:
-        """The deadline of a wait that starts now, in real time, as clients measure it."""
+        """Returns the deadline (monotonic ms) of a wait that starts now."""
         return self._time.now().mono_ms + wait_ms
 
     def wait(self, waiter: Waiter) -> None:
-        """Adds ``waiter``, until it is done or `forget` is called."""
+        """Adds ``waiter`` until `forget` removes it."""
         for partition in waiter.partitions:
             self._by_partition[partition][waiter] = None
             self.by_topic[partition[0]] += 1
@@ -93,7 +93,7 @@ class LongPolls:
             self._arm()
 
     def forget(self, waiter: Waiter) -> None:
-        """Removes a waiter."""
+        """Ends the wait of ``waiter`` and removes it."""
         if waiter.done:
             return
         waiter.done = True
@@ -151,12 +151,12 @@ class LongPolls:
                 self._wake_soon(waiter)
 
     def wake_all(self, topic: str, partition: int) -> None:
-        """Wakes all readers of a partition, whose leader has changed."""
+        """Wakes all readers of a partition, such as after a change of its leader."""
         for waiter in self._by_partition.get((topic, partition), ()):
             self._wake_soon(waiter)
 
     def wake(self, waiter: Waiter) -> None:
-        """Wakes one reader, for which there is data."""
+        """Wakes one reader if it still waits."""
         if not waiter.done:
             self._wake_soon(waiter)
 
@@ -170,7 +170,7 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def stop(self) -> None:
-        """Answers all waiting Fetches, since the broker stops."""
+        """Answers all waiting Fetches when the broker stops."""
         if self._timer is not None:
             self._timer.cancel()
         for _, _, waiter in list(self._heap):
@@ -193,7 +193,7 @@ class LongPolls:
         self._watchdog.ended("long polls", began_ns)
 
     def _wake(self, waiter: Waiter, due: bool) -> None:
-        """Wakes one reader; its exception does not affect the others."""
+        """Wakes one reader; an exception of the reader does not affect other readers."""
         try:
             waiter.wake(due)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
@@ -221,6 +221,6 @@ class LongPolls:
                 self._stale -= 1
             else:
                 self._wake(waiter, True)
-                self._stale -= waiter.done  # its entry is no longer in the heap
+                self._stale -= waiter.done  # the waiter's entry is no longer in the heap
         self._arm()
         self._watchdog.ended("long polls", began_ns)

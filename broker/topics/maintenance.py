@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 
 _CROWDS_S = 1.0
 _ROOM = 20
-"""Fraction (1/20) of the producer limit that is freed in addition to the surplus, so that the next
+"""A divisor: 1/20 of the limit of producers is freed in addition to the surplus, so that the next
 check need not remove producers again."""
 
 
@@ -44,7 +44,7 @@ class Maintenance:
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._unflushed_ms: dict[Partition, int] = {}
-        """The time (monotonic ms) since which each partition is known to have unflushed records."""
+        """By partition, the time (monotonic ms) since which unflushed records are known."""
 
     def start(self) -> None:
         """Starts the recurring work."""
@@ -78,7 +78,7 @@ class Maintenance:
         ]
 
     def stop(self) -> None:
-        """Ends the work; after it only the code that closes the logs writes to them."""
+        """Ends the work; afterwards only the code that closes the logs writes to the logs."""
         for task in self._tasks:
             task.cancel()
         for partition in self._logs.all():
@@ -120,7 +120,7 @@ class Maintenance:
         self.retention_runs += 1
 
     def _retention_idle_ms(self) -> int | None:
-        """Milliseconds until retention has work; see `Background.every`."""
+        """Returns the milliseconds until retention has work; see `Background.every`."""
         now_ms = self._time.now().wall_ms
         times = []
         for partition in self._logs.all():
@@ -136,8 +136,8 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """Milliseconds until producers may expire, for `Background.every`: 0 if any can, since
-        each round checks all."""
+        """Returns 0 if any producer can expire, since each round checks all producers, else None.
+        For `Background.every`."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
@@ -207,7 +207,7 @@ class Maintenance:
                     break
         slices.end()
         logger.warning(
-            "too many producer ids, the longest idle ones removed",
+            "too many producer ids, those idle for longest removed",
             producers=sum(counts.values()),
             limit=limit,
             forgotten=forgotten,
@@ -222,9 +222,9 @@ class Maintenance:
     # -- flushes
 
     def _flush_period_ms(self) -> int:
-        """Milliseconds between checks of flush.ms: half of the shortest one, from 10 to 1000.
+        """Returns the ms between checks of flush.ms: half of the shortest flush.ms, 10 to 1000.
 
-        Kafka checks it every log.flush.scheduler.interval.ms, which by default is never, whatever
+        Kafka checks every log.flush.scheduler.interval.ms, by default never, whatever the value of
         flush.ms is.
         """
         topics = self._logs.topics.values()
@@ -232,7 +232,7 @@ class Maintenance:
         return max(10, min(shortest // 2, 1000))
 
     async def flush_overdue(self) -> None:
-        """Flushes logs with records that are unflushed for longer than flush.ms."""
+        """Flushes logs with records that have been unflushed for longer than flush.ms."""
         now_ms = self._time.real.now().mono_ms
         before, self._unflushed_ms = self._unflushed_ms, {}
         for partition in list(self._logs.all()):
@@ -252,7 +252,8 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """The largest count per partition with which the sum of all is at most ``limit``."""
+    """Returns the largest cap such that the counts, each reduced to the cap, sum to at most
+    ``limit``."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):
         share = limit // (len(ascending) - index)

@@ -1,10 +1,11 @@
 """The topics that coordinators own: their settings at creation, and the settings they must keep.
 
-Every committed offset is a record of ``__consumer_offsets``, every transaction one of
+Every committed offset is a record of ``__consumer_offsets``, and every transaction is a record of
 ``__transaction_state``. Retention that deletes old segments would delete live state: the
-coordinator would answer from memory until the next start, and have lost it after that. So their
-``cleanup.policy`` is always ``compact``, whatever the source of the settings. They can't be
-deleted, and their partition count, which maps keys to partitions, is fixed.
+coordinator would return the state from memory until the next start, and then lose it. The
+``cleanup.policy`` of these topics is therefore always ``compact``, whatever the source of the
+settings. Clients can't delete these topics or add partitions, since the partition count maps keys
+to partitions.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ class OwnedTopic:
     name: str
     owner: str
     keeps: str
-    """The contents of its records, in words."""
+    """The contents of the topic's records, as a noun for messages."""
     keys: str
-    """The key that determines the partition of a record."""
+    """The keys that determine the partition of a record, as a noun for messages."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
-    """The broker property with its segment size."""
+    """The name of the broker setting for the topic's segment size."""
     min_isr_setting: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
     """Further settings at creation, as in Kafka."""
 
     def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
-        """The settings at creation, as in Kafka, for this number of replicas."""
+        """Returns the settings at creation, as in Kafka, for this number of replicas."""
         configs = {
             POLICY: _COMPACT,
             **self.configs,
@@ -57,12 +58,12 @@ class OwnedTopic:
         return configs
 
     def partitions(self, config: Config) -> int:
-        """The partition count at creation."""
+        """Returns the partition count at creation."""
         count: int = config[self.partitions_setting]
         return count
 
     def log_replication(self, config: Config) -> None:
-        """Logs that it has fewer replicas than wanted."""
+        """Logs if the topic gets fewer replicas than configured."""
         name = self.replication_setting
         if config[name] > _REPLICAS:
             logger.info(
@@ -70,7 +71,7 @@ class OwnedTopic:
             )
 
     def warn_about_partitions(self, config: Config, there: int) -> None:
-        """Logs a configured partition count that the existing topic does not have."""
+        """Logs if the configured partition count is not ``there``, the count of the topic."""
         name = self.partitions_setting
         if config.is_given(name) and config[name] != there:
             logger.warning(
@@ -113,10 +114,10 @@ OWNED: Mapping[str, OwnedTopic] = {
 
 
 def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """The own settings of topic ``name``; an owned topic's include its cleanup policy.
+    """Returns the own settings of topic ``name``, for an owned topic with a cleanup policy.
 
-    If the policy is missing or reset, it is ``compact``, the only default of an owned topic. Raises
-    BadValue for a policy that would lose records.
+    An absent policy becomes ``compact``, the only default of an owned topic. Raises BadValue for a
+    policy that would lose records.
     """
     own = dict(configs)
     owned = OWNED.get(name)
@@ -125,9 +126,9 @@ def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
     text = own.setdefault(POLICY, _COMPACT)
     if not _is_compact(text):
         raise BadValue(
-            f"{POLICY}={text}: {name} must be {_COMPACT} only; retention would delete"
-            f" {owned.keeps}, and without compaction the topic would grow without"
-            " bound"
+            f"{POLICY}={text} is not allowed: {name} must have only {_COMPACT}, since retention"
+            f" would delete {owned.keeps}, and without compaction the topic would grow"
+            " without bound"
         )
     return own
 
@@ -151,7 +152,7 @@ def mend_policies(registry: StoredRegistry) -> None:
             registry.store(mended)
         except OSError as error:
             logger.warning(
-                "restored cleanup.policy can't be stored, restored again at each start",
+                "restored cleanup.policy can't be stored, each start restores it again",
                 error=str(error),
             )
         registry.show(mended)

@@ -1,13 +1,13 @@
-"""A partition: its log, the end of its stable records, and the replies that wait for that.
+"""A partition: its log, the end of its stable records, and replies that wait for stable records.
 
 *Stable* records are acknowledged and visible to readers (law 2). A record is stable once it is
-appended or, if the topic's flush settings require it, once it is flushed. Only this module decides
-that: Produce and the shards of the offsets topic call `when_stable` to hold a reply back until its
-records are stable.
+appended or, if the topic's flush settings require a flush, once it is flushed. Only this module
+decides whether a record is stable: Produce and the shards of the offsets topic call `when_stable`,
+which delivers a reply once its records are stable.
 
-A partition flushes its log when that is due, and waiting replies share a flush. After a failed
+A partition flushes its log when a flush is due, and waiting replies share a flush. After a failed
 write it retries at growing intervals until a write succeeds (law 6). Only the event loop's thread
-may use it; `log` documents which of its own methods may run in other threads.
+may use a partition; `log` documents which methods of a log may run in other threads.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ logger = structlog.get_logger(__name__)
 
 PROBE_MS_FIRST = 200
 PROBE_MS_MAX = 2_000
-"""Longest interval between tries to write, and so until a disk with free space again is used."""
+"""The longest interval between tries to write after a failure."""
 
 NEVER = 1 << 62
 
 Reply = Any
 """The reply for a ticket; each kind of ticket has its own type."""
 OnFailure = Callable[[Any, Exception], Any]
-"""Makes the error reply for records that did not become stable, from the reply and the exception:
-`NotYetStable` if they may still become stable, another one if not."""
+"""Makes the error reply for records that did not become stable, from their reply and an exception,
+which is a `NotYetStable` if the records may still become stable."""
 Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
 """The awaited offset, the deadline (monotonic ms), the replies, and the maker of error replies."""
 
@@ -57,7 +57,7 @@ def all_of_them(_: Waiting) -> bool:
 
 
 class NotYetStable(Exception):
-    """Records are not stable, but may become so."""
+    """Records are not stable yet, but may become stable later."""
 
 
 class StableTooLate(NotYetStable):
@@ -81,7 +81,7 @@ class Partition:
     """One partition that this broker serves."""
 
     is_replica: ClassVar[bool] = False
-    """Whether it is a `Replica`, one of several in a cluster; `replica_of` casts it."""
+    """Whether the partition is a `Replica`, as in a cluster; `replica_of` casts it."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class Partition:
         """Waiting replies, ordered by offset."""
         self._flush_task: Task[None] | None = None
         self._flushing = False
-        """A flush runs in a thread or starts in the next iteration of the loop."""
+        """Whether a flush runs in a thread or starts in the next iteration of the loop."""
         self._promised = False
-        """A flush was due: replies wait for it even if new settings require none."""
+        """Whether replies wait for a due flush, even if new settings require no flush."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
         """Set to end the pause before the next try to write."""
@@ -134,7 +134,7 @@ class Partition:
         return self.acks_all_error() == NONE
 
     def acks_all_error(self) -> int:
-        """The error of a produce request with acks=all now; NONE: its records are appended."""
+        """Returns the error that a Produce with acks=all gets now; NONE: it may append."""
         return NONE
 
     def _in_sync_changed(self) -> None:
@@ -147,9 +147,9 @@ class Partition:
         return self.high_watermark
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """The error of a request with this leader epoch (KIP-320), or NONE.
+        """Returns the error for a request with this leader epoch (KIP-320), or NONE.
 
-        -1: the client sent no epoch.
+        The epoch is -1 if the client sent no epoch.
         """
         ours = self.leader_epoch
         if current_leader_epoch in (-1, ours):
@@ -158,12 +158,12 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which readers of committed records read."""
+        """The offset below which read_committed consumers read."""
         return self._stable.offset(self.high_watermark)
 
     def producers_of(self, producer_id: int) -> ProducerStates:
-        """The states against which a producer's batches are checked: the owner's if there is one,
-        since it may have accepted more than is appended (law 13)."""
+        """Returns the states against which a producer's batches are checked: the states of the
+        owner, if any, since the owner may have accepted batches before the append (law 13)."""
         owner = self.owner
         return self.log.producers if owner is None else owner.producers.of(producer_id)
 
@@ -176,9 +176,9 @@ class Partition:
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Appends a producer's batches; raises the same as `PartitionLog.append`.
+        """Appends a producer's batches; raises the exceptions of `PartitionLog.append`.
 
-        The batches are stable at once if the high watermark is above them.
+        If the high watermark is then after the batches, they are stable.
         """
         writes, ticks_ns = self.writes, self._services.time.ticks_ns
         began_ns = ticks_ns()
@@ -194,12 +194,12 @@ class Partition:
         return info
 
     append_for_all = append
-    """`append` for acks=all; without other replicas it is the same."""
+    """Appends with acks=all; without other replicas this is the same as `append`."""
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """Appends a transaction marker; raises the same as `PartitionLog.append_marker`.
+        """Appends a transaction marker; raises the exceptions of `PartitionLog.append_marker`.
 
-        The marker is stable at once if the high watermark is above it.
+        If the high watermark is then after the marker, it is stable.
         """
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
@@ -210,7 +210,7 @@ class Partition:
         return info
 
     def appended(self, size_bytes: int) -> None:
-        """Handles growth of the log by ``size_bytes``: it is stable now, or a flush starts."""
+        """Handles ``size_bytes`` of new records: they are stable now, or a flush starts."""
         log = self.log
         end_offset = log.log_end_offset
         if end_offset - log.recovery_point < log.config.flush_messages:
@@ -230,10 +230,10 @@ class Partition:
                 self._arm(self._waiting[-1][1])
 
     def bytes_for_waiters(self, size_bytes: int) -> int:
-        """The bytes to count for waiting fetches after an append of ``size_bytes``.
+        """Returns the bytes to count for waiting fetches after an append of ``size_bytes``.
 
-        An append to a new segment satisfies every fetch: their positions are in an older segment,
-        and a fetch does not wait there.
+        An append to a new segment satisfies every waiting fetch: the fetch positions are now in an
+        older segment, where a fetch never waits.
         """
         active_from = self.log.segments.active.base_offset
         if active_from == self._active_from:
@@ -242,7 +242,7 @@ class Partition:
         return NEVER
 
     def delete_records(self, offset: int) -> int:
-        """`PartitionLog.delete_records` below the high watermark; raises the same."""
+        """Calls `PartitionLog.delete_records` for records below the high watermark."""
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
@@ -273,9 +273,9 @@ class Partition:
     ) -> None:
         """Delivers each ticket's reply once all records below ``offset`` are stable.
 
-        If that becomes impossible, or has not happened by ``deadline_ms`` (monotonic), the ticket
-        gets the result of ``on_failure``. Records that are not in the log yet must be appended in
-        this turn.
+        If the records can't become stable, or are not stable by ``deadline_ms`` (monotonic), the
+        ticket gets the result of ``on_failure``. Records that are not in the log yet must be
+        appended in this turn.
         """
         self._waiting.append((offset, deadline_ms, replies, on_failure))
         if offset <= self.log.log_end_offset:
@@ -285,7 +285,7 @@ class Partition:
                 self._await_stable(deadline_ms)
 
     def keeps(self, offset: int) -> bool:  # noqa: ARG002
-        """Whether records below ``offset`` are acknowledged at once to a producer with acks=1."""
+        """Whether the record at ``offset`` may be acknowledged now to a producer with acks=1."""
         return False
 
     def when_acknowledged(
@@ -297,8 +297,8 @@ class Partition:
         *,
         by_all: bool,  # noqa: ARG002
     ) -> None:
-        """`when_stable` for a producer. In a cluster it may wait for the leader only (acks=1), and
-        waits for the others at most ``timeout_ms``."""
+        """Delivers a producer's reply as `when_stable` does. In a cluster the reply waits for the
+        leader's flush, or with ``by_all`` for all in-sync replicas, at most ``timeout_ms``."""
         self.when_stable(offset, (reply,), on_failure)
 
     def _await_stable(self, deadline_ms: int) -> None:
@@ -319,7 +319,7 @@ class Partition:
             self._deliver(waiting.popleft()[2])
 
     def fail_unwritten(self, error: Exception) -> None:
-        """Fails the replies to records that were never appended: the owner has dropped them."""
+        """Fails the replies for records that were never appended and that the owner has dropped."""
         if self._waiting:
             self._release()
             end_offset = self.log.log_end_offset
@@ -329,7 +329,8 @@ class Partition:
         """Fails the replies whose deadline has passed; their records may still become stable."""
         self._timer, self._timer_ms = None, NEVER
         now_ms = self._services.time.now().mono_ms
-        self._fail_waiting(StableTooLate("not stable in time"), lambda entry: entry[1] <= now_ms)
+        late = StableTooLate("the records were not stable before the deadline")
+        self._fail_waiting(late, lambda entry: entry[1] <= now_ms)
         if self._waiting:
             self._arm(min([deadline_ms for _, deadline_ms, _, _ in self._waiting]))
 
@@ -368,7 +369,7 @@ class Partition:
         return self._flushing
 
     def flush_soon(self) -> None:
-        """Starts a flush of all that is appended."""
+        """Starts a flush of all appended records, unless a flush is in progress."""
         if not self._flushing:
             self._begin_flush()
 
@@ -396,7 +397,7 @@ class Partition:
         self._flush_task = self._services.spawn(self._flush_while_due(), "flush")
 
     async def _flush_while_due(self) -> None:
-        """Flushes while that is due; records appended during a flush share the next one."""
+        """Flushes until no flush is due; records appended during a flush share the next flush."""
         ticks_ns = self._services.time.ticks_ns
         try:
             due = True
@@ -409,13 +410,13 @@ class Partition:
         except LogPoisoned as error:
             self.poisoned(error)
         except CancelledError:
-            self._fail_waiting(LogPoisoned("the broker stops"))
+            self._fail_waiting(LogPoisoned("the broker is stopping"))
             raise
         except Exception as error:
             # No thread or no memory was available, which is not an error of the disk: the log stays
             # usable, waiting replies fail, and the next append starts another flush.
             logger.exception("flush failed: internal error", partition=self.name)
-            self._fail_waiting(NotYetStable(f"it could not be flushed: {error!r}"))
+            self._fail_waiting(NotYetStable(f"the log could not be flushed: {error!r}"))
         finally:
             self._flushing = self._promised = False
             self._flush_task = None
@@ -483,7 +484,7 @@ class Partition:
             self._probe = self._hurry = None
 
     def stop(self) -> None:
-        """Stops the retries; after it, only the code that closes the log may write it."""
+        """Stops the retries; afterwards only the code that closes the log may write the log."""
         if self._probe is not None:
             self._probe.cancel()
         if self._timer is not None:

@@ -18,7 +18,7 @@ class PartitionServices:
     """The services that all partitions of a broker share."""
 
     in_cluster: ClassVar[bool] = False
-    """Whether they are `ReplicaServices`."""
+    """Whether the object is a `ReplicaServices`."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
     """Runs a background task, which handles its own errors."""

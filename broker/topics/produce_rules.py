@@ -36,17 +36,17 @@ def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
 
 
 def codec_of(compression_type: str) -> int | None:
-    """The codec of ``compression.type``; None for ``producer``."""
+    """Returns the codec of ``compression.type``; None for ``producer``."""
     if compression_type == "producer":
         return None
     return NAMES.index(_KAFKA_NAMES.get(compression_type, compression_type))
 
 
 def level_of(codec: int | None, settings: Mapping[str, Any]) -> int | None:
-    """The topic's compression level for a codec; None without a codec or levels."""
+    """Returns the topic's compression level for a codec; None without a codec or levels."""
     return None if codec not in _LEVELS else int(settings[_LEVELS[codec]])
 
 
 def timestamp_type_of(settings: Mapping[str, Any]) -> int:
-    """A topic's ``message.timestamp.type`` as the attribute bit of a batch."""
+    """Returns a topic's ``message.timestamp.type`` as the attribute bit of a batch."""
     return int(settings["message.timestamp.type"] == "LogAppendTime")

@@ -1,9 +1,9 @@
 """Producer ids: each block is reserved durably before its ids are used, and never reused.
 
 A request takes an id from memory. When nine tenths of a block are used, the next block is reserved
-in the background, so that only the first request waits for one. A failed reservation is retried
-until it succeeds; requests that find no id in that time get a retriable error. A standalone broker
-reserves on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py` reserves.
+in the background, so that only the first request waits for a block. A failed reservation is retried
+until it succeeds; if no id is left, requests get a retriable error. A standalone broker reserves
+blocks on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py` reserves them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ProducerIdPool:
         self._spawn = spawn
         self._refilling: asyncio.Task[None] | None = None
         self._tried: asyncio.Future[bool] | None = None
-        """The result of the last refill's first try: whether it reserved a block."""
+        """Whether the first try of the last refill has reserved a block."""
 
     def refill(self) -> None:
         """Starts to reserve a block if one is needed; returns at once."""
@@ -58,10 +58,10 @@ class ProducerIdPool:
         return self._tried is not None and await asyncio.shield(self._tried)
 
     async def take(self) -> int | None:
-        """A new id, unique across restarts; None if no block can be reserved now."""
+        """Returns a new id, unique across restarts; None if no block can be reserved now."""
         fresh = self.ids.take()
         while fresh is None and await self.ready():
-            fresh = self.ids.take()  # other waiting calls may have used up the block
+            fresh = self.ids.take()  # None if other waiting calls have used up the block
         self.refill()
         return fresh
 

@@ -36,31 +36,31 @@ class Topic:
     """16 bytes; all zero for a topic without an id, created before Kafka 2.8."""
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
-    """The topic's own settings as text; the broker's apply to all others."""
+    """The topic's own settings as text; the broker's defaults apply to all other settings."""
     leader_epoch: int = 0
 
     @property
     def is_internal(self) -> bool:
-        """Whether only the broker itself may write to it."""
+        """Whether only the broker itself may write to the topic."""
         return self.name in INTERNAL_TOPICS
 
     def with_configs(self, configs: Mapping[str, str]) -> Topic:
-        """A copy with other own settings."""
+        """Returns a copy with other own settings."""
         return replace(self, configs=dict(configs))
 
     def with_partitions(self, partitions: int) -> Topic:
-        """A copy with more partitions."""
+        """Returns a copy with more partitions."""
         return replace(self, partitions=partitions)
 
 
 class DeletedTopic(NamedTuple):
-    """A topic that was marked as deleted and of which something remains."""
+    """A topic that was marked as deleted and whose deletion is not complete."""
 
     topic: Topic
     offsets_below: Mapping[int, int] | None = None
-    """By partition of ``__consumer_offsets``: the log offset below which committed offsets of the
-    name belong to this topic, not to the one created since; finished partitions are omitted. None
-    while no other topic has the name: all its offsets are this topic's."""
+    """By partition of ``__consumer_offsets``: the log offset below which commits for the topic's
+    name belong to this topic, and not to a newer topic of the same name. Partitions whose shard has
+    dropped these commits are omitted. None while no newer topic exists."""
 
 
 class BrokerNode(NamedTuple):
@@ -101,11 +101,11 @@ class OldOffsets(Protocol):
         """Stores offsets; the future's result is None, or the error if they are not stored."""
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> Future[Mapping[Place, int]]:
-        """The last committed offsets; partitions without one are omitted."""
+        """Returns the last committed offsets; partitions without one are omitted."""
 
 
 class Registry(Protocol):
-    """The lookups of handlers and logs, which are cheap."""
+    """The lookups that handlers and logs need; all are cheap."""
 
     @property
     def node_id(self) -> int:
@@ -128,16 +128,16 @@ class Registry(Protocol):
         """The partition count of each of `topics`."""
 
     def topic(self, name: str) -> Topic | None:
-        """The topic with the name; None if it does not exist."""
+        """Returns the topic with the name; None if it does not exist."""
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic with the id; None if it does not exist."""
+        """Returns the topic with the id; None if it does not exist."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic with the id; None if it does not exist."""
+        """Returns the name of the topic with the id; None if it does not exist."""
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of the topic with the name; None if it does not exist."""
+        """Returns the id of the topic with the name; None if it does not exist."""
 
 
 class TopicLookups:
@@ -170,9 +170,9 @@ class TopicLookups:
 class StoredRegistry(Registry, Protocol):
     """The registry of a standalone broker, which stores topics and settings on its disk.
 
-    Changes are durable when they return. A change that raises OSError has no effect, on disk or in
-    memory; after NotSettled its effect is unknown, and the broker stops. Only
-    `broker/topics/topic_admin.py` changes it, one change at a time.
+    Changes are durable when the methods return. A change that raises OSError has no effect, on disk
+    or in memory; after NotSettled its effect is unknown, and the broker stops. Only
+    `broker/topics/topic_admin.py` changes the registry, one change at a time.
     """
 
     @property
@@ -186,7 +186,7 @@ class StoredRegistry(Registry, Protocol):
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
         """Stores a new or changed topic durably; it is not visible until `show`.
 
-        ``offsets_below`` is recorded for a deleted topic whose name the new one gets. Blocks;
+        ``offsets_below`` is recorded for a deleted topic of the same name. The method blocks: it is
         called outside the event loop.
         """
 
@@ -194,21 +194,24 @@ class StoredRegistry(Registry, Protocol):
         """Makes a stored topic visible, in place of its previous state."""
 
     def take_back(self, name: str, before: Topic | None) -> None:
-        """Undoes a `store` that was not shown; ``before`` is the topic's previous state.
+        """Undoes a `store` before `show`; ``before`` is the topic's previous state.
 
-        After an OSError the next change undoes it on disk. Outside the event loop.
+        After an OSError the next change undoes the `store` on disk. Called outside the event loop.
         """
 
     def mark_deleted(self, name: str) -> None:
-        """Marks a topic as deleted, durably; it stays visible. Outside the event loop."""
+        """Marks a topic as deleted, durably; the topic stays visible.
+
+        Called outside the event loop.
+        """
 
     def hide(self, name: str) -> None:
         """Makes a marked topic invisible."""
 
     def forget(self, topic: Topic) -> None:
-        """Removes a deleted topic's entry, durably. Outside the event loop.
+        """Removes a deleted topic's entry, durably. Called outside the event loop.
 
-        Does nothing if another topic of the name has been deleted since.
+        Does nothing if another topic of the same name has been deleted since.
         """
 
     def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
@@ -217,11 +220,11 @@ class StoredRegistry(Registry, Protocol):
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
         """Stores a broker's dynamic configs ("": the default of all brokers), durably.
 
-        Outside the event loop.
+        Called outside the event loop.
         """
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Reserves producer ids that are never reserved again. Outside the event loop."""
+        """Reserves new producer ids, durably. Called outside the event loop."""
 
 
 class BadDirectory(Exception):
@@ -251,7 +254,7 @@ def check_topic_name(name: str) -> None:
 
 
 def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
-    """Topics whose names differ from ``name`` only in '.' or '_', so that metric names collide."""
+    """Returns the topics whose metric names collide: names that differ only in '.' or '_'."""
     if "." not in name and "_" not in name:
         return []
     plain = name.replace(".", "_")
@@ -259,20 +262,20 @@ def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A UUID in Kafka's form: URL-safe base64 without padding."""
+    """Returns a UUID in Kafka's form: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a UUID in Kafka's form; raises ValueError for any other text."""
+    """Returns the 16 bytes of a UUID in Kafka's form; raises ValueError for any other text."""
     raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if len(raw) != 16:
-        raise ValueError(f"{text!r} is not the text of a UUID")
+        raise ValueError(f"{text!r} is not a UUID in base64")
     return raw
 
 
 def absent_error(registry: Registry, topic: str, partition: int) -> int:
-    """The error code for a partition without a replica on this broker."""
+    """Returns the error code for a partition without a replica on this broker."""
     known = registry.topic(topic)
     if known is None or not 0 <= partition < known.partitions:
         return UNKNOWN_TOPIC_OR_PARTITION
@@ -280,18 +283,18 @@ def absent_error(registry: Registry, topic: str, partition: int) -> int:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """The name of a partition and of its directory, such as ``topic-3``."""
+    """Returns the name of a partition and of its directory, such as ``topic-3``."""
     return f"{topic}-{partition}"
 
 
 def named(places: Sequence[tuple[str, int]]) -> list[str]:
-    """The names of the first `NAMED_MAX` partitions, for a log line."""
+    """Returns the names of the first `NAMED_MAX` partitions, for a log line."""
     names = [partition_name(*each) for each in places[:NAMED_MAX]]
     return names + ["..."] * (len(places) > NAMED_MAX)
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """The topic and partition of a directory name; None if it is not a partition's."""
+    """Returns the topic and partition of a directory name; None if it is not a partition's."""
     topic, dash, number = directory.rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit():
         return None
@@ -299,7 +302,7 @@ def partition_of(directory: str) -> tuple[str, int] | None:
 
 
 def partitions_of(topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, int]]:
-    """All partitions of all topics."""
+    """Yields all partitions of all topics."""
     for topic in topics.values():
         for partition in range(topic.partitions):
             yield topic, partition

@@ -50,24 +50,24 @@ class ReplicaLogs:
         self._background = background
 
     def get(self, topic: str, index: int) -> Replica | None:
-        """The replica of a partition; None if this broker has none."""
+        """Returns the replica of a partition; None if this broker has none."""
         found = self._logs.get(topic, index)
         assert found is None or isinstance(found, Replica)
         return found
 
     def all(self) -> Iterator[Replica]:
-        """All replicas on this broker."""
+        """Yields all replicas on this broker."""
         for each in self._logs.all():
             assert isinstance(each, Replica)
             yield each
 
     def topic(self, name: str) -> Topic | None:
-        """A topic with a replica on this broker, as known here; None for others."""
+        """Returns a topic that has a replica on this broker; None for other topics."""
         entry = self._logs.topics.get(name)
         return None if entry is None else entry.topic
 
     async def make(self, topic: Topic, indexes: Sequence[int]) -> None:
-        """Creates the logs of new replicas. Raises OSError; none is created then."""
+        """Creates the logs of new replicas. On OSError no log is created."""
         entry = await self._changes.run(self._logs.make, topic, indexes)
         self._logs.show(entry)
 
@@ -90,9 +90,9 @@ class ReplicaLogs:
             entry.topic = entry.topic.with_partitions(partitions)
 
     async def drop(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Moves replicas and unopened partition directories aside; returns the ones that failed.
+        """Renames the directories of replicas, open or not; returns the partitions that failed.
 
-        Lookups do not find them once it is called.
+        Lookups do not find the replicas after the call.
         """
         by_delay: dict[int, list[_Dropped]] = {}
         for topic, index in places:
@@ -122,14 +122,14 @@ class ReplicaLogs:
     ) -> list[str]:
         """Closes logs and renames their directories; returns the new paths. Thread-safe.
 
-        Adds failed ones to ``left``; ``tag`` is as in `LogManager.retire`.
+        Adds failed partitions to ``left``; ``tag`` is as in `LogManager.retire`.
         """
         logs = self._logs
         away: list[str] = []
-        try:  # before the renames, so that no start reports the renamed ones as missing
+        try:  # before the renames, so that no later start reports these partitions as missing
             logs.checkpoints.forget_partitions({(each.topic, each.number) for each in dropped})
-        except OSError as error:  # a full disk; the next checkpoint omits them
-            logger.warning("checkpoints may still name deleted replicas", error=str(error))
+        except OSError as error:  # a full disk; the next checkpoint omits these partitions
+            logger.warning("checkpoints may still list deleted replicas", error=str(error))
         for topic, index, partition in dropped:
             directory = os.path.join(logs.directory, partition_name(topic, index))
             name = f"{partition_name(topic[:190], index)}.{tag}{DELETED_SUFFIX}"
@@ -140,9 +140,13 @@ class ReplicaLogs:
                     logs.fs.rename(directory, os.path.join(logs.directory, name))
                     away.append(os.path.join(logs.directory, name))
             except (OSError, LogPoisoned) as error:
-                logger.error("replica can't be moved away", path=directory, error=str(error))
+                logger.error(
+                    "directory of a removed replica can't be renamed",
+                    path=directory,
+                    error=str(error),
+                )
                 left.append((topic, index))
-        with suppress(OSError):  # directories that a power loss restores are moved aside again
+        with suppress(OSError):  # if a power loss undoes the renames, they are made again
             logs.fs.fsync_directory(logs.directory)
         return away
 

@@ -1,4 +1,4 @@
-"""Tickets: the interface through which a reply reaches its request or caller."""
+"""Tickets: a reply reaches its request or its caller through a ticket."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Awaited(Generic[Reply]):
 
 
 def deliver(ticket: Ticket, reply: Any, errors: InternalErrors) -> None:
-    """Delivers a reply to its ticket; catches and logs exceptions, which must not affect others."""
+    """Delivers a reply to its ticket; catches and logs the exceptions of the ticket."""
     try:
         ticket.take(reply)
     except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

@@ -59,8 +59,8 @@ class TopicAdmin:
         on_deleted: Iterable[Callable[[Topic], None]],
         internal_errors: InternalErrors,
     ) -> None:
-        """``serve`` has, for each coordinator's topic, the function that starts its shards once it
-        has been created; ``on_deleted`` are called when a topic is deleted."""
+        """``serve`` has, for each coordinator's topic, the function that starts its shards after
+        the topic is created; the functions ``on_deleted`` are called after a topic is deleted."""
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -74,7 +74,7 @@ class TopicAdmin:
         """Topics in creation, by name, so that calls for the same topic share the result."""
         self.changing = asyncio.Lock()
         """Held during a change or deletion, from the read of the old state to the write of the new
-        one."""
+        state."""
 
     # -- creating
 
@@ -115,7 +115,7 @@ class TopicAdmin:
     ) -> Topic:
         """Implements `TopicChanges.create`; the topic is visible when this returns.
 
-        Raises BadValue if the settings no longer match the broker's, and OSError.
+        Raises OSError, and BadValue if the settings contradict the broker's changed settings.
         """
         self.check_new(name)
         topic = Topic(name, self._time.fresh_id(), partitions, dict(configs))
@@ -156,7 +156,9 @@ class TopicAdmin:
         if name in self._pending:
             return await asyncio.shield(self._pending[name])
         if name in self._deletions:
-            raise FileExistsError(errno.EEXIST, "its directories are still being deleted")
+            raise FileExistsError(
+                errno.EEXIST, f"the directories of the deleted topic {name} still exist"
+            )
         owned.log_replication(self._config)
         return await self.create(
             name, owned.partitions(self._config), owned.created_with(self._config)
@@ -190,7 +192,7 @@ class TopicAdmin:
     async def alter(self, topic: Topic) -> None:
         """Stores the own settings of ``topic``, which were checked, and applies them.
 
-        The caller has held `changing` since it read the old ones. Raises OSError.
+        The caller has held `changing` since it read the old settings. Raises OSError.
         """
         await self._disk_changes.run(self._registry.store, topic)
         self._registry.show(topic)
@@ -222,8 +224,8 @@ class TopicAdmin:
         before = registry.topic(topic.name)
         checkpoints = self._logs.checkpoints
         if topic.name in checkpoints.outdated:
-            # Otherwise, if the broker is killed after the next line, the next start misses logs of
-            # the new topic that the checkpoint of the old one names.
+            # An old checkpoint still lists the deleted topic: if the broker were killed after the
+            # next line, the next start would report logs of the new topic as missing.
             checkpoints.forget(topic.name)
         registry.store(topic, offsets_below if before is None else None)
         try:
@@ -255,11 +257,12 @@ class TopicAdmin:
         return ()
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; its files follow after ``file.delete.delay.ms``. Raises NoSuchTopic.
+        """Deletes a topic; its files are removed ``file.delete.delay.ms`` later.
 
-        Raises OSError if it could not be marked; it is unchanged then. While the mark is being
-        written the topic accepts records and commits, as if they had arrived before the request.
-        Once marked it is deleted; files that can't be removed now are removed later.
+        Raises NoSuchTopic, and OSError if the topic could not be marked as deleted and is
+        unchanged. While the mark is being written, the topic accepts records and commits as if they
+        had arrived before the request. A marked topic is deleted; files that can't be removed now
+        are removed later.
         """
         registry = self._registry
         async with self.changing:
@@ -268,7 +271,7 @@ class TopicAdmin:
                 raise NoSuchTopic(name)
             await self._disk_changes.run(registry.mark_deleted, name)
             registry.hide(name)
-            entry = self._logs.topics.pop(name)  # it accepts no more appends
+            entry = self._logs.topics.pop(name)  # from here on the topic accepts no appends
             delay_ms = entry.settings["file.delete.delay.ms"]
             deleted = self._deletions.add(topic, entry.partitions, delay_ms)
         for forget in self.on_deleted:

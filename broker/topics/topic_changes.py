@@ -13,7 +13,7 @@ from broker.topics.owned_topics import OwnedTopic
 from broker.topics.registry import Topic
 
 PARTITIONS_MAX = 10_000
-"""Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
+"""The most partitions of one topic, and of all new topics of one request, as in Kafka."""
 LEFT_TO_BROKER = -1
 """The replication factor that selects the broker's default."""
 
@@ -34,19 +34,19 @@ class BadFactor(ValueError):
 
 
 class BadAssignment(ValueError):
-    """An assignment is not possible; the text is one sentence."""
+    """An invalid assignment of replicas; the text is one sentence."""
 
 
 class BeingReassigned(Exception):
-    """The topic's replicas are being reassigned, so its node must not be written now."""
+    """The topic's replicas are being reassigned: its ZooKeeper node must not be written now."""
 
 
 class CannotChange(Exception):
-    """The change is not possible now, but may be later. The text has the reason."""
+    """The change is not possible now, but may be possible later. The text has the reason."""
 
 
 class TopicChanges(Protocol):
-    """Changes of topics. Errors that a method does not list are ruled out by the checks before."""
+    """Changes of topics. Callers first call the checks, which raise the other errors."""
 
     @property
     def is_controller(self) -> bool:
@@ -56,7 +56,7 @@ class TopicChanges(Protocol):
         """Raises BadTopicName or TopicExists if ``name`` can't be created."""
 
     def collisions(self, name: str) -> list[str]:
-        """Topics whose metric names would collide with those of ``name``."""
+        """Returns the topics whose metric names would collide with those of ``name``."""
 
     def placed(self, partitions: int, factor: int) -> Assignment:
         """Chooses brokers for the replicas of a new topic. Raises BadFactor, CannotChange."""
@@ -81,24 +81,24 @@ class TopicChanges(Protocol):
         """
 
     async def ensure(self, name: str) -> Topic | None:
-        """The topic, created with the defaults if it does not exist; None while it is created.
+        """Returns the topic, or None until it exists; creates a missing topic with the defaults.
 
-        Raises as `create` does; a coordinator's topic is created as by `ensure_owned`.
+        Raises the exceptions of `create`. Calls `ensure_owned` for a coordinator's topic.
         """
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """`ensure` for a coordinator's topic; its shards are ready once it is returned."""
+        """Does the same as `ensure` for a coordinator's topic; a returned topic has its shards."""
 
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None
     ) -> Topic:
-        """Grows a topic to ``total`` partitions; ``assignment`` is that of the new ones.
+        """Grows a topic to ``total`` partitions; ``assignment`` is that of the new partitions.
 
         Raises NoSuchTopic, BadFactor, BeingReassigned, CannotChange, OSError.
         """
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; in a cluster the deletion is completed later: see `gone`.
+        """Deletes a topic; in a cluster this returns before the deletion is complete: see `gone`.
 
         Raises NoSuchTopic, CannotChange, OSError.
         """
@@ -110,7 +110,7 @@ class TopicChanges(Protocol):
         """
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:
-        """Waits until topics are deleted; returns those that still exist at the timeout."""
+        """Waits until topics are deleted; returns the topics that still exist at the timeout."""
 
 
 def check_factor(factor: int, brokers: int) -> None:
@@ -130,12 +130,12 @@ def check_replicas(
     """Raises BadAssignment for invalid replicas of a partition; ``known`` are the valid ids."""
     unknown = [each for each in broker_ids if known is not None and each not in known]
     if not broker_ids:
-        problem = f"Partition {partition} has no replicas."
+        problem = f"The assignment of partition {partition} has no replicas."
     elif len(set(broker_ids)) < len(broker_ids):
-        problem = f"Partition {partition} names a broker twice: {broker_ids}."
+        problem = f"The assignment of partition {partition} has a broker twice: {broker_ids}."
     elif min(broker_ids) < 0 or unknown:
         named = unknown or [each for each in broker_ids if each < 0]
-        problem = f"Partition {partition} names unknown brokers: {named}."
+        problem = f"The assignment of partition {partition} has unknown brokers: {named}."
     else:
         return
     raise BadAssignment(problem)

@@ -29,24 +29,24 @@ class TopicLogs:
         self.settings = settings
         self.rules = rules
         self.partitions: list[Partition] = []
-        """The partitions with a replica here, ordered by index; only `add` and `remove` change it.
-        In a cluster the topic may have more."""
+        """The partitions with a replica on this broker, ordered by index; only `add` and `remove`
+        change the list. In a cluster the topic may have more partitions."""
         self.by_index: dict[int, Partition] = {}
         """The same partitions by index."""
         self.partition: Callable[[int], Partition | None] = self.by_index.get
-        """Returns the partition of an index; None without a replica here."""
+        """Returns the partition of an index; None if this broker has no replica of it."""
         self.bytes_in = 0
         """Bytes of batches that producers appended since the process began."""
         self.bytes_out = 0
         """Bytes of batches sent to consumers since the process began."""
 
     def add(self, partitions: Iterable[Partition]) -> None:
-        """Adds partitions that have a replica here from now on."""
+        """Adds partitions that have a replica on this broker from now on."""
         for each in partitions:
             self.by_index[each.index] = each
         self.partitions[:] = [self.by_index[index] for index in sorted(self.by_index)]
 
     def remove(self, index: int) -> None:
-        """Removes a partition that no longer has a replica here."""
+        """Removes a partition that no longer has a replica on this broker."""
         del self.by_index[index]
         self.partitions[:] = [each for each in self.partitions if each.index != index]

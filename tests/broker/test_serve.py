@@ -217,8 +217,8 @@ def test_damage_below_the_recovery_point_needs_the_truncate_setting(
     broker.settings["log.recovery.truncate"] = "t-0"
     broker.start()
     told = "".join(broker.lines())
-    assert "torn tail truncated" in told
-    assert "remove log.recovery.truncate now" in told
+    assert "invalid records at the end of the log truncated" in told
+    assert "remove log.recovery.truncate from the configuration" in told
     with Wire(broker.port) as wire:
         assert len(values_of(fetch(wire, "t")["records"])) == 2
 

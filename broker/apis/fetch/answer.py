@@ -1,4 +1,4 @@
-"""The response to a Fetch: all results, or in an incremental session those that changed."""
+"""The response to a Fetch: all partitions, or in an incremental session the changed partitions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Answer:
         return encode(request.correlation_id, 0, NONE, session_id, self._topics.items())
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
-        """Completes the request, with ``frame`` if it is encoded already."""
+        """Completes the request with ``frame``; None: encodes the response first."""
         if self._replica_id >= 0:
             self._count_replicated(services)
         else:
@@ -93,7 +93,7 @@ class Answer:
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """Whether an incremental response must include this partition; remembers what it includes."""
+    """Whether an incremental response must include this partition; stores the values it sends."""
     news = (
         entry.size_bytes > 0
         or entry.error_code != NONE
@@ -101,7 +101,7 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
         or entry.high_watermark != wanted.high_watermark
         or entry.log_start_offset != wanted.log_start_offset
     )
-    # After an error, the next response includes the partition as soon as the error is over.
+    # After an error, the next response without the error must include the partition.
     wanted.high_watermark = -1 if entry.error_code else entry.high_watermark
     wanted.log_start_offset = entry.log_start_offset
     return news

@@ -1,7 +1,7 @@
 """Fetch (1): returns records of partitions, at once or when there are enough bytes.
 
-v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v3 a bound on the
-whole response; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
+Versions: v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v3 a bound
+on the whole response; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
 (KIP-227); v9 fencing by leader epoch; v10 is sent by clients that know zstd, and its response is
 that of v9; v11 rack; v12 flexible, last fetched epoch; v13 topic ids; v15 the replica's state in
 place of its id; v16 other leaders (never in Muster's response); v17 and v18 are for replicas.
@@ -9,11 +9,11 @@ Another replica reads to the log end, and each Fetch reports how far it has read
 
 The role is authorized first: a Fetch that falsely claims to come from a broker does not affect a
 session. The final list of topics, including those of the session, is authorized before each read of
-the logs. The session is opened with the response, so that a denied request leaves none behind.
+the logs. The session is opened with the response, so that a denied request opens no session.
 
 The first batch of a response is complete whatever its size, so that every reader makes progress. A
-response without enough bytes waits for appends until max_wait_ms, except if its records are in an
-older segment than the end: appends then lengthen only the response to the next request.
+response without enough bytes waits for appends until max_wait_ms. It does not wait if its records
+are in an older segment than the log end, since appends could not lengthen it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ENCODED_AT_ONCE = 200
-"""Partitions of a response that is encoded in the loop's thread: 1 ms."""
+"""The most partitions of a response that the event loop's thread encodes, in 1 ms."""
 _FIRST_WITH_SESSIONS, _FIRST_WITH_IDS = 7, 13
 _LOOKS_PER_CLOCK = 32
-"""Partitions that are read between two reads of the clock: about 1 ms."""
+"""The partitions that are read between two reads of the clock, in about 1 ms."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -93,7 +93,7 @@ class Fetching:
         self.is_incremental = False
         self.reader = Reader(services, version, isolation_level == 1, replica_id)
         self.is_denied = False
-        """True if every topic of the request is denied: it opens no session."""
+        """True if every topic of the request is denied: the request then opens no session."""
         if replica_id >= 0:
             self.reader.is_client = not comes_from_broker(services, request)
             may_follow = is_allowed(services, request, FOLLOW)
@@ -108,11 +108,11 @@ class Fetching:
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
-        """True when the wait is over: the response has the bytes that are available."""
+        """True when the wait has ended: the response then has the bytes that are available."""
         self.looking = False
         """True while a read of the logs continues in slices."""
         self.again = False
-        """True if appends arrived during such a read."""
+        """True if appends arrived during a read in slices."""
 
     def _wanted(
         self,
@@ -121,7 +121,7 @@ class Fetching:
         topics: Iterable[Topic],
         forgotten: Iterable[Forgotten],
     ) -> Sequence[Wanted]:
-        """The partitions to read, from the request or its session. Raises FetchSessionError."""
+        """Returns the partitions to read, of the request or session. Raises FetchSessionError."""
         wanted = [
             Wanted(topic, partition, offset, max_bytes, leader_epoch, last_epoch)
             for topic, partitions in topics
@@ -208,7 +208,7 @@ class Fetching:
         answer.send(self.services)
 
     def _judge(self) -> Steps | None:
-        """Denies topics that the client may not read; None if all are known to be allowed."""
+        """Denies topics that the client may not read; returns the steps that remain to do so."""
         services, request = self.services, self.request
         topics = [wanted.topic for wanted in self.wanted]
         if self.reader.replica_id >= 0:
@@ -227,7 +227,7 @@ class Fetching:
         self._deny({topic for topic in topics if self._name_of(topic) in refused})
 
     def _name_of(self, topic: TopicKey) -> str | None:
-        """The topic's name; None for an unknown id."""
+        """Returns the topic's name; None for an unknown id."""
         return self.services.registry.topic_name(topic) if isinstance(topic, bytes) else topic
 
     def _deny(self, topics: Set[TopicKey]) -> None:
@@ -237,7 +237,7 @@ class Fetching:
             self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
-        """Authorizes topics within this turn's time; False if the time is over before the end."""
+        """Authorizes topics within this turn's time; False if the time is not enough."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
@@ -263,7 +263,7 @@ class Fetching:
     async def _go_on(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Authorizes, reads and responds in slices; a thread reads what is not in memory."""
+        """Authorizes, reads and responds in slices; a thread reads records from the disk."""
         slices = self.services.slicer.work("Fetch")
         try:
             await slices.pause()
@@ -303,7 +303,7 @@ class Fetching:
                 await slices.pause()
 
     async def _done(self, elsewhere: Elsewhere) -> Done:
-        """Runs a job in the thread for its kind; returns its result or exception."""
+        """Runs a job in a disk-read thread or the worker; returns its result or exception."""
         try:
             if elsewhere.reads:
                 result = await self.services.disk_reads.read(elsewhere.job)
@@ -323,7 +323,7 @@ class Fetching:
         answer.send(self.services, frame)
 
     def _missing(self, look: Look) -> int:
-        """The number of bytes that the response lacks; 0 or less if the response is due."""
+        """Returns the number of bytes that the response lacks; 0 or less if the response is due."""
         found = look.found
         if self.due or self.max_wait_ms <= 0 or not (found or self.reader.replica):
             return 0

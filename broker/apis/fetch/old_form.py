@@ -34,12 +34,12 @@ def old_form(
     *,
     may_convert: bool,
 ) -> Converted:
-    """The records of ``info`` before the first zstd batch, in format ``magic`` or older.
+    """Returns the records of ``info`` before the first zstd batch, in format ``magic`` or older.
 
     Batches without a record for an old client (markers, emptied batches) are skipped: after an
-    empty response it would fetch from the same offset forever. This reader may have the records
-    before ``end``. The function waits for the disk and runs in any thread; raises CorruptLog and
-    OSError.
+    empty response an old client would fetch from the same offset forever. The client may read
+    records before ``end``. The function waits for the disk and runs in any thread; raises
+    CorruptLog and OSError.
     """
     data = info.data
     if not needs_conversion(data, magic):

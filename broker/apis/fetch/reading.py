@@ -39,16 +39,16 @@ _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 CONVERTED_BYTES_MAX = 1 << 20
-"""Bytes of the logs that are read for one response in an old format; converting takes the worker 10
-us a record. A request for more starts at a random partition, so that each gets its turn.
+"""The most bytes that are read for one response in an old format: the worker converts a record in
+10 us. A request for more bytes starts at a random partition, so that each partition is read.
 """
 READ_AT_ONCE = 64 * 1024
-"""Bytes of records in a response that are read at once; partitions with few records each then need
-no file descriptor until the response is sent.
+"""The most bytes of a response that are copied from files into memory, so that partitions with few
+records need no file descriptor until the response is sent.
 """
 FILES_MAX = 32
-"""Files that a response holds open until it is sent; further partitions are read for the next
-one.
+"""The most files that a response keeps open until it is sent; further partitions return records in
+the next response.
 """
 
 
@@ -146,20 +146,19 @@ class Reader:
         self.only_news = False
         """True in an incremental session: the response has only partitions that have changed."""
         self.replica: ReplicaSession | None = None
-        """The session of another broker, whose partitions are skipped while nothing is new."""
+        """The session of another broker, whose unchanged partitions are skipped."""
         self.takes_position = True
-        """True at the first read: the request's offset is the replica's position, and shows that
-        the replica is alive.
+        """True at the first read, which records the request's offset as the replica's position.
 
-        The replica may fail while the request waits, so later reads do not count as that.
+        The replica may fail while the request waits, so later reads record no position.
         """
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
         """Returns at most ``room`` bytes of one partition, but at least one whole batch if
         ``first``.
 
-        Raises Elsewhere if that needs a thread; ``done`` is then the result of its job in the next
-        call for the same partition.
+        Raises Elsewhere if the read needs a thread; the next call for the same partition gets the
+        result of the job as ``done``.
         """
         if isinstance(wanted.topic, bytes):
             name = self.services.registry.topic_name(wanted.topic)
@@ -207,7 +206,7 @@ class Reader:
         return error_code
 
     def _for_follower(self, partition: Replica | None, wanted: Wanted) -> Fetched | None:
-        """The result for a replica that is refused or has everything; None if the log must be read.
+        """Returns the result for a replica that is refused or has all records; None: read the log.
 
         ``partition`` is None on a standalone broker, which has no followers.
         """
@@ -232,7 +231,7 @@ class Reader:
             if (
                 session is not None
                 and partition.led is not None
-                and wanted.high_watermark == partition.high_watermark  # this fetch may raise it
+                and wanted.high_watermark == partition.high_watermark  # may have risen just now
                 and partition.quiet.add(partition.led, self.replica_id, session, wanted)
             ):
                 session.quiet(wanted)
@@ -304,7 +303,7 @@ class Reader:
         return fetched
 
     def _fetched(self, partition: Partition, diverging: tuple[int, int] | None = None) -> Fetched:
-        """A successful result without records."""
+        """Returns a successful result without records."""
         return Fetched(
             partition.index,
             NONE,
@@ -359,7 +358,7 @@ class DenyingReader(Reader):
         self._denied = denied
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """Overrides `Reader`."""
+        """Refuses a denied topic; reads others as `Reader.partition` does."""
         if wanted.topic in self._denied:
             return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
         return super().partition(wanted, room, first, done)
@@ -374,7 +373,7 @@ def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
 
 
 def _in_memory(records: Sequence[Chunk]) -> list[Chunk] | None:
-    """The bytes of ``records``, all in memory; None if that needs a read from disk."""
+    """Returns ``records`` as bytes in memory; None if some must be read from disk."""
     read: list[Chunk] = []
     for chunk in records:
         if isinstance(chunk, Slice):

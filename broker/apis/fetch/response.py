@@ -25,15 +25,15 @@ class Fetched:
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
     diverging: tuple[int, int] | None = None
-    """Epoch and end offset, if the reader's last epoch ended elsewhere in this log (KIP-595)."""
+    """An epoch and its end offset in this log, if the reader's log has diverged (KIP-595)."""
     more_follows: bool = False
-    """True if the records are in an older segment than the end: appends can't lengthen this
-    response, so it does not wait for them.
+    """True if the records are in an older segment than the log end: appends can't lengthen this
+    response, so the response does not wait for appends.
     """
 
 
 def refused(partition: int, error_code: int) -> Fetched:
-    """The response for a partition that is not read; like Kafka's, its aborted list is empty, not
-    null.
+    """Returns the response for a partition that is not read. As in Kafka, its list of aborted
+    transactions is empty, not null.
     """
     return Fetched(partition, error_code, aborted_transactions=())

@@ -1,15 +1,15 @@
 """Incremental fetch sessions (KIP-227): a client's partitions, kept between its requests.
 
 A session keeps its partitions in the order in which they are read. A partition that returned data
-moves to the end, so that each gets its turn when responses are full. A session belongs to a
-principal and to a kind of client (`Owner`): for others it does not exist, and they can't close it.
-The number of sessions is bounded: a new one replaces one that was idle for two minutes, or an older
-and smaller one; otherwise none is created, and the client continues with full requests.
+moves to the end, so that full responses do not always omit the same partitions. A session belongs
+to a principal and a replica id (`Owner`); other clients can't use or close the session. The number
+of sessions is bounded: a new session replaces a session that was idle for two minutes, or an older
+and smaller session. Otherwise no session is created, and the client continues with full requests.
 
-A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. A
-partition without news is skipped until it is stirred: by an append, a new high watermark, deleted
-records, or another state. Changes that stir no session, such as retention, are noticed after
-`LOOKED_THROUGH_MS` at the latest.
+A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. An
+unchanged partition is skipped until `stirred` is called, after an append, a new high watermark,
+deleted records or another partition state. Changes without such a call, such as retention, are
+noticed after `LOOKED_THROUGH_MS` at the latest.
 
 Source: Kafka 3.9 ``FetchSession.scala``.
 """
@@ -32,7 +32,7 @@ INITIAL_EPOCH = 0
 NO_SESSION = 0
 EVICTION_MS = 120_000
 LOOKED_THROUGH_MS = 3_000
-"""How often all of a replica's partitions are read."""
+"""The interval in ms at which all partitions of a replica's session are read."""
 _INT_MAX = 2**31 - 1
 
 TopicKey = str | bytes
@@ -98,12 +98,12 @@ class Session:
             self.partitions.pop(key, None)
 
     def response_was_dropped(self) -> None:
-        """Makes the next response include every partition, since the last one was not sent."""
+        """Makes the next response include every partition, since the last response was not sent."""
         for entry in self.partitions.values():
             entry.high_watermark = -1
 
     def gave_data(self, key: Key) -> None:
-        """Moves a partition after the others."""
+        """Moves a partition that has returned data after the others."""
         entry = self.partitions.pop(key, None)
         if entry is not None:
             self.partitions[key] = entry
@@ -124,14 +124,14 @@ class ReplicaSession(Session):
     ) -> None:
         super().__init__(session_id, owner, wanted, uses_ids, now_ms)
         self._due = dict(self.partitions)
-        """The partitions that may have news."""
+        """The partitions that may have changed."""
         self._through_ms = now_ms
-        """When all partitions were last due."""
+        """The time (monotonic ms) at which all partitions were last made due."""
         self.wake: Callable[[], None] | None = None
         """Makes the waiting request read again."""
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Overrides `Session`."""
+        """Implements `Session.update`; the partitions of the request become due."""
         wanted, forgotten = list(wanted), list(forgotten)
         super().update(wanted, forgotten)
         for entry in wanted:
@@ -140,28 +140,28 @@ class ReplicaSession(Session):
             self._due.pop(key, None)
 
     def gave_data(self, key: Key) -> None:
-        """Overrides `Session`; a partition that returned data stays due."""
+        """Implements `Session.gave_data`; the partition stays due."""
         super().gave_data(key)
         entry = self._due.pop(key, None)
         if entry is not None:
             self._due[key] = entry
 
     def look_through(self, now_ms: int) -> None:
-        """Makes all partitions due if the last time is LOOKED_THROUGH_MS ago."""
+        """Makes all partitions due if LOOKED_THROUGH_MS have passed since the last time."""
         if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
             self._through_ms = now_ms
             self._due = dict(self.partitions)
 
     def due(self) -> list[Wanted]:
-        """The partitions to read now."""
+        """Returns the partitions to read now."""
         return list(self._due.values())
 
     def quiet(self, wanted: Wanted) -> None:
-        """Skip a partition without news until it is stirred."""
+        """Skips an unchanged partition until `stirred` is called."""
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:
-        """A partition may have news; with ``wake`` the waiting request reads it at once."""
+        """Makes a changed partition due; with ``wake`` the waiting request reads it at once."""
         if self.partitions.get(wanted.key) is wanted:
             self._due[wanted.key] = wanted
             if wake and self.wake is not None:
@@ -183,13 +183,13 @@ class FetchSessions:
         self.slots = slots
         self._chance = chance
         self._sessions: dict[int, Session] = {}
-        """By id, least recently used first."""
+        """The sessions by id, the least recently used session first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def get(self, session_id: int) -> Session | None:
-        """A session, regardless of its owner."""
+        """Returns a session, regardless of its owner."""
         return self._sessions.get(session_id)
 
     def resume(
@@ -202,7 +202,7 @@ class FetchSessions:
         uses_ids: bool,
         now_ms: int,
     ) -> Session | None:
-        """The updated session of an incremental request; None if no partition is left in it.
+        """Returns an incremental request's updated session; None: it has no partitions left.
 
         Raises FetchSessionError.
         """
@@ -237,7 +237,7 @@ class FetchSessions:
         now_ms: int,
         kind: type[Session] = Session,
     ) -> Session | None:
-        """A new session; None if the cache is full."""
+        """Creates a session; None if the cache is full."""
         if len(self._sessions) >= self.slots and not self._evict(len(wanted), now_ms):
             return None
         session_id = self._chance.randint(1, _INT_MAX)
@@ -262,5 +262,5 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after ``epoch``; it wraps to 1, never to 0."""
+    """Returns the epoch after ``epoch``; it wraps to 1, never to 0."""
     return 1 if epoch < 0 or epoch == _INT_MAX else epoch + 1

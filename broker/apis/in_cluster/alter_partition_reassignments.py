@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45) in a cluster: other replicas for partitions (KIP-455).
+"""AlterPartitionReassignments (45) in a cluster: moves partitions to other replicas (KIP-455).
 
 Null replicas cancel a reassignment in progress. If a request names a partition twice, the last
 entry counts, as in Kafka. The response confirms the start; ListPartitionReassignments shows the

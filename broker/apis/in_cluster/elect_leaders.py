@@ -1,8 +1,8 @@
-"""ElectLeaders (43) in a cluster: preferred leaders, or unclean ones (KIP-183, KIP-460).
+"""ElectLeaders (43) in a cluster: preferred or unclean leader elections (KIP-183, KIP-460).
 
-v1 unclean elections and a top-level error; v2 flexible. As in Kafka, the response to a request for
-all partitions lists only partitions with an election or a failed one, and NOT_CONTROLLER is set on
-each named partition. The response waits until this broker has learned of the new leaders.
+Versions: v1 unclean elections and a top-level error; v2 flexible. As in Kafka, the response to a
+request for all partitions lists only partitions whose election was tried, and NOT_CONTROLLER is set
+on each named partition. The response waits until this broker has learned the new leaders.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
         for place in await cache.until(wanted, timeout):
             results[place] = (
                 REQUEST_TIMED_OUT,
-                "This broker did not learn the new leader in time; the election may still take"
-                " effect: describe the topic to see its leader.",
+                "The timeout passed before this broker learned the new leader. The election may"
+                " still succeed: describe the topic to see the leader.",
             )
     _answer(request, error_code, results)
 
 
 def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
-    """Whether this broker's metadata has the elected leader, or newer data."""
+    """Whether this broker's metadata has the elected leader, or the topic was deleted."""
     found = cache.partition(*place)
     if found is None:
         return True  # the topic was deleted

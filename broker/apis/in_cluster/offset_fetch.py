@@ -1,6 +1,6 @@
 """OffsetFetch (9) in a cluster: a broker that may have been fenced first checks its registration.
 
-It must not answer with offsets that a newer coordinator may have changed
+A fenced broker must not return offsets that a newer coordinator may have changed
 (`broker/cluster/membership/registration_fence.py`). On timeout the connection is closed, so that
 the client looks for the coordinator again.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 SURE_WITHIN_S = 5.0
-"""How long a client waits for ZooKeeper and the controller."""
+"""The longest time in seconds that a request waits for ZooKeeper and the controller."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:

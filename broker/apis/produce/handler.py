@@ -1,10 +1,10 @@
 """Produce (0): appends records to partitions.
 
-v0 and v1 carry message sets of magic 0, v2 also of magic 1, from v3 on there is one batch of magic
-2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd allowed;
-v8 the invalid records in errors; v9 flexible; v10 the leader if it is another broker (never here);
-v13 topic ids in place of names. acks 0 has no response: an error closes the connection, so that the
-client refreshes its metadata, as in Kafka.
+Versions: v0 and v1 carry message sets of magic 0, v2 also of magic 1, from v3 on there is one batch
+of magic 2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd
+allowed; v8 the invalid records in errors; v9 flexible; v10 the leader if it is another broker
+(never in Muster's response); v13 topic ids in place of names. A request with acks=0 gets no
+response: an error closes the connection, so that the client refreshes its metadata, as in Kafka.
 
 A transactional batch is appended only if its partition is in the transaction, which is checked in
 the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the broker adds the
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 COUNTED_BYTES = 64 * 1024
 """A request below this size is decoded within 5 ms, whatever it names."""
 DECODED_AT_ONCE = 1000
-"""Topics and partitions that a larger request may name to be decoded at once."""
+"""The most topics and partitions of a larger request that the event loop's thread decodes."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -98,8 +98,8 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 
 
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
-    """Whether a request can start at once: it is not transactional, or all its resources are known
-    to be allowed.
+    """Whether a request can start at once, since it is not transactional or its transactional id
+    and topics are known to be allowed.
     """
     transactional_id, _, _, topics = decoded
     if not has_transactional(topics):
@@ -118,9 +118,9 @@ def _name_of(services: Services, request: Request) -> Callable[[Any], str | None
 def _denied(
     services: Services, request: Request, decoded: Decoded
 ) -> Generator[None, None, Set[str | bytes]]:
-    """The topics of a transactional request that the client may not write.
+    """Returns the topics of a transactional request that the client may not write.
 
-    The broker must not add them to the transaction. Raises Refused without WRITE on the
+    The broker must not add these topics to the transaction. Raises Refused without WRITE on the
     transactional id.
     """
     transactional_id, _, _, topics = decoded

@@ -67,9 +67,9 @@ class Place:
     """One partition of a request."""
 
     answers: list[Answer]
-    """The list that gets its response."""
+    """The list to which the partition's response is appended."""
     entry: TopicLogs | None
-    """The topic, as it was found at the topic's first partition."""
+    """The topic, which was looked up at its first partition."""
     partition: int
     data: bytes | None
 
@@ -78,8 +78,8 @@ class Producing:
     """One Produce request, partition by partition.
 
     Small work is done while the request is handled. From the first larger partition on, or when the
-    time is up, the rest is done while the request is parked: in slices, with long checks in the
-    worker's thread. A topic is looked up again after each wait.
+    turn's time is used up, the remaining work is done while the request is parked: in slices, with
+    long checks in the worker's thread. A topic is looked up again after each wait.
     """
 
     def __init__(
@@ -105,10 +105,8 @@ class Producing:
             )
         self.now_ms = services.time.now().wall_ms
         self.answers: list[tuple[Any, list[Answer]]] = []
-        """The responses known so far:
-
-        ``denied`` topics first, then by topic in the request's order.
-        """
+        """The responses known so far by topic: first the ``denied`` topics, then the others in the
+        request's order."""
         self.unstable: list[Unstable] = []
         """The responses that wait until their records are stable."""
         for key, partitions in refused:
@@ -118,12 +116,12 @@ class Producing:
         )
         self._places = self._each(topics)
         self._next: Place | None = None
-        """The partition that could not be done at once."""
+        """The partition that needs too much work to be done at once."""
 
     def _each(
         self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
     ) -> Iterator[Place | None]:
-        """Partition by partition; None for one that is answered already."""
+        """Yields each partition, or None for a partition that already has its response."""
         registry = self.services.registry
         judges = self.services.authorizer.judges
         by_id = self.version >= FIRST_WITH_IDS
@@ -151,7 +149,7 @@ class Producing:
     # -- within the handling of the request
 
     def done_at_once(self) -> bool:
-        """Appends until something takes long; returns whether all is done."""
+        """Appends until a partition takes too long; returns whether all partitions are done."""
         if self.transaction is not None and self.transaction.to_add:
             return False
         ticks_ns = self.services.time.ticks_ns
@@ -166,10 +164,10 @@ class Producing:
         return True
 
     def _partition(self, place: Place, entry: TopicLogs | None, budget: Budget) -> bool:
-        """Answers for one partition; False if checking its records exceeds ``budget``.
+        """Appends to one partition and answers; False if checking its records exceeds ``budget``.
 
-        ``entry`` is its topic as it is now. Records for a shard's log are not appended here, since
-        they wait for the end of the shard's turn.
+        ``entry`` is the current state of the topic. Also returns False for records of a shard's
+        log, since these records must wait for the end of the shard's turn.
         """
         try:
             partition = self._writable(entry, place.partition, place.data)
@@ -190,11 +188,10 @@ class Producing:
     # -- while the request is parked
 
     async def go_on(self) -> None:
-        """Does the rest and responds.
+        """Appends to the remaining partitions and responds.
 
-        If the client has disconnected and expects a response, it may send the same again, so
-        nothing more is appended for it; a client with acks 0 expects none, and its records are
-        appended.
+        A client that has disconnected before its response may send the records again, so no more
+        records are appended. A client with acks=0 expects no response: its records are appended.
         """
         slices = self.services.slicer.work("Produce")
         budget = request_budget(len(self.request.buffer))
@@ -279,7 +276,7 @@ class Producing:
         self._appended(entry, partition, produced, place, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
-        """The same topic now, perhaps with more partitions; None if it was deleted."""
+        """Looks up the topic again, which may have more partitions; None if it was deleted."""
         if entry is None:
             return None
         found = self.services.logs.topics.get(entry.topic.name)
@@ -289,7 +286,7 @@ class Producing:
     # -- one partition
 
     def _writable(self, entry: TopicLogs | None, index: int, data: bytes | None) -> Partition:
-        """The partition to append to. Raises Refused."""
+        """Returns the partition to append to. Raises Refused."""
         if entry is None:
             raise Refused(self._unknown)
         partition = entry.partition(index)
@@ -310,7 +307,8 @@ class Producing:
             self.transaction.check(partition, produced)
         elif any(batch.is_transactional for batch in produced.batches):
             raise Refused(
-                INVALID_TXN_STATE, "A transactional batch follows a batch without a transaction."
+                INVALID_TXN_STATE,
+                "The request has a transactional batch after a non-transactional batch.",
             )
 
     def _append(
@@ -333,7 +331,7 @@ class Producing:
         place: Place,
         info: AppendInfo,
     ) -> None:
-        """Answers for appended records, now or once they may be acknowledged."""
+        """Answers for appended records, now or when the records may be acknowledged."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

@@ -28,7 +28,7 @@ from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.slotted import slotted
 
 ANSWERED_AT_ONCE = 256
-"""Partitions that are encoded within 2 ms even if each has an error."""
+"""The most partitions that the event loop's thread encodes: 2 ms if each has an error."""
 ALL = -1
 """The acks of a producer that waits for all in-sync replicas."""
 _WITHOUT_START = frozenset(
@@ -61,9 +61,9 @@ class Unstable(NamedTuple):
     """A result that waits until its partition is stable up to ``end_offset``."""
 
     answers: list[Answer]
-    """The results of its topic."""
+    """The results of the partition's topic."""
     place: int
-    """Its index among them."""
+    """The index of the result in ``answers``."""
     partition: Partition
     end_offset: int
 
@@ -85,13 +85,13 @@ class Refused(Exception):
         self.log_start_offset = log_start_offset
 
     def answer(self, partition: int) -> Answer:
-        """The result for the partition."""
+        """Returns the result for the partition."""
         start, records = self.log_start_offset, self.record_errors
         return Answer(partition, self.error_code, -1, -1, start, records, self.message)
 
 
 def shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:
-    """The log start offset for a result with this error: -1 if Kafka omits it."""
+    """Returns the log start offset for a result with this error; -1 if Kafka omits the offset."""
     return -1 if error.error_code in _WITHOUT_START else partition.log.log_start_offset
 
 

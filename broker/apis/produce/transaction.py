@@ -1,6 +1,7 @@
-"""The transaction of a Produce: checks of the whole request, and where it may append.
+"""The transaction of a Produce: checks the whole request, and then each partition.
 
-A request without a transactional batch has none, whatever transactional id it names, as in Kafka.
+As in Kafka, a request without a transactional batch has no transaction, even if the request has a
+transactional id.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Topics = Iterable[tuple[Any, Iterable[tuple[int, bytes | None]]]]
-"""Of a decoded request: partitions and their records, by name or id of the topic."""
+"""The partitions and records of a decoded request, by the name or id of the topic."""
 
 FIRST_WITH_IDS = 13
 _FIRST_WITH_ABORTABLE = 11
@@ -64,7 +65,7 @@ class Transaction:
         topics: Topics,
         may_write_internal: bool,
     ) -> None:
-        """Raises Refused, an error for all partitions: nothing is appended then."""
+        """Raises Refused with an error for all partitions: then no records are appended."""
         self.to_add: dict[str, list[int]] = {}
         """By topic: partitions that the broker must add to the transaction, or verify at another
         broker.
@@ -74,12 +75,12 @@ class Transaction:
         self._services = services
         self._version = request.api_version
         self._not_added = NONE
-        """Why partitions could not be added."""
+        """The error code if the partitions could not be added, else NONE."""
         self._answered: Answered = NOT_ASKED
         if transactional_id is None:
             raise Refused(
                 TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "A transactional batch needs a transactional.id in the request.",
+                "The request has a transactional batch but no transactional.id.",
             )
         producers = set(_producers(topics))
         if len(producers) > 1:
@@ -97,7 +98,7 @@ class Transaction:
             client_of(request),
         )
         self._is_elsewhere = self._enlisted.is_elsewhere(services)
-        """Another broker coordinates the transaction."""
+        """Whether another broker coordinates the transaction."""
 
     @property
     def adds(self) -> bool:
@@ -126,7 +127,7 @@ class Transaction:
         return self._enlisted.must_be_added(self._services, partition)
 
     def _opens(self, partition: Partition, data: bytes | None) -> bool:
-        """Whether ``data`` would be the first of its transaction in the partition."""
+        """Whether ``data`` would be the transaction's first records in the partition."""
         if not is_transactional(data) or self._enlisted.is_open(partition):
             return False
         assert data is not None
@@ -138,7 +139,7 @@ class Transaction:
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
         """Raises Refused for a transaction error that precedes other refusals, as in Kafka.
 
-        This is for clients that add partitions themselves.
+        Only requests of clients that add partitions themselves are checked.
         """
         if not self.adds and not self._is_elsewhere and self._opens(partition, data):
             error = self._enlisted.refusal(self._services, partition)
@@ -146,8 +147,8 @@ class Transaction:
                 raise self._refused(error)
 
     async def add(self) -> None:
-        """Adds ``to_add`` by one call, all or none; or verifies it by one request to another
-        broker.
+        """Adds all partitions of ``to_add`` or none, by one call; or sends one request to the other
+        broker that coordinates the transaction.
         """
         partitions = list(self.to_add.items())
         if self._is_elsewhere:
@@ -176,14 +177,14 @@ class Transaction:
                 raise self._refused(self._not_added or error)
 
     def _refused(self, error: int) -> Refused:
-        """The error for a partition that is not in the transaction."""
+        """Returns the error for a partition that is not in the transaction."""
         if error == TRANSACTION_ABORTABLE and self._version < _FIRST_WITH_ABORTABLE:
             error = INVALID_TXN_STATE
         if error in _ANOTHER_COORDINATOR or (error == CONCURRENT_TRANSACTIONS and not self.adds):
             # The producer retries after this error, without refreshing its metadata.
             return Refused(
                 NOT_ENOUGH_REPLICAS,
-                f"It is unknown whether the transaction has the partition: {NAMES[error]}.",
+                f"The broker can't verify that the transaction has the partition: {NAMES[error]}.",
             )
         if error in (INVALID_TXN_STATE, TRANSACTION_ABORTABLE):
             return Refused(error, "The partition was not added to the transaction.")
@@ -191,7 +192,7 @@ class Transaction:
 
 
 def _producers(topics: Topics) -> Iterator[tuple[int, int]]:
-    """Producer ids with their epochs, of the transactional batches."""
+    """Yields the producer id and epoch of each transactional batch."""
     for _, partitions in topics:
         for _, data in partitions:
             if data is not None and is_transactional(data) and len(data) >= HEADER_BYTES:

@@ -24,11 +24,13 @@ from security.acls.model import (
 Member = TypeVar("Member", bound=IntEnum)
 
 NO_AUTHORIZER = "No Authorizer is configured."
-"""Kafka's error message for SECURITY_DISABLED."""
+"""Kafka's error message for SECURITY_DISABLED in CreateAcls and DeleteAcls."""
+NO_AUTHORIZER_ON_BROKER = "No Authorizer is configured on the broker."
+"""Kafka's error message for SECURITY_DISABLED in DescribeAcls."""
 
 
 def entry_of(value: Mapping[str, Any]) -> AclEntry:
-    """The entry that CreateAcls asks for. Raises ProtocolError."""
+    """Returns the entry that a CreateAcls adds. Raises ProtocolError."""
     return AclEntry(
         Pattern(
             _known(ResourceType, value["resource_type"]),
@@ -43,7 +45,7 @@ def entry_of(value: Mapping[str, Any]) -> AclEntry:
 
 
 def filter_of(value: Mapping[str, Any]) -> AclFilter:
-    """The filter of DescribeAcls, or one of DeleteAcls. Raises ProtocolError."""
+    """Returns the filter of a DescribeAcls, or a filter of a DeleteAcls. Raises ProtocolError."""
     return AclFilter(
         _known(ResourceType, value["resource_type_filter"]),
         value["resource_name_filter"],
@@ -56,7 +58,7 @@ def filter_of(value: Mapping[str, Any]) -> AclFilter:
 
 
 def codes_of(entry: AclEntry) -> dict[str, Any]:
-    """The response fields of an entry, without those of its pattern."""
+    """Returns the response fields of an entry, without those of its pattern."""
     return {
         "principal": entry.principal,
         "host": entry.host,
@@ -66,7 +68,7 @@ def codes_of(entry: AclEntry) -> dict[str, Any]:
 
 
 def pattern_codes_of(pattern: Pattern) -> dict[str, Any]:
-    """The response fields of a resource pattern."""
+    """Returns the response fields of a resource pattern."""
     return {
         "resource_type": int(pattern.resource_type),
         "resource_name": pattern.name,

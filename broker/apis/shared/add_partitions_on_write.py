@@ -1,13 +1,13 @@
 """Checks that a partition is in the producer's transaction before its first records are appended.
 
-Produce and TxnOffsetCommit both call it (KIP-890). A client of TV1 has added the partition before,
-by AddPartitionsToTxn or AddOffsetsToTxn, and the check is made in the turn of the append; so no
-records open a transaction that has just ended. For a client of TV2 the broker adds the partition,
-waits until that is stable, and then makes the same check.
+Produce and TxnOffsetCommit make this check (KIP-890). A client of TV1 has added the partition
+before, by AddPartitionsToTxn or AddOffsetsToTxn, and the check is made in the turn of the append,
+so that no records are appended to a transaction that has just ended. For a client of TV2 the broker
+adds the partition, waits until the addition is stable, and then makes the same check.
 
-When another broker coordinates the transaction, this broker asks it
-(`broker/cluster/coordinators/remote_add_partitions.py`). The answer is valid until the producer, or
-a marker of it, writes to the partition: after that the transaction may have ended.
+When another broker coordinates the transaction, this broker asks the coordinator
+(`broker/cluster/coordinators/remote_add_partitions.py`). The answer is valid until the producer or
+a marker for the producer is written to the partition: after that the transaction may have ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Answered(NamedTuple):
     """The state of the producer in each partition when the request was sent."""
 
     def error(self, partition: Partition, producer_id: int) -> int | None:
-        """Why records can't be appended now; None for a partition that was not in the request.
+        """Returns the error of appending records now; None: the partition was not in the request.
 
         NETWORK_EXCEPTION, after which a producer retries, if the answer may be outdated.
         """
@@ -61,26 +61,26 @@ NOT_ASKED = Answered({}, {})
 
 
 class Enlisted(NamedTuple):
-    """A producer, its transaction, and the rules by which it takes part."""
+    """A producer, its transaction, and the rules by which partitions are added."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     rules: int
-    """TV1: the producer adds partitions itself; TV2: the broker does."""
+    """TV1: the producer adds partitions itself; TV2: the broker adds partitions."""
     client: Client
     group_id: str = ""
-    """The group whose offsets these are, for the journal."""
+    """The group whose offsets the producer commits, for the journal; "" for Produce."""
 
     def is_open(self, partition: Partition) -> bool:
-        """Whether its transaction has records in the partition already: no check is needed."""
+        """Whether the transaction has records in the partition, so that no check is needed."""
         producers = partition.producers_of(self.producer_id)
         return producers.in_transaction(self.producer_id, self.producer_epoch)
 
     def error(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """Why its first records in the partition can't be appended in this turn, 0 if they can.
+        """Returns the error of appending the transaction's first records in this turn, or NONE.
 
         Kafka's codes: COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR without an active
         coordinator, INVALID_PRODUCER_EPOCH for a fenced producer, TRANSACTION_ABORTABLE if the
@@ -123,10 +123,7 @@ class Enlisted(NamedTuple):
     def refusal(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """The error code for records that are about to be appended; errors are counted.
-
-        See `error`.
-        """
+        """Returns `error` for records that are about to be appended, and counts the error."""
         error = self.error(services, partition, answered)
         if error:
             services.metrics.transactions.verification_failures[error] += 1
@@ -136,18 +133,18 @@ class Enlisted(NamedTuple):
         """Whether the broker must add the partition, or wait until the record that adds it is
         stable.
 
-        Until then the partition accepts no records of the transaction: if that record were lost, no
-        coordinator would end the transaction there.
+        Until then the partition accepts no records of the transaction: if the record that adds the
+        partition were lost, no coordinator would end the transaction in this partition.
         """
         hosted = services.transactions.hosted_for(self.transactional_id)
         waits = hosted is not None and hosted.accepted > hosted.partition.high_watermark
         return waits or self.error(services, partition) != NONE
 
     async def add(self, services: Services, partitions: Partitions) -> int:
-        """Adds partitions to the transaction; returns the error that all of them have.
+        """Adds partitions to the transaction; returns one error code for all partitions.
 
-        CONCURRENT_TRANSACTIONS is temporary: the transaction before is being completed, and the add
-        is retried. The error is returned only after a timeout.
+        CONCURRENT_TRANSACTIONS is temporary, while the producer's previous transaction is being
+        completed. The call is retried, and returns this error only after a timeout.
         """
         if not self.transactional_id:
             return INVALID_REQUEST
@@ -171,7 +168,7 @@ class Enlisted(NamedTuple):
                 return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
-        """Asks the broker that coordinates; if that broker adds partitions, it adds all or none."""
+        """Asks the coordinating broker, which verifies partitions or, in TV2, adds all or none."""
         enlisting = services.enlisting
         assert enlisting is not None
         adds = self.rules == TV2
@@ -197,8 +194,8 @@ class Enlisted(NamedTuple):
 
 
 class _Pauses:
-    """The pauses between attempts to add partitions while the transaction before is being
-    completed.
+    """The pauses between attempts to add partitions while the producer's previous transaction is
+    being completed.
     """
 
     def __init__(self, services: Services) -> None:
@@ -208,9 +205,7 @@ class _Pauses:
         self._until_ms = self._time.now().mono_ms + at_most_ms
 
     async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
-        """Waits for a moment by ``wait``, which takes seconds; False when the timeout is
-        reached.
-        """
+        """Calls ``wait`` with the pause in seconds; False, without a wait, after the timeout."""
         if self._time.now().mono_ms + self._pause_ms > self._until_ms:
             return False
         await wait(self._pause_ms / 1000)

@@ -1,7 +1,7 @@
-"""Tools that compare replicas, such as kafka-replica-verification.sh: followers serve them too.
+"""Tools that compare replicas, such as kafka-replica-verification.sh, may read from followers.
 
-They send replica id -2, which Kafka calls a debugging consumer, and get committed records, like any
-other client.
+These tools send replica id -2, which Kafka calls a debugging consumer, and get committed records,
+like other clients.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from broker.topics.replicas.roles import Role
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 
 COMPARES_REPLICAS = -2
-"""The replica id that such a tool sends."""
+"""The replica id that a tool which compares replicas sends."""
 
 
 def error_at(partition: Partition, error_code: int, replica_id: int) -> int:
-    """The error of a partition; NONE for such a tool if this broker follows the partition."""
+    """Returns ``error_code``, but NONE for a tool that compares replicas and reads a follower."""
     replica = replica_of(partition)
     serves = (
         error_code == NOT_LEADER_OR_FOLLOWER

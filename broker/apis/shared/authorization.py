@@ -1,9 +1,9 @@
-"""Asks the authorizer for a handler, on the final list of resources (law 12).
+"""Authorizes requests for the handlers, on the final list of resources (law 12).
 
-A handler asks with the rights of its row (`broker/net/required_acls.py`) and answers denials
-itself. Names that were allowed are kept with the connection (`broker/net/authorization_cache.py`)
-until an entry changes or the connection belongs to another principal. The authorizer is asked again
-about a denied name, so that the audit log counts each denial.
+A handler passes the rights of its row (`broker/net/required_acls.py`) and responds to denials
+itself. Allowed names are cached on the connection (`broker/net/authorization_cache.py`) until an
+ACL changes or the connection gets another principal. Denied names are not cached, so that the audit
+log counts each denial.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ Right: TypeAlias = RequiredAcl | HandlerAcl | Each | Hides
 """An operation on a type of resource."""
 
 NOT_ASKED = -(1 << 31)
-"""The field of authorized operations (KIP-430) in a response to a request without the flag."""
+"""The field of authorized operations (KIP-430) if the request does not ask for operations."""
 NAMES_KEPT = 10_000
-"""Names kept on a connection for one right; then the set starts again, which also bounds the work
-of clearing it.
+"""The most names cached on a connection for one right. A full cache is cleared; the limit also
+bounds the work of clearing.
 """
 _ANSWERED_AT_ONCE_BYTES = 2048
-"""A smaller request names few things: its denial is encoded in the loop's thread."""
+"""The most bytes of a denied request whose response the event loop's thread encodes."""
 
 _WITH_SETTINGS = {
     2: ResourceType.TOPIC,
@@ -69,7 +69,7 @@ TEXTS: Mapping[int, str] = {
 
 
 def error_fields(error_code: int) -> dict[str, Any]:
-    """The fields of a denial: the error code and its text."""
+    """Returns the fields of a denial: the error code and its text."""
     return {"error_code": error_code, "error_message": TEXTS[error_code]}
 
 
@@ -82,9 +82,9 @@ def is_allowed(
     count: int = 1,
     is_logged: bool = True,
 ) -> bool:
-    """Whether the client has a right to the resource of that name; without a name, to the cluster.
+    """Whether the client has a right to the resource ``name``, by default to the cluster.
 
-    ``count`` is how often the request names it, for the audit log.
+    ``count`` is how often the request names the resource, for the audit log.
     """
     authorizer = services.authorizer
     if not authorizer.judges:
@@ -119,10 +119,10 @@ def denied(
     *,
     is_logged: bool = True,
 ) -> Generator[None, None, Set[str]]:
-    """The names to which the client has no right; None is skipped.
+    """Returns the names that are denied to the client; None in ``names`` is skipped.
 
-    In steps: a decision takes one lookup for each length of a prefix. The audit log counts a name
-    as often as ``names`` has it.
+    The work is done in steps, since a decision takes one lookup for each length of a prefix. The
+    audit log counts a name as often as ``names`` has it.
     """
     authorizer, connection = services.authorizer, request.connection
     if not authorizer.judges:
@@ -154,9 +154,9 @@ def denied(
 
 
 def named_once(elements: Iterable[Mapping[str, Any]]) -> Generator[None, None, Set[str]]:
-    """The names of one element in their order, in slices.
+    """Returns the names that exactly one element has, in order; the work is done in steps.
 
-    A name that occurs several times gets an error of its own and is not authorized.
+    The handler returns an error for a repeated name, without authorizing the name.
     """
     single: dict[str, None] = {}
     repeated: set[str] = set()
@@ -178,9 +178,9 @@ def split(
     elements: Sequence[T],
     name_of: Callable[[T], str | None],
 ) -> Generator[None, None, tuple[Sequence[T], Sequence[T]]]:
-    """The elements of a request that the client may use, and the denied ones; in steps.
+    """Splits the elements of a request into allowed and denied ones; the work is done in steps.
 
-    An element without a name is left to the handler.
+    An element without a name counts as allowed: the handler returns an error for it.
     """
     if not services.authorizer.judges:
         return elements, ()
@@ -202,10 +202,10 @@ def split_resources(
     resources: Sequence[dict[str, Any]],
     is_left: Callable[[dict[str, Any]], bool],
 ) -> Generator[None, None, tuple[Sequence[dict[str, Any]], Mapping[int, Sequence[dict[str, Any]]]]]:
-    """The resources with settings that the client may use, and the denied ones by error code.
+    """Splits resources with settings into the allowed and, by error code, the denied ones.
 
-    In steps. A resource for which ``is_left`` is true, or of an unknown type, is left to the
-    handler.
+    The work is done in steps. A resource of an unknown type, or for which ``is_left`` returns True,
+    counts as allowed: the handler decides.
     """
     if not services.authorizer.judges:
         return resources, {}
@@ -236,7 +236,7 @@ def split_resources(
 
 
 def cluster_operations(services: Services, request: Request, tells: AuthorizedOperations) -> int:
-    """The operations that the client may do on the cluster; 0 without the right to see them."""
+    """Returns the client's allowed operations on the cluster; 0 if the client may not see them."""
     if tells.need is not None and not is_allowed(services, request, tells.need):
         return 0
     return services.authorizer.operations(request.connection, tells.kind, CLUSTER_NAME)
@@ -245,7 +245,7 @@ def cluster_operations(services: Services, request: Request, tells: AuthorizedOp
 def refuse(
     request: Request, error_code: int, answer: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """Answers a denied request with the result of ``answer``; the worker encodes large ones.
+    """Responds to a denied request with ``answer(value)``; the worker encodes large responses.
 
     Raises ProtocolError for an incomplete request.
     """
@@ -258,7 +258,7 @@ def refuse(
 
 
 def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Names:
-    """The names that are known to be allowed for a right; the caller may add to them."""
+    """Returns the names that are known to be allowed for a right; the caller may add names."""
     known = connection.authorization_cache
     epoch = authorizer.epoch
     if known is None or known.epoch != epoch or known.principal is not connection.principal:
@@ -275,7 +275,7 @@ def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Name
 
 
 def _counted(names: Iterable[str | None]) -> Generator[None, None, dict[str, int]]:
-    """The number of times each name occurs; None is skipped. In steps."""
+    """Returns how often each name occurs; None is skipped. The work is done in steps."""
     found: dict[str, int] = {}
     for name in names:
         if name is not None:

@@ -1,7 +1,7 @@
 """Splits a commit into existing and unknown partitions, and merges the coordinator's reply.
 
-OffsetCommit and TxnOffsetCommit use it. An unknown topic or partition gets its error in the
-response; the others are committed.
+OffsetCommit and TxnOffsetCommit use this module. An unknown topic or partition gets an error in the
+response; the other partitions are committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from security.acls.model import Operation, ResourceType
 READ_TOPIC = Each(Operation.READ, ResourceType.TOPIC)
 """The right to each topic of a commit."""
 Errors = int | Sequence[int]
-"""One code for a topic, or a column of them."""
+"""One error code for all partitions of a topic, or one error code for each partition."""
 Encode = Callable[[int, int, Sequence[tuple[Any, Sequence[int], Errors]]], bytes]
 """Makes a frame: correlation id, throttle time, and each topic with its partitions and errors."""
 
@@ -38,7 +38,7 @@ class _Partly:
     def __init__(self, topics: list[Any]) -> None:
         self.topics = topics
         self.errors: list[Errors] = []
-        """By topic: its error, or its column of errors with 0 for committed partitions."""
+        """By topic: the error codes, with 0 for partitions that the coordinator commits."""
         self.kept: list[int] = []
         """The topics passed to the coordinator, as indexes into ``topics``."""
 
@@ -48,7 +48,7 @@ class CommitTopics:
 
     def __init__(self, encode: Mapping[int, Encode]) -> None:
         self._encode = encode
-        """By version."""
+        """The encoders of responses, by version."""
 
     def take(
         self,
@@ -59,9 +59,9 @@ class CommitTopics:
         by_id: bool = False,
         denied: Sequence[Any] = (),
     ) -> list[TopicOffsets]:
-        """The part of ``topics`` that exists; prepares ``request`` to take a CommitReply.
+        """Returns the part of ``topics`` that exists; prepares ``request`` to take a CommitReply.
 
-        The response has ``denied`` topics after them, with TOPIC_AUTHORIZATION_FAILED.
+        The response lists ``denied`` topics last, with TOPIC_AUTHORIZATION_FAILED.
         """
         known = registry.topics
         whole = not by_id and bool(topics) and not denied
@@ -87,7 +87,7 @@ class CommitTopics:
         return kept
 
     def refuse(self, request: Request, topics: Sequence[Any], error_code: int) -> None:
-        """Answer all topics with an error."""
+        """Responds with one error for all topics."""
         request.context = topics
         self._answer(request, CommitReply(error_code))
 
@@ -130,7 +130,7 @@ class CommitTopics:
 def _existing(
     registry: Registry, partly: _Partly, topics: Sequence[Any], by_id: bool
 ) -> list[TopicOffsets]:
-    """The existing partitions of a commit; the errors of the others go to ``partly``."""
+    """Returns the existing partitions of a commit; adds other partitions' errors to ``partly``."""
     kept: list[TopicOffsets] = []
     for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(topics):
         topic = registry.topic_by_id(key) if by_id else registry.topic(key)
@@ -155,5 +155,5 @@ def _existing(
 
 
 def _worst(errors: Sequence[Errors]) -> int:
-    """The one code under which the request is counted."""
+    """Returns the error code under which the metrics count the request."""
     return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)

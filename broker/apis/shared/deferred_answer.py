@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Answer = Callable[["Services", Request], Steps | None]
-"""Like a handler: it ends the request, or returns the steps that end it."""
+"""Completes a request, or returns the steps that complete the request, as a handler does."""
 
 
 BROKERS_WITHIN_S = 5.0
@@ -21,7 +21,7 @@ BROKERS_WITHIN_S = 5.0
 
 
 def await_live_brokers(services: Services, request: Request, answer: Answer) -> Steps | None:
-    """Answer after the controller has sent the live brokers; a standalone broker answers at once.
+    """Answers once the controller has sent the live brokers; a standalone broker answers at once.
 
     A broker that has just started in a cluster does not know the other brokers. librdkafka replaces
     its list of brokers by the one in each response, and never recovers from an empty list.

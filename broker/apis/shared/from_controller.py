@@ -1,4 +1,4 @@
-"""Shared by the requests of the controller, which arrive on the inter-broker listener."""
+"""Code shared by the handlers of the controller's requests, sent to the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ELEMENTS_MAX = 10_000_000
-"""The controller names all partitions; this is more than a frame can contain."""
+"""The limit of elements in a request of the controller, which may name all partitions: more than a
+frame can contain."""
 
 Decode = Callable[[dict[str, Any]], Any]
 
 
 def decoders(api: Api, decode: Decode) -> Mapping[int, Callable[[bytes, int], Any]]:
-    """The functions that decode a large request in the worker thread, by version."""
+    """Returns the functions that decode a large request in the worker thread, by version."""
     return {version: partial(_decoded, api, decode, version) for version in api.versions}
 
 
@@ -31,14 +32,14 @@ def _decoded(api: Api, decode: Decode, version: int, buffer: bytes, position: in
 
 
 def decoded_request(request: Request, decode: Decode) -> Any:
-    """The decoded request."""
+    """Returns the decoded request; the worker thread may have decoded it already."""
     return decode(request.value) if request.context is None else request.context
 
 
 def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
-    """The replica manager that executes the request; None after a refusal."""
+    """Returns the replica manager; None if the sender is not a broker and has been refused."""
     replicas = services.replicas
-    assert replicas is not None, "a standalone broker does not serve it"
+    assert replicas is not None, "a standalone broker has no replica manager"
     if may_act_as_broker(services, request):
         return replicas
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
@@ -46,6 +47,6 @@ def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
 
 
 def partition_errors(told: LeaderAndIsrResult) -> Iterator[dict[str, Any]]:
-    """The errors of partitions by the names of their topics."""
+    """Yields the response entry of each partition, with the name of its topic."""
     for (topic, index), error_code in told.partitions.items():
         yield {"topic_name": topic, "partition_index": index, "error_code": error_code}

@@ -1,4 +1,4 @@
-"""One response made of several replies: a request about many groups makes many calls to shards."""
+"""Collects the replies to the many calls that one request makes, such as one for each group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from protocol.errors import NONE, NOT_COORDINATOR
 Reply = TypeVar("Reply")
 
 CALLS_AT_ONCE = 100
-"""Calls after which the handler waits for replies: these may all be due together."""
+"""The most calls in progress: at this number the handler waits until all have replies."""
 
 
 class Gather(Generic[Reply]):
@@ -29,13 +29,13 @@ class Gather(Generic[Reply]):
         self._waiter: asyncio.Future[None] | None = None
 
     def ticket(self) -> Ticket:
-        """The ticket of the next call."""
+        """Returns the ticket for the next call."""
         self._missing += 1
         self.replies.append(None)
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """After a call: yields, or waits if CALLS_AT_ONCE calls have no reply yet."""
+        """Yields once after a call; if CALLS_AT_ONCE calls have no reply, waits for all replies."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()
         else:
@@ -56,8 +56,9 @@ class Gather(Generic[Reply]):
 
 
 def error_of_all(codes: Iterable[int]) -> int:
-    """The error of a response about all shards; an unreadable shard alone does not cause an
-    error.
+    """Returns the error of a response about all shards, the largest code.
+
+    NOT_COORDINATOR, as from an unreadable shard, counts only if no other shard replies.
     """
     found = set(codes)
     if found != {NOT_COORDINATOR}:

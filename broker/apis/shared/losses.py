@@ -1,6 +1,6 @@
-"""Reports admin requests that make groups miss records to the journals of these groups.
+"""Reports to groups' journals the records that an admin request deleted before they were read.
 
-In a cluster each broker reports to the groups that it coordinates.
+In a cluster each broker writes the journals of the groups that it coordinates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Starts = Mapping[str, Mapping[int, int]]
 
 
 def sender_of(request: Request) -> Sender:
-    """The sender of a request, for the journal."""
+    """Returns the sender of a request, for the journal."""
     connection = request.connection
     return Sender(str(connection.principal), request.client_id, connection.client_host)
 
@@ -35,7 +35,7 @@ def sender_of(request: Request) -> Sender:
 async def report_trimmed(
     services: Services, sender: Sender, starts: Starts, slices: Slices
 ) -> None:
-    """Report deleted records to the groups that had not read them."""
+    """Reports deleted records in the journals of groups that had not read these records."""
     with services.groups.errors.reporting("deleted records"):
         for topic, begins in starts.items():
             for group_id, offsets in _committed(services, topic):
@@ -54,10 +54,10 @@ async def report_trimmed(
 async def readers_of(
     services: Services, topics: Iterable[str], slices: Slices
 ) -> dict[str, dict[str, list[Moved]]]:
-    """The committed offsets in topics that are about to be deleted, by topic and group.
+    """Returns the committed offsets in topics that are about to be deleted, by topic and group.
 
-    An exception here is caught: the offsets found so far are returned, and the topics are still
-    deleted.
+    Exceptions are caught, so that the topics are deleted anyway; the offsets found before are
+    returned.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
     with services.groups.errors.reporting("readers of deleted topics"):
@@ -78,7 +78,7 @@ async def readers_of(
 def report_deleted(
     services: Services, sender: Sender, readers: Mapping[str, Mapping[str, list[Moved]]]
 ) -> None:
-    """Report deleted topics to the groups that had offsets in them."""
+    """Reports deleted topics in the journals of groups that had committed offsets in them."""
     with services.groups.errors.reporting("deleted topics"):
         services.groups.life.emit(
             lost(group_id, Loss.TOPIC_DELETED, sender, offsets)
@@ -88,7 +88,7 @@ def report_deleted(
 
 
 def _committed(services: Services, topic: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Every group with its partitions and offsets in a topic; most groups have none."""
+    """Yields each group with its committed offsets in a topic; most groups have no offsets."""
     for hosted in readable(services.groups):
         cached = hosted.core.view.offsets
         for group_id in list(cached.groups()):

@@ -1,8 +1,8 @@
 """OffsetCommit and OffsetFetch version 0: offsets by ZooKeeper's consumer paths, not in the log.
 
-They have no generation, member or retention: an existing partition accepts any offset. The length
-of the metadata is checked and the metadata dropped, since the paths have only a number. For a
-partition without an offset the error is UNKNOWN_TOPIC_OR_PARTITION, unlike in later versions.
+These offsets have no generation, member or retention: an existing partition accepts any offset. The
+length of the metadata is checked, but the metadata is not stored, since a path has only a number.
+For a partition without an offset the error is UNKNOWN_TOPIC_OR_PARTITION, unlike in later versions.
 Source: Kafka 1.0 and 3.9, KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest.
 """
 
@@ -39,7 +39,7 @@ _NAME = itemgetter("name")
 
 
 def commit(services: Services, request: Request) -> Steps:
-    """Stores all offsets of a request with one write before the response."""
+    """Stores all offsets of a request by one write, and then responds."""
     value = request.value
     group_id = value["group_id"]
     if not is_allowed(services, request, READ_GROUP, group_id):
@@ -103,7 +103,7 @@ def _refusal(services: Services, topic: str, partition: int, metadata: str | Non
 
 
 def fetch(services: Services, request: Request) -> Steps:
-    """Returns the offsets that `commit` stored."""
+    """Responds with the offsets that `commit` stored."""
     value = request.value
     if not is_allowed(services, request, DESCRIBE_GROUP, value["group_id"]):
         refuse(request, GROUP_AUTHORIZATION_FAILED, _denied_fetch)

@@ -1,7 +1,7 @@
 """Services: the parts of the broker that a request handler may use.
 
-The composition root (`broker/broker.py`) makes one instance, and every handler of every connection
-gets it. `broker/net/` passes it on and reads no field of it.
+The composition root (`broker/broker.py`) makes one instance of `Services`, which every handler
+gets. `broker/net/` passes the instance on and reads no field.
 """
 
 from __future__ import annotations
@@ -52,21 +52,20 @@ ALLOWS_ALL: Final = AllowsAll()
 
 @slotted(frozen=True)
 class Services:
-    """The parts of one broker, by name; fixed while the broker runs, use from the event loop's
-    thread.
+    """The parts of one broker. They do not change while the broker runs, and only the event loop's
+    thread uses them.
     """
 
     config: Config
-    """The settings of the process, as of its start."""
+    """The current settings of the broker; dynamic configs change the values in place."""
     time: Time
     """Wall clock in Unix milliseconds and monotonic clock; virtual in tests."""
     served: Mapping[int, ServedApi]
-    """The APIs that this broker serves and their versions, by API key: the answer to ApiVersions.
-    """
+    """The APIs that this broker serves and their versions, by API key, for ApiVersions."""
     advertised: Advertised
-    """The host and port of each listener, as clients reach this broker."""
+    """The host and port of each listener at which clients reach this broker."""
     cluster: ClusterView
-    """The live brokers, the controller, and leader, epoch, replicas and ISR of each partition."""
+    """The live brokers, the controller, and each partition's leader, epoch, replicas and ISR."""
     groups: GroupRuntime
     """The group coordinator: the shards of the partitions of `__consumer_offsets` that this broker
     leads.
@@ -107,7 +106,7 @@ class Services:
     worker: Worker
     """One thread for pure computations that would block the event loop."""
     disk_reads: DiskReads
-    """Threads that read records from disk when the page cache does not hold them."""
+    """Threads that read records from disk if the page cache does not have them."""
     unsupported: Unsupported
     """Requests of APIs, versions and protocols that this broker does not serve, by client."""
     stuck_clients: StuckClients
@@ -121,7 +120,7 @@ class Services:
     controller: ControllerHost | None = None
     """Accepts calls to the controller; None in a standalone broker.
 
-    It replies NOT_CONTROLLER while another broker is the controller.
+    The reply is NOT_CONTROLLER while another broker is the controller.
     """
     enlisting: RemoteEnlisting | None = None
     """Sends AddPartitionsToTxn to coordinators on other brokers (KIP-890); None in a standalone

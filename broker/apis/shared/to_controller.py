@@ -1,6 +1,6 @@
-"""Shared by the requests to the controller: its host accepts each as a call with a ticket.
+"""Code shared by the handlers of requests to the controller, which are calls to its host.
 
-A broker that is not the controller has a host too, which replies NOT_CONTROLLER.
+The host of a broker that is not the controller replies NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Place = tuple[str, int]
 
 
 def host_of(services: Services) -> ControllerHost:
-    """The host of the controller. The broker is in a cluster."""
-    assert services.controller is not None, "a standalone broker does not serve it"
+    """Returns the host of the controller; only for a broker in a cluster."""
+    assert services.controller is not None, "a standalone broker has no controller"
     return services.controller
 
 
 def cache_of(services: Services) -> MetadataCache:
-    """The metadata that the controller has sent."""
-    assert isinstance(services.cluster, MetadataCache), "a standalone broker does not serve it"
+    """Returns the metadata that the controller has sent; only for a broker in a cluster."""
+    assert isinstance(services.cluster, MetadataCache), "a standalone broker has no controller"
     return services.cluster
 
 
 def host_for(services: Services, request: Request) -> ControllerHost | None:
-    """The controller's host for a request that only brokers may send; None after a refusal."""
+    """Returns the controller's host; None if the sender is not a broker and has been refused."""
     if may_act_as_broker(services, request):
         return host_of(services)
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
@@ -43,12 +43,12 @@ def host_for(services: Services, request: Request) -> ControllerHost | None:
 
 
 def places(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> list[Place]:
-    """The partitions that a request names; ``name`` and ``partitions`` are field names."""
+    """Returns the partitions that a request names; ``name`` and ``partitions`` are field names."""
     return [(topic[name], index) for topic in topics for index in topic[partitions]]
 
 
 def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The results grouped by topic, in their order."""
+    """Returns the results grouped by topic, in their order."""
     found: dict[str, list[dict[str, Any]]] = {}
     for (topic, _), result in results.items():
         found.setdefault(topic, []).append(result)
@@ -56,6 +56,6 @@ def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str
 
 
 def error_fields(error: tuple[int, str]) -> dict[str, Any]:
-    """The code and the text of an error as response fields."""
+    """Returns the code and the text of an error as response fields."""
     code, text = error
     return {"error_code": code, "error_message": shortened(text) or None}

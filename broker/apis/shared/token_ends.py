@@ -1,4 +1,4 @@
-"""Shared by the APIs of delegation tokens: authorization of the request, and changes of expiry."""
+"""Code shared by the APIs of delegation tokens: authorization, and changes of the expiry."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _PLAINTEXT: Final = "PLAINTEXT"
 _NOT_ALLOWED_MS = -1
 _FAILED_MS = 0
-"""The expiry in the response to a failed request; both values as in Kafka."""
+"""The expiry in the responses to requests that are not allowed or that fail, as in Kafka."""
 
 
 def may_ask(connection: Connection) -> bool:
-    """Whether the connection may send requests about tokens: it has logged in, and not by a
+    """Whether the connection may send requests about tokens: the client has logged in, but not by a
     token.
     """
     if connection.login is not None:
@@ -41,7 +41,7 @@ def answer_change(
     change: Callable[[Tokens], Awaitable[Token | int]],
     what: str,
 ) -> None:
-    """Changes a token, answers with its new expiry, and writes ``what`` to the audit log."""
+    """Changes a token, returns its new expiry to the client, and logs ``what`` to the audit log."""
     if not may_ask(request.connection):
         _respond(request, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NOT_ALLOWED_MS)
     elif services.tokens is None:

@@ -1,4 +1,4 @@
-"""Shared by the requests of transactional producers: the sender, and the error of a fenced one."""
+"""Code shared by the requests of transactional producers: the sender, and the fencing error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transactions.calls import CLIENT_CHARACTERS, Client
 
 
 def client_of(request: Request) -> Client:
-    """The sender of a request, as the coordinator and the journal of transactions keep it."""
+    """Returns the sender of a request, for the coordinator and the journal of transactions."""
     client_id, host = request.client_id, request.connection.client_host
     if len(client_id) > CLIENT_CHARACTERS or len(host) > CLIENT_CHARACTERS:
         return Client(cut(client_id, CLIENT_CHARACTERS), cut(host, CLIENT_CHARACTERS))
@@ -17,7 +17,7 @@ def client_of(request: Request) -> Client:
 
 
 def error_for_version(error_code: int, knows_fenced: bool) -> int:
-    """The error in the form that the request's version knows.
+    """Returns the error code in the form that the version of the request knows.
 
     KIP-588 added PRODUCER_FENCED for fenced producers; earlier versions get INVALID_PRODUCER_EPOCH,
     which is fatal to a producer too.

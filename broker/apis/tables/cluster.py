@@ -1,6 +1,6 @@
-"""The table of APIs of a broker in a cluster: a standalone broker's, and more.
+"""The table of APIs of a broker in a cluster: the APIs of a standalone broker, and more.
 
-It is a module of its own, so that a standalone broker does not import the cluster's code.
+The table has its own module, so that a standalone broker does not import the cluster's code.
 """
 
 from __future__ import annotations
@@ -43,4 +43,4 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""Rows by API key, for a broker in a cluster, which other brokers send requests to as well."""
+"""Rows by API key, for a broker in a cluster, to which other brokers send requests too."""

@@ -121,7 +121,7 @@ _ROWS = (
 
 
 def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
-    """Rows by their API keys, in the order of the keys."""
+    """Returns the rows by API key, in the order of the keys."""
     return {row.api.key: row for row in sorted(rows, key=lambda row: row.api.key)}
 
 

@@ -1,8 +1,8 @@
 """The table of a cluster whose inter-broker protocol has no transactions: before 0.11.
 
 InitProducerId is still served, as in Kafka 3.9: a producer may be idempotent, although brokers do
-not store its sequence numbers. The other APIs of transactions are not offered; a client that still
-sends one gets UNSUPPORTED_VERSION, wherever the response has an error field.
+not store its sequence numbers. The other APIs of transactions are not offered. A client that sends
+such a request anyway gets UNSUPPORTED_VERSION in each error field of the response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 
-_NONE = nothing("every client is answered UNSUPPORTED_VERSION, as in Kafka")
+_NONE = nothing("every client gets UNSUPPORTED_VERSION, as in Kafka")
 
 
 def _refuse(_services: Services, request: Request) -> None:
@@ -74,7 +74,7 @@ def _topics(
     error: str,
     named: Iterable[tuple[str, Iterable[int]]],
 ) -> Generator[None, None, EncodedArray]:
-    """The error for each partition of these topics; ``array`` and ``error`` are names of fields."""
+    """Returns topics with the error for each partition; ``array`` and ``error`` are field names."""
     topics = request.array(*path)
     for name, indexes in named:
         partitions = request.array(*path, array)

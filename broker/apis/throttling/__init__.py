@@ -1,3 +1,3 @@
-"""Client quotas applied to requests: measuring use, setting throttle times, throttling
+"""Applies client quotas to requests: measures the use, sets throttle times, and throttles
 connections.
 """

@@ -13,20 +13,20 @@ from protocol.api_keys import WRITE_TXN_MARKERS
 
 
 class Measures(NamedTuple):
-    """The quotas, the throttled connections, the fetch sessions and their clock."""
+    """The quotas, the throttled connections, the fetch sessions, and the clock of quotas."""
 
     quotas: ClientQuotas
     throttles: Throttles
     fetch_sessions: FetchSessions
 
     def now_ms(self) -> int:
-        """The monotonic clock of quotas."""
+        """Returns the time of the monotonic clock of quotas."""
         return self.quotas.time.now().mono_ms
 
 
 def is_of_brokers(row: ServedApi) -> bool:
-    """Whether an API is for brokers, which have no quota; denied requests count against the
-    client's.
+    """Whether an API is for brokers, which have no quota. A denied request counts against the quota
+    of the client.
 
     Operators may send WriteTxnMarkers too.
     """

@@ -1,7 +1,7 @@
 """Attaches meters to requests while a client quota is set.
 
-The first quota gives the routes a factory of meters, and removing the last quota removes it.
-Without quotas, requests have no meter.
+When the first quota is set, the routes get a factory of meters; when the last quota is removed, the
+factory is removed too. Without quotas, requests have no meter.
 """
 
 from __future__ import annotations

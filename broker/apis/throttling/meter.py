@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">i")
 _NS_OF_A_PERCENT: Final = 10_000_000
-"""Of one second of the loop's thread."""
+"""Nanoseconds in a percent of one second of the event loop's thread."""
 _UNBOUND: Final = Shares()
 
 
 class Meter:
-    """Measures one request; `broker/net/request.py` says when each method is called."""
+    """Measures one request; `broker/net/request.py` documents when each method is called."""
 
     __slots__ = (
         "_measures", "_mutations", "_pieces", "_since_work_ns", "_ticks_ns", "_worked_ns", "shares",
@@ -46,27 +46,27 @@ class Meter:
         self._measures = measures
         self._ticks_ns = connection.ticks_ns
         self._worked_ns = 0
-        """Time spent on the request, without the running piece."""
+        """Time spent on the request, without the piece of work in progress."""
         self._pieces = 0
-        """Nested pieces of its work in progress; 0 while it waits."""
+        """The nested pieces of work in progress; 0 while the request waits."""
         self._since_work_ns = 0
-        """When the outermost running piece began."""
+        """The time at which the outermost piece in progress began."""
         self._mutations: Mutations = UNBOUND
         self.shares = measures.quotas.shares_of(connection.principal.name, client_id)
 
     # -- time
 
     def begin(self) -> None:
-        """A piece of work begins.
+        """Notes the start of a piece of work.
 
-        It may begin inside another piece: steps that a handler passes to `work_off` begin at once.
+        A piece may start inside another: steps that a handler passes to `work_off` start at once.
         """
         if not self._pieces:
             self._since_work_ns = self._ticks_ns()
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """A piece of work ends; time after the response is recorded here."""
+        """Notes the end of a piece of work; records the time of work after the response."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -77,7 +77,7 @@ class Meter:
             self.shares.request.use(worked_ns / _NS_OF_A_PERCENT, self._measures.now_ms())
 
     def _take_time(self) -> float:
-        """The loop time that it has used since the last call, in percent of a second."""
+        """Returns the loop time used since the last call, in percent of a second."""
         worked_ns, self._worked_ns = self._worked_ns, 0
         if self._pieces:
             now_ns = self._ticks_ns()
@@ -86,7 +86,7 @@ class Meter:
         return worked_ns / _NS_OF_A_PERCENT
 
     def steps(self, request: Request, steps: Steps) -> Steps:
-        """The same steps, each of them measured."""
+        """Runs ``steps`` and measures each step."""
         while True:
             self.begin()
             try:
@@ -101,7 +101,7 @@ class Meter:
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Generator[Any, Any, None]:
-        """The same coroutine, each of its pieces between two waits measured."""
+        """Runs ``work`` and measures each of its pieces between two waits."""
         step, given = work.send, None
         while True:
             self.begin()
@@ -133,12 +133,12 @@ class Meter:
         self.shares = _UNBOUND
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """The bytes that a Fetch may read at once; see `Request`."""
+        """Returns the bytes that a Fetch may read at once; see `Request`."""
         share = self.shares.fetch
         return asked_bytes if share is None else min(asked_bytes, share.at_once)
 
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
-        """The mutations that the request may make; see `Request`."""
+        """Returns the mutations that the request may make; see `Request`."""
         share = self.shares.mutation
         if share is None:
             return UNBOUND
@@ -178,6 +178,6 @@ class Meter:
 
 
 def _size(buffer: bytes) -> int:
-    """Bytes of a request, header and body: the buffer may have its length before it."""
+    """Returns the bytes of a request's header and body; the buffer may begin with their length."""
     size = len(buffer)
     return size - 4 if _LENGTH.unpack_from(buffer)[0] == size - 4 else size

@@ -1,7 +1,7 @@
 """Sets ``throttle_time_ms`` in encoded responses.
 
-Handlers leave it 0. In most APIs it is the first field, and is overwritten; in Produce it is the
-last. A response that has it elsewhere is encoded again.
+Handlers set the field to 0. In most APIs it is the first field and is overwritten; in Produce it is
+the last field. A response with the field in another position is encoded again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LENGTH_AND_CORRELATION: Final = 8
 
 
 def header_bytes(api_key: int, version: int) -> int:
-    """The bytes before the body of a response: its length, and its header."""
+    """Returns the number of bytes before the body of a response: its length field and header."""
     return _LENGTH_AND_CORRELATION + response_header_version(api_key, version)
 
 
@@ -41,7 +41,8 @@ def has_field(api_key: int, version: int) -> bool:
 
 @cache
 def fixed_place(api_key: int, version: int) -> int | None:
-    """Its position in every frame of this version; None if it varies, or does not exist."""
+    """Returns the position of the field in every frame of this version; None if the position varies
+    or the version lacks the field."""
     place = header_bytes(api_key, version)
     for field in BY_KEY[api_key].response:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -55,7 +56,7 @@ def fixed_place(api_key: int, version: int) -> int | None:
 
 
 def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body:
-    """The response with the throttle time; unchanged if it has no such field."""
+    """Returns the response with the throttle time; unchanged if it has no such field."""
     if not frame or not has_field(api_key, version):
         return frame
     place = fixed_place(api_key, version)
@@ -70,7 +71,7 @@ def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body
 
 
 def head_of(frame: Body) -> bytes:
-    """A response up to its first part in a file; all of it without one."""
+    """Returns a response up to its first part in a file, or else the whole response."""
     if isinstance(frame, bytes):
         return frame
     parts = takewhile(lambda part: not isinstance(part, Slice), frame)
@@ -78,7 +79,7 @@ def head_of(frame: Body) -> bytes:
 
 
 def size_of(frame: Body) -> int:
-    """Bytes of a response, including its length."""
+    """Returns the bytes of a response, including its length field."""
     if isinstance(frame, bytes):
         return len(frame)
     return sum(part.length if isinstance(part, Slice) else len(part) for part in frame)

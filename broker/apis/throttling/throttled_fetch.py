@@ -1,12 +1,12 @@
 """Fetch under a quota: reads at most what the quota allows at once, and empties a larger response.
 
-An emptied response does not count: the client fetches the same again after the throttle time, and
+An emptied response does not count: the client fetches the same records after the throttle time, and
 its session is as if nothing had been returned. Brokers have no quota: the handler exempts a request
-after it has authorized it as a broker's (`Request.exempt`).
+after it has authorized the sender as a broker (`Request.exempt`).
 
-Unlike Kafka, a response that can never be within the quota, one batch larger than all windows
-allow, is sent in full once the client is within its quota: otherwise its reader would wait forever.
-The client is throttled afterwards.
+Unlike in Kafka, a response that can never be within the quota, since one batch is larger than all
+windows allow, is sent in full once the client is within its quota; otherwise the client would wait
+forever. The client is throttled afterwards.
 
 Source: Kafka 3.9 ``KafkaApis.handleFetchRequest``, ``FetchSession.getThrottledResponse``; KIP-219.
 """
@@ -54,12 +54,12 @@ def bounded(
 
 
 def _fields_at(request: Request) -> int:
-    """The position of max_wait_ms, min_bytes and max_bytes."""
+    """Returns the position of max_wait_ms, which min_bytes and max_bytes follow."""
     return request.position + (4 if request.api_version < _FIRST_WITHOUT_REPLICA else 0)
 
 
 def _emptied(request: Request, frame: Body, sessions: FetchSessions) -> Body:
-    """An empty response; a session error is kept."""
+    """Returns an empty response in place of ``frame``, but ``frame`` itself if it has an error."""
     version = request.api_version
     if version < _FIRST_WITH_SESSIONS:
         return request.frame({"responses": []})
@@ -71,7 +71,7 @@ def _emptied(request: Request, frame: Body, sessions: FetchSessions) -> Body:
     _, epoch = _SESSION.unpack_from(request.buffer, _fields_at(request) + 13)
     session = sessions.get(session_id)
     if session is not None and epoch <= 0:
-        sessions.close(session_id, session.owner)  # it was opened by this request
+        sessions.close(session_id, session.owner)  # this request has opened the session
         session_id = _NO_SESSION
     elif session is not None:
         session.response_was_dropped()

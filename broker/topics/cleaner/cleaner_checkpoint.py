@@ -1,7 +1,7 @@
-"""The first dirty offset of each log, in Kafka's cleaner-offset-checkpoint, and the dirty bytes.
+"""Stores each log's first dirty offset in cleaner-offset-checkpoint, and counts dirty bytes.
 
-The file only saves work: if it is missing or damaged, cleaning starts from the beginning of each
-log.
+The file has Kafka's format and only saves work: if it is missing or damaged, cleaning starts from
+the beginning of each log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 
 
 class CleanerCheckpoint:
-    """The cleaner checkpoint of one broker; outside the loop's thread only `write` may run."""
+    """The cleaner checkpoint of one broker; only `write` may run outside the event loop."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
@@ -39,7 +39,7 @@ class CleanerCheckpoint:
             self._first_dirty = read_offsets(self._logs.fs, self._path)
         except CorruptLog as damage:
             logger.warning(
-                "cleaner checkpoint can't be used, cleaning starts from the beginning",
+                "cleaner checkpoint is damaged, cleaning starts from the beginning of each log",
                 why=str(damage),
             )
         for topic in {topic for topic, _ in self._first_dirty} - self._logs.topics.keys():
@@ -63,13 +63,13 @@ class CleanerCheckpoint:
             del self._first_dirty[key]
 
     def cleaned_to(self, topic: str, partition: int) -> int:
-        """The offset below which a partition's log has been cleaned."""
+        """Returns the offset below which a partition's log has been cleaned."""
         return self._first_dirty.get((topic, partition), 0)
 
     # -- dirty parts of logs
 
     def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
-        """The dirty part of a log that may be cleaned at ``now_ms`` (wall clock)."""
+        """Returns the dirty part of a log that may be cleaned at ``now_ms`` (wall clock)."""
         return cleanable(
             segment_facts(log.segments),
             self._first_dirty.get((log.topic, log.partition)),
@@ -80,21 +80,21 @@ class CleanerCheckpoint:
         )
 
     def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
-        """Milliseconds until `judge` changes or the log rolls without appends; None: never."""
+        """Returns the ms after which time alone changes `judge` or rolls the log; None: never."""
         facts = segment_facts(log.segments)
         return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
 
     def first_dirty(self, log: PartitionLog) -> int:
-        """The first offset that was not cleaned yet."""
+        """Returns the first offset that has not been cleaned yet."""
         checkpoint = self.cleaned_to(log.topic, log.partition)
         if checkpoint > log.active.base_offset:
             checkpoint = 0
         return max(checkpoint, log.log_start_offset)
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Bytes that were not cleaned yet, including the active segment.
+        """Returns the bytes that have not been cleaned yet, including the active segment's.
 
-        Bytes after the first offset of an open transaction are not counted.
+        Bytes from the first offset of an open transaction on are not counted.
         """
         stable_offset, stable_bytes = _stable(log)
         size = 0
@@ -106,8 +106,8 @@ class CleanerCheckpoint:
 
 
 def _stable(log: PartitionLog) -> tuple[int, int]:
-    """The first offset of an open transaction or of uncommitted records, and the bytes of its
-    segment before it."""
+    """Returns the first offset of an open transaction or of uncommitted records, and the number of
+    bytes before this offset in its segment."""
     offset = log.first_uncleanable_offset
     if offset == log.log_end_offset:
         return LONG_MAX, 0
@@ -119,7 +119,7 @@ def _stable(log: PartitionLog) -> tuple[int, int]:
 
 
 def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
-    """The facts about segments that a cleaning needs."""
+    """Returns, for each segment, the values from which a cleaning is planned."""
     return [
         SegmentFacts(
             segment.base_offset,

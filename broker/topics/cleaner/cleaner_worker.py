@@ -1,8 +1,8 @@
-"""A cleaner process, and the broker's communication with it.
+"""Runs a cleaner process and communicates with it.
 
-The process starts with the first job and is ended after an idle minute. It exits when the broker
-does, since its stdin closes then. A process that fails or is silent too long is killed, and the
-next job starts a new one.
+The first job starts the process, and the broker kills the process after an idle minute. When the
+broker exits, the stdin of the process closes, and the process exits too. The broker kills a process
+that fails or sends no report for `SILENCE_S`; the next job starts a new process.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 IDLE_S = 60.0
 SILENCE_S = 300.0
-"""Seconds without a report after which the process counts as stuck. It reports each second, except
-while the disk takes minutes for an fsync."""
+"""Seconds without a report after which the process counts as stuck. The process reports each
+second, except during an fsync, which may take minutes."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -64,11 +64,11 @@ class CleanerWorker:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``; ``on_group`` is awaited for each group while the next one is cleaned.
+        """Runs ``job``; awaits ``on_group`` for each cleaned group while the next is cleaned.
 
-        ``producers`` are sent in pieces, so that the loop can run other work between them. Raises
-        CleaningFailed, and exceptions of ``on_group``; the process is ended then, so that the next
-        job starts a new one.
+        ``producers`` are sent in pieces, so that the loop can run other work between the pieces.
+        Raises CleaningFailed and the exceptions of ``on_group``. Unless the process itself has
+        reported the failure, it is killed, and the next job starts a new process.
         """
         if self._idle is not None:
             self._idle.cancel()
@@ -77,7 +77,7 @@ class CleanerWorker:
         try:
             return await self._converse(job, on_group, producers)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CleaningFailed(f"the cleaner process: {error}") from error
+            raise CleaningFailed(f"the cleaner process failed: {error}") from error
         finally:
             self.busy = False
             if self._process is not None:
@@ -113,7 +113,7 @@ class CleanerWorker:
                     raise CleaningFailed(answer.reason)
                 return answer
             status = await self._soon(process.wait())
-            raise CleaningFailed(f"the cleaner process ended with status {status}")
+            raise CleaningFailed(f"the cleaner process exited with status {status}")
         finally:
             if not whole:
                 self._end()

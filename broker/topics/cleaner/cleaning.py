@@ -1,11 +1,11 @@
-"""The schedule of compaction: chooses partitions to clean, and swaps their segments.
+"""Schedules compaction: chooses partitions to clean, and swaps their segments.
 
-Separate processes (cleaner_worker.py) or another `Cleaner` clean. This module only chooses a
-partition and swaps its segments, which takes a few renames in the loop's thread. The coordinators'
-topics have a schedule and a process of their own: their owners know which records are live, and a
-partition is rolled and cleaned when its dead records outweigh the live ones, so that disk use is
-proportional to live data. A failing partition is shown in the log, in the metrics and in /healthz,
-and is retried at growing intervals.
+A `Cleaner`, usually a separate process (cleaner_worker.py), writes the cleaned segments. Swapping
+the segments takes a few renames in the event loop's thread. The coordinators' topics have their own
+schedule and process: their owners know which records are live, and a partition is rolled and
+cleaned when its dead records outweigh its live records, so that disk use is proportional to live
+data. A partition that can't be cleaned is shown in the log, in the metrics and in /healthz, and is
+retried at growing intervals.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ OWNED_CHECK_MS = 100
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
-"""Dirty bytes above which an owned partition with more dead than live records is cleaned at once;
-with less it waits `OWNED_WAIT_MS`. At thousands of commits a second, cleaning each MiB took a
-sixth of all CPU time."""
+"""Dirty bytes from which an owned partition with more dead than live records is cleaned at once;
+with fewer bytes the cleaning waits `OWNED_WAIT_MS`. At thousands of commits a second, a cleaning
+after each MiB took a sixth of all CPU time."""
 OWNED_RETRY_MS = 1000
 OWNED_RETRY_MS_MAX = 60_000
-"""Longest wait before a failed cleaning of an owned partition is retried: commits continue, at
-megabytes a second."""
+"""The longest wait in ms before a failed cleaning of an owned partition is retried. The wait is
+short, since commits continue and the log grows by megabytes a second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
@@ -57,19 +57,19 @@ class Owner(Protocol):
 
     @property
     def settling(self) -> bool:
-        """Whether partitions are being loaded or were recently; their cleaning waits."""
+        """Whether partitions are being loaded or were loaded recently; cleaning then waits."""
 
     def hosts(self, partition: int) -> bool:
-        """Whether this coordinator hosts the partition; others are cleaned by their dirty ratio."""
+        """Whether this coordinator hosts the partition, which then has the owners' schedule."""
 
     def live_records(self, partition: int) -> int | None:
-        """About how many records are not superseded; None while the partition is not served."""
+        """Returns about how many records are not superseded; None: the partition is not served."""
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """The log offset of the newest snapshot; later tombstones must be kept."""
+        """Returns the log offset of the newest snapshot; later tombstones must be kept."""
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Returns when segments below the active one may be replaced."""
+        """Waits until segments of the log below the active segment may be replaced."""
 
 
 class Cleaner(Protocol):
@@ -85,10 +85,10 @@ class Cleaner(Protocol):
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``; ``on_group`` is awaited for each group while the next one is cleaned.
+        """Runs ``job``; awaits ``on_group`` for each cleaned group while the next is cleaned.
 
         ``producers`` are added to the job in pieces, so that the loop can run other work between
-        them. Raises CleaningFailed, and exceptions of ``on_group``; the job ends then.
+        the pieces. Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
         """
 
     async def stop(self) -> None:
@@ -97,8 +97,8 @@ class Cleaner(Protocol):
 
 @slotted
 class Trouble:
-    """Why a partition could not be cleaned, the number of failures, and the time of the next try
-    (monotonic ms)."""
+    """The reason why a partition could not be cleaned, the number of failures in succession, and
+    the time of the next try (monotonic ms)."""
 
     reason: str
     failures: int
@@ -129,8 +129,8 @@ class Cleaning:
         self.troubles: dict[TopicPartition, Trouble] = {}
         """The partitions whose last cleaning failed."""
         self._paused: dict[TopicPartition, int] = {}
-        """The time (monotonic ms) before which a log is not tried: an open transaction, or records
-        that are too young, prevent further cleaning."""
+        """The time (monotonic ms) before which a log is not cleaned again: an open transaction or
+        too young records have stopped its last cleaning."""
         self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
         self._heavy_since: dict[TopicPartition, int] = {}
         """The time (monotonic ms) since which an owned partition's dead records outweigh its live
@@ -173,7 +173,7 @@ class Cleaning:
         clean: Callable[[], Awaitable[bool]],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Repeats: pauses, then cleans until no log is due."""
+        """Starts a task that repeatedly pauses, and then cleans until no log is due."""
 
         async def clean_all() -> None:
             while await clean():
@@ -196,7 +196,7 @@ class Cleaning:
     # -- the choice
 
     async def clean_owned(self) -> bool:
-        """Rolls and cleans the owned partition with the largest weight, if one is due."""
+        """Rolls and cleans the owned partition with the largest log among those that are due."""
         due = []
         for topic, owner in self._owners.items():
             entry = self._logs.topics.get(topic)
@@ -230,10 +230,10 @@ class Cleaning:
         )
 
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
-        """Whether the dead records of a log weigh more than the ``live``, and at least 1 MiB.
+        """Whether the dead records of a log outweigh its ``live`` records, and have at least 1 MiB.
 
-        The weight of the live records is estimated: each has the mean size of the records that were
-        appended since the last cleaning.
+        The size of the live records is estimated from their number and the mean size of the records
+        that were appended since the last cleaning.
         """
         size = log.size_bytes
         if size < OWNED_DEAD_BYTES_MIN:
@@ -257,7 +257,7 @@ class Cleaning:
         try:
             log.roll()
         except OSError as error:
-            self._failed(log, f"rolling the segment failed: {error}")
+            self._failed(log, f"the active segment can't be rolled: {error}")
             return False
         return True
 
@@ -268,13 +268,13 @@ class Cleaning:
         return until_ms <= 0 or until_ms <= self._time.now().mono_ms
 
     def _waits_ms(self, log: PartitionLog) -> int:
-        """The time (monotonic ms) before which a log is not tried; 0 if it may be tried."""
+        """Returns the time (monotonic ms) before which a log must not be cleaned, or 0."""
         key = (log.topic, log.partition)
         trouble = self.troubles.get(key)
         return self._paused.get(key, 0) if trouble is None else trouble.retry_ms
 
     def uncleanable(self) -> dict[str, str]:
-        """The reason of the last failed cleaning, by partition, for /healthz."""
+        """Returns the partitions whose last cleaning failed, with the reasons, for /healthz."""
         return {
             f"{topic}-{partition}": trouble.reason
             for (topic, partition), trouble in self.troubles.items()
@@ -283,7 +283,7 @@ class Cleaning:
     # -- the work
 
     async def _clean(self, partition: Partition, worker: Cleaner, roll: bool) -> bool:
-        """Cleans one log; returns whether to look for another one at once."""
+        """Cleans one log; returns whether the caller should clean another log at once."""
         log = partition.log
         if roll and not self._roll(log):
             return False
@@ -316,7 +316,7 @@ class Cleaning:
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
             # Without the flush, a power loss after the cleaning could lose both the newer record
-            # and the older one that it superseded.
+            # and the older record that the newer one superseded.
             await partition.flush()
         truncations = log.truncations
         done = await worker.clean(

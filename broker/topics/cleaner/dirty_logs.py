@@ -1,6 +1,6 @@
-"""Chooses the next log to clean by dirty ratio, and computes when one is due.
+"""Chooses the next log to clean by dirty ratio, and computes when the next log is due.
 
-The coordinators' topics have owners and another schedule: cleaning.py.
+Partitions that a coordinator owns have another schedule, which is in cleaning.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Hosting(Protocol):
     """The owner of some partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
-        """Whether the partition is cleaned by its owner's schedule."""
+        """Whether the owner's schedule cleans the partition."""
 
 
 class DirtyLogs:
-    """The logs of one broker, without owned partitions.
+    """The compacted logs of one broker, except those of owned partitions.
 
-    ``waits_ms`` returns the time (monotonic) before which a log is not tried; 0 for none.
+    ``waits_ms`` returns the time (monotonic ms) before which a log must not be cleaned, or 0.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class DirtyLogs:
         self._waits_ms = waits_ms
 
     def dirtiest(self, now: Now, roll: Callable[[PartitionLog], bool]) -> Partition | None:
-        """The due log with the largest dirty ratio.
+        """Returns the due log with the largest dirty ratio, overdue logs first; None: none is due.
 
         ``roll`` is called for a log whose active segment is older than `max.compaction.lag.ms`.
         """
@@ -59,7 +59,7 @@ class DirtyLogs:
         return max(due, key=lambda entry: entry[:2])[2] if due else None
 
     def idle_ms(self, now: Now) -> int | None:
-        """Milliseconds until a log is due if nothing changes; None: never."""
+        """Returns the milliseconds until a log is due if nothing is appended; None: never."""
         times = []
         for partition in self._compacted():
             log = partition.log

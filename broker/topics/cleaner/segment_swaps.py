@@ -1,6 +1,6 @@
 """Replaces old segments by cleaned ones, concurrently with appends, reads and deletions.
 
-While a log is marked as swapping, none of its segments is deleted, and a stop of the broker waits.
+While a log is marked as swapping, its segments are not deleted, and the broker does not stop.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class SegmentSwaps:
         if sources is None:
             if self.is_ours(partition):
                 await self._time.in_thread(abandon, log, group)
-            raise Abandoned("its segments were deleted during the cleaning")
-        # Set here, not in the task: retention may run before the task begins.
+            raise Abandoned("segments of the log were deleted during the cleaning")
+        # Set before the task begins, since retention may run first.
         log.segments.swapping = True
         swap = asyncio.get_running_loop().create_task(self._swap(partition, group, sources))
         self._swaps.add(swap)
         swap.add_done_callback(self._swaps.discard)
-        await asyncio.shield(swap)  # a stop of the broker must not interrupt it
+        await asyncio.shield(swap)  # a stop of the broker must not interrupt the swap
 
     async def _swap(
         self, partition: Partition, group: CleanedGroup, sources: list[Segment]
@@ -84,8 +84,10 @@ class SegmentSwaps:
         log.segments.pending_deletes += undeleted  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
-        """Before the new files are in use a failure is harmless; after that only a restart
-        helps."""
+        """Fails the log for good if a new file may be in use, since only a restart repairs that.
+
+        Before that, a failed swap changes nothing.
+        """
         log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
         if self.is_ours(partition) and not log.fs.exists(path + CLEANED):
@@ -93,5 +95,5 @@ class SegmentSwaps:
             raise LogPoisoned(str(log.poisoned), final=True) from error
 
     def is_ours(self, partition: Partition) -> bool:
-        """Whether the partition is still served: its topic exists and the broker runs."""
+        """Whether the broker still serves the partition, and its log has not failed for good."""
         return not partition.log.failed_for_good and self._logs.serves(partition)

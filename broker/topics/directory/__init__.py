@@ -1,1 +1,1 @@
-"""The data directory: its identity, the registry of topics, and directories that don't belong."""
+"""The data directory: its identity, the registry of topics, and stray directories."""

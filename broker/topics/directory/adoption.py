@@ -1,7 +1,7 @@
-"""Adopts topics that exist only as directories, since the data directory was another broker's.
+"""Adopts topics that exist only as directories, because another broker used the data directory.
 
-A topic with a missing part is not adopted: Apache Kafka's checkpoints, and gaps in the partition
-numbers, show what existed (`broker/topics/directory/missing.py`).
+A topic with a missing partition is not adopted: Apache Kafka's checkpoints, and gaps in the
+partition numbers, show which partitions existed (`broker/topics/directory/missing.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from log.files.filesystem import FileSystem, read_whole
 from protocol.properties import parse
 
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""Settings of an adopted topic, whose own are unknown: its retention may have been unlimited."""
+"""The settings of an adopted topic. Its former retention is unknown and may have been unlimited."""
 
 
 class Found:
-    """The contents of one data directory; only reads it."""
+    """Reads the contents of one data directory; writes nothing."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Found:
         self._internal_configs = internal_configs
 
     def topics(self, listed: Collection[str], missing: KnownMissing) -> list[Topic]:
-        """The topics on disk that are not ``listed``, sorted by name. Raises BadDirectory."""
+        """Returns the topics on disk that are not ``listed``, by name. Raises BadDirectory."""
         names = self._fs.list(self._directory)
         found: dict[str, list[int]] = {}
         for name in names:
@@ -79,18 +79,21 @@ class Found:
         return any(inside.endswith(".log") for inside in names)
 
     def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
-        """The topic id in the partitions' metadata; a new one if Kafka before 2.8 wrote them."""
+        """Returns the topic id in the partitions; a new id if Kafka before 2.8 wrote them."""
         ids = {
             topic_id
             for partition in partitions
             if (topic_id := self._id_of_partition(name, partition)) is not None
         }
         if len(ids) > 1:
-            raise BadDirectory(f"the partitions of topic {name} have different topic ids")
+            raise BadDirectory(
+                f"the directories of topic {name} have different topic ids in {MARK_FILE}:"
+                " move the directories of the wrong topic away"
+            )
         return ids.pop() if ids else self._new_id()
 
     def _id_of_partition(self, name: str, partition: int) -> bytes | None:
-        """The topic id in a partition's directory; None if it contains none."""
+        """Returns the topic id in a partition's directory; None without a `MARK_FILE`."""
         path = os.path.join(self._directory, f"{name}-{partition}", MARK_FILE)
         if not self._fs.exists(path):
             return None
@@ -98,4 +101,6 @@ class Found:
         try:
             return uuid_bytes(pairs["topic_id"])
         except (KeyError, ValueError):
-            raise BadDirectory(f"{path} is damaged: it has no topic id") from None
+            raise BadDirectory(
+                f"{path} is damaged: the file contains no topic id; restore it from a copy"
+            ) from None

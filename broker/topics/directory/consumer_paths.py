@@ -3,9 +3,9 @@
 A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``
 (`broker/cluster/topics/consumer_paths.py`). A standalone broker keeps them in ``consumers.offsets``
 of its data directory: one JSON line for each commit of a partition, ``["group", "topic",
-partition, offset]``; the last line of a key is its value (docs/formats/registry.md). They are
-separate from the offsets of ``__consumer_offsets``: they have no metadata, no expiry and no
-generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
+partition, offset]``; the last line for a group and partition counts (docs/formats/registry.md).
+These offsets are separate from those of ``__consumer_offsets``: they have no metadata, no expiry
+and no generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ _BYTES_AT_ONCE = 1 << 20
 
 
 class FileConsumerPaths:
-    """An append-only file, read into memory when it is opened.
+    """An append-only file of offsets, which is read into memory at start.
 
-    Only one thread at a time may write. Raises BadDirectory if the file contains anything that
-    Muster does not write.
+    Only one thread at a time may write. Raises BadDirectory if the file is damaged.
     """
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
@@ -45,14 +44,14 @@ class FileConsumerPaths:
         self._path = os.path.join(directory, FILE)
         self._offsets: dict[tuple[str, str, int], int] = {}
         self._live_bytes = 0
-        """Bytes of each key's last line, except for changes in the number of an offset's digits."""
+        """Bytes of each key's last line; not updated when an offset gets more digits."""
         self._unflushed = 0
         """Lines that are not fsynced."""
         self._file: File | None = None
         self._size = 0
-        """Bytes of whole lines; the file is longer only while it is torn."""
+        """Bytes of whole lines; the file is longer only while it ends with a partial line."""
         self._torn = False
-        """A write has failed and its partial line could not be truncated."""
+        """Whether a write has failed and its partial line could not be truncated."""
         self._name_unsynced = False
         self._failed: OSError | None = None
         """The error of a failed fsync: the state of the disk is unknown; no write follows."""
@@ -63,7 +62,7 @@ class FileConsumerPaths:
     # -- changes
 
     def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
-        """Writes offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
+        """Writes offsets, so that they survive ``kill -9``. Called outside the event loop.
 
         Fsyncs once `flush_messages` lines are unflushed. On OSError none of the offsets is stored.
         """
@@ -77,7 +76,7 @@ class FileConsumerPaths:
         try:
             file.write(self._size, b"".join(lines))
         except OSError:
-            self._torn = True  # after half a line the next one would be unreadable
+            self._torn = True  # a line after a partial line would be unreadable
             with suppress(OSError):
                 file.truncate(self._size)
                 self._torn = False
@@ -86,12 +85,12 @@ class FileConsumerPaths:
         added = {entry[:3]: len(line) for entry, line in zip(entries, lines, strict=True)}
         self._live_bytes += sum(size for key, size in added.items() if key not in self._offsets)
         self._unflushed += len(entries)
-        # The first commit is fsynced: from then on the start reports a missing file.
+        # The first commit is fsynced, since later starts report the file if it is missing.
         if self._name_unsynced or self._unflushed >= flush_messages:
             self.flush()
 
     def flush(self) -> None:
-        """Fsyncs what was written. An OSError is final."""
+        """Fsyncs all written lines. After an OSError all later writes fail too."""
         if self._file is None or not self._unflushed:
             return
         try:
@@ -115,8 +114,8 @@ class FileConsumerPaths:
         return self._size > max(self._rewrite_at, 2 * self._live_bytes)
 
     def rewrite(self) -> None:
-        """Rewrites the file with the last offset of each key. On OSError it is unchanged."""
-        self._rewrite_at = 2 * self._size  # the next try, if this one fails
+        """Rewrites the file with the last offset of each key. On OSError the file is unchanged."""
+        self._rewrite_at = 2 * self._size  # the size for another try, if this rewrite fails
         temporary = f"{self._path}.tmp"
         self._fs.remove(temporary)
         try:
@@ -141,11 +140,11 @@ class FileConsumerPaths:
     # -- lookups
 
     def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The last committed offset; None if none was committed."""
+        """Returns the last committed offset; None if none was committed."""
         return self._offsets.get((group_id, topic, partition))
 
     def entries(self) -> Iterator[OldOffset]:
-        """All (group, topic, partition, offset)."""
+        """Yields the group, topic, partition and offset of each key."""
         for (group_id, topic, partition), offset in self._offsets.items():
             yield group_id, topic, partition, offset
 
@@ -172,12 +171,13 @@ class FileConsumerPaths:
             self.rewrite()
 
     def _parse(self, line: bytes, number: int) -> OldOffset:
+        damaged = f"{self._path} is damaged in line {number}: restore the file from a copy"
         try:
             group_id, topic, partition, offset = json.loads(line)
         except ValueError:
-            raise BadDirectory(f"{self._path} is damaged in line {number}") from None
+            raise BadDirectory(damaged) from None
         if not (isinstance(group_id, str) and isinstance(topic, str)):
-            raise BadDirectory(f"{self._path} is damaged in line {number}")
+            raise BadDirectory(damaged)
         return group_id, topic, int(partition), int(offset)
 
 
@@ -186,7 +186,7 @@ def _line(group_id: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
-    """The lines of entries in pieces of about `_BYTES_AT_ONCE`."""
+    """Yields the lines of entries in pieces of about `_BYTES_AT_ONCE`."""
     piece = bytearray()
     for entry in entries:
         piece += _line(*entry)
@@ -210,7 +210,8 @@ class OldCommits:
     ) -> None:
         """``flush_messages`` returns the current setting of the offsets topic before each write.
 
-        ``kept`` runs once, when the file exists: later starts must report it if it is missing.
+        ``kept`` runs once, after the first write, to record that the file exists: later starts then
+        report the file if it is missing.
         """
         self._time = time
         self._paths = paths
@@ -245,7 +246,7 @@ class OldCommits:
                 logger.warning("consumers.offsets can't be compacted", error=str(error))
 
     async def stop(self) -> None:
-        """Fsyncs what was written."""
+        """Fsyncs all written lines."""
         try:
             await self._time.in_thread(self._paths.flush)
         except OSError as error:

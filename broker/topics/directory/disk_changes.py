@@ -17,8 +17,8 @@ class DiskChanges:
     """Runs changes one at a time in a thread; use it only from the event loop's thread."""
 
     def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
-        """``fail`` stops the broker when it is unknown whether a changed list of topics is on the
-        disk."""
+        """``fail`` stops the broker; it is called when it is unknown whether a change of the topic
+        list is on the disk."""
         self._time = time
         self._fail = fail
         self._disk = Lock()
@@ -35,5 +35,5 @@ class DiskChanges:
         try:
             return await self._time.in_thread(locked)
         except NotSettled as error:
-            self._fail(f"the topic list may not be on the disk: {error}")
+            self._fail(f"a change of the topic list may not be on the disk: {error}")
             raise

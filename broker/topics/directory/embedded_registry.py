@@ -1,11 +1,11 @@
 """The registry of a standalone broker: files in its data directory.
 
 ``meta.properties`` (broker id and cluster id) is Kafka's; ``topics.json`` and ``configs.json`` are
-Muster's; see `docs/formats/registry.md`. Each is replaced as a whole, so that a crash leaves the
-old or the new one. Muster's files can be replaced on a full disk too
-(`broker/topics/directory/reserved_file.py`). A topic is written before its directories are made and
-marked before they are removed, so that no crash restores a deleted topic or leaves a created one
-incomplete. A change that could not be written is undone in memory.
+Muster's; see `docs/formats/registry.md`. Each file is replaced as a whole, so that a crash leaves
+the old file or the new file. Muster's files can be replaced on a full disk too
+(`broker/topics/directory/reserved_file.py`). A topic is written before its directories are made,
+and marked as deleted before its directories are removed, so that no crash restores a deleted topic
+or leaves a new topic incomplete. A change that could not be written is undone in memory.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ Entry = TypeVar("Entry")
 
 _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
-"""The format version of a list with a deleted topic and a new one of its name. A Muster that knows
-only version 1 would take the new one for deleted, so it must reject the list."""
+"""The format version of a list in which a deleted topic and a new topic have the same name. A
+Muster that knows only version 1 would treat the new topic as deleted: it must reject the list."""
 
 
 @slotted(frozen=True)
@@ -64,7 +64,7 @@ class _Image:
     stored: Mapping[str, Topic] = field(default_factory=dict)
     """The existing topics by name."""
     dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
-    """Deleted topics of which something remains, by name."""
+    """Topics whose deletion is not complete, by name."""
     files: frozenset[str] = frozenset()
     """The files of `VOUCHED_FOR` that existed when the image was written."""
     features: Features = NO_FEATURES
@@ -73,8 +73,8 @@ class _Image:
 class EmbeddedRegistry(TopicLookups):
     """Implements `StoredRegistry` in files.
 
-    ``new_id`` returns 16 new bytes; ``internal_configs`` has the settings of internal topics, which
-    an adopted directory lacks; ``missing`` is log.recovery.missing. Raises BadDirectory.
+    ``new_id`` returns 16 new bytes; ``internal_configs`` has the settings that an adopted internal
+    topic gets; ``missing`` is the value of log.recovery.missing. Raises BadDirectory.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class EmbeddedRegistry(TopicLookups):
             self._write(replace(self._image, next_producer_id=above + 1))
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Sets feature levels, even on a full disk; a change raises the epoch."""
+        """Sets feature levels, only in memory if the disk is full; a change raises the epoch."""
         if levels == self.features.levels:
             return
         image = replace(self._image, features=Features(self.features.epoch + 1, dict(levels)))
@@ -207,7 +207,7 @@ class EmbeddedRegistry(TopicLookups):
             self._write(image)
         except OSError as error:
             self._image = image
-            logger.warning("feature levels can't be written", error=str(error))
+            logger.warning(f"feature levels can't be written to {TOPICS_FILE}", error=str(error))
 
     # -- files
 
@@ -215,9 +215,9 @@ class EmbeddedRegistry(TopicLookups):
         return os.path.join(self._directory, *names)
 
     def note_files(self) -> None:
-        """Records in ``topics.json`` which files exist; the next start reports them if missing.
+        """Records in ``topics.json`` which files exist, so that later starts report missing ones.
 
-        A failed write does not keep the broker from starting.
+        The broker starts even if the write fails.
         """
         there = self._fs.exists(self._path(TOPICS_FILE))
         if not there or self._image.files != self._files_there():
@@ -227,7 +227,7 @@ class EmbeddedRegistry(TopicLookups):
                 logger.warning("topic list can't be written", error=str(error))
 
     def _files_there(self) -> frozenset[str]:
-        """The existing files that are not empty; a full disk may leave a new one empty."""
+        """Returns the existing files that are not empty; a full disk may leave a new file empty."""
         paths = {name: self._path(name) for name in VOUCHED_FOR}
         return frozenset(
             name
@@ -236,7 +236,7 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def _keep_spares(self) -> None:
-        """Makes the spare files for writes on a full disk; the broker starts without them too."""
+        """Makes the spare files for writes on a full disk; the broker starts even if that fails."""
         for file in (self._topics_file, self._configs_file):
             try:
                 file.keep_spare()
@@ -250,9 +250,9 @@ class EmbeddedRegistry(TopicLookups):
     def _read(
         self, file: ReservedFile, take: Callable[[Any], None], known: Collection[int]
     ) -> None:
-        """Passes the contents of a file to ``take``, if it exists.
+        """Passes the contents of a file to ``take``, if the file exists.
 
-        Raises BadDirectory if it is invalid or its version is not in ``known``.
+        Raises BadDirectory if the file is invalid or its version is not in ``known``.
         """
         path, text = file.path, file.read()
         if text is None:
@@ -266,7 +266,9 @@ class EmbeddedRegistry(TopicLookups):
                 )
             take(image)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadDirectory(f"{path} is damaged: {error!r}") from None
+            raise BadDirectory(
+                f"{path} is damaged: {error!r}; restore the file from a copy"
+            ) from None
 
     def _take_topics(self, image: Any) -> None:
         stored, dying = {}, {}
@@ -283,9 +285,9 @@ class EmbeddedRegistry(TopicLookups):
         cluster_id = image.get("cluster_id", self.cluster_id)
         if cluster_id != self.cluster_id:
             raise BadDirectory(
-                f"{self._path(TOPICS_FILE)} is of cluster {cluster_id}, but {META_FILE} in"
-                f" the same directory is of cluster {self.cluster_id}: restore the file"
-                " that belongs to the other"
+                f"{self._path(TOPICS_FILE)} has cluster id {cluster_id}, but {META_FILE} in"
+                f" the same directory has {self.cluster_id}: one file is from another cluster;"
+                " restore the right file from a copy"
             )
         files = frozenset(map(str, image.get("files", ())))
         features = Features(**image.get("features", NO_FEATURES._asdict()))
@@ -318,7 +320,7 @@ class EmbeddedRegistry(TopicLookups):
         self._image = image
 
     def _adopt(self) -> None:
-        """Adds topics that exist only as directories, since another broker used the directory."""
+        """Adds topics that exist only as directories, after another broker used the directory."""
         known = {*self._image.stored, *self._image.dying}
         found = Found(self._fs, self._directory, self._new_id, self._internal_configs)
         topics = found.topics(known, self._missing)

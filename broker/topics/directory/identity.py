@@ -1,6 +1,6 @@
 """The identity in a data directory: ``meta.properties``, with broker id and cluster id.
 
-It is Kafka's file, in the format of a broker with ZooKeeper (version 0); KRaft's is read too.
+The file has the format of a Kafka broker with ZooKeeper (version 0); KRaft's format is read too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from protocol.properties import parse, render
 
 
 class Identity(NamedTuple):
-    """A broker's identity as its data directory and configuration give it."""
+    """A broker's ids, from its data directory and its configuration."""
 
     node_id: int | None
-    """The broker id of the directory, or else the configured one; None without either."""
+    """The broker id in the directory, else the configured broker id; None if both are absent."""
     cluster_id: str | None
-    """The cluster id of the directory; None without one."""
+    """The cluster id in the directory; None if it is absent."""
     properties: Mapping[str, str]
     """All properties of the file."""
 
@@ -29,7 +29,7 @@ class Identity(NamedTuple):
 def read_identity(
     fs: FileSystem, directory: str, broker_id: int | None, missing: KnownMissing
 ) -> Identity:
-    """Reads the identity; ``broker_id`` is the configured one. Raises BadDirectory."""
+    """Reads the ids; ``broker_id`` is the configured broker id. Raises BadDirectory."""
     path = os.path.join(directory, META_FILE)
     if fs.exists(path):
         there = parse(read_whole(fs, path).decode())
@@ -37,7 +37,9 @@ def read_identity(
         there = check_identity(fs, directory, missing)
     written = there.get("node.id", there.get("broker.id"))
     if written is not None and not written.isdigit():
-        raise BadDirectory(f"{path} has the broker id {written!r}, which is not a number")
+        raise BadDirectory(
+            f"{path} has the broker id {written!r}, which is not a number: correct the file"
+        )
     if written is not None and broker_id is not None and int(written) != broker_id:
         raise BadDirectory(
             f"{directory} belongs to broker {written}, but this is broker {broker_id}:"

@@ -1,7 +1,8 @@
 """Finds partitions and files that are missing, according to other files of the data directory.
 
-Missing data is never read as empty: the broker does not start, and reports what is missing, which
-file names it, and what to do. `log.recovery.missing` lists data that is known to be lost.
+Missing data is never treated as empty: the broker does not start, and reports the missing data, the
+file that lists the data, and what to do. `log.recovery.missing` names data that is known to be
+lost.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
-"""Files that show that a ``topics.json`` existed: Muster writes none of them without it."""
+"""Files that show that a ``topics.json`` existed, since Muster writes them only after it."""
 SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
-"""Security files: without one of them, principals could do what was denied to them."""
+"""Security files: if one is lost, principals may do what was denied to them before."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
 """Files whose existence ``topics.json`` records."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5
-"""Names of a long list that a message contains."""
+"""The most names that a message lists."""
 _GOING_SUFFIXES = ("-delete", "-stray", "-future")
-"""Suffixes of directories that Kafka or Muster has put aside; their partitions aren't missing."""
+"""Suffixes of directories that Kafka or Muster has renamed; their partitions are not missing."""
 
 
 class KnownMissing:
@@ -55,11 +56,11 @@ def check_partitions(
     partitions: Mapping[str, int],
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a listed topic's partition is in a checkpoint but does not exist.
+    """Raises BadDirectory if a topic's partition is in a checkpoint but has no directory.
 
-    ``there`` has the names in ``directory``; ``named`` maps a partition to a checkpoint that names
-    it; ``partitions`` has the partition counts of the listed topics. A topic that is not listed was
-    deleted.
+    ``there`` has the names in ``directory``; ``named`` maps each partition in the checkpoints to
+    the name of a checkpoint; ``partitions`` has the partition counts of the existing topics. Other
+    topics in ``named`` were deleted.
     """
     names = set(there)
     _refuse(
@@ -81,10 +82,11 @@ def check_adopted(
     no_list: bool,
     known: KnownMissing,
 ) -> None:
-    """Like `check_partitions`, for unlisted topics; ``found`` has their partition counts on disk.
+    """Raises BadDirectory if a partition of an adopted topic is in a checkpoint but not on disk.
 
-    With ``no_list``, all topics that a checkpoint names should exist. Directories that Kafka has
-    put aside explain missing partitions.
+    ``found`` has the partition counts of the adopted topics on disk; the other arguments are as in
+    `check_partitions`. With ``no_list`` each topic in a checkpoint must exist. A partition whose
+    directory Kafka has renamed, such as for deletion, is not missing.
     """
     aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
     missing = {}
@@ -97,10 +99,13 @@ def check_adopted(
 
 
 def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> None:
-    """Raises BadDirectory for missing names, with the checkpoint that names them."""
+    """Raises BadDirectory if a name in ``missing`` is not ``known``.
+
+    ``missing`` maps missing partitions to the checkpoint that lists them.
+    """
     names = [name for name in missing if name not in known]
     if names:
-        why = f"{missing[names[0]]} names their logs"
+        why = f"{missing[names[0]]} lists {names[0]}"
         raise _missing_partitions(directory, names, why)
 
 
@@ -114,16 +119,19 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """The known properties of a ``meta.properties`` that does not exist.
+    """Returns the properties that are known although ``meta.properties`` does not exist.
 
-    The file is created before the list of topics, so an existing list raises BadDirectory. If the
-    file is known to be missing, the list's cluster id is returned.
+    The file is created before ``topics.json``, so an existing ``topics.json`` raises BadDirectory.
+    If `log.recovery.missing` lists the file, the cluster id in ``topics.json`` is returned.
     """
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics):
         return {}
     if META_FILE not in known:
-        why = f"{TOPICS_FILE} exists, and without the file clients would see another cluster"
+        why = (
+            f"is missing: {TOPICS_FILE} exists, and without {META_FILE} the cluster would get"
+            " a new id"
+        )
         raise _missing_file(os.path.join(directory, META_FILE), META_FILE, why)
     try:
         return {"cluster.id": str(json.loads(read_whole(fs, topics))["cluster_id"])}
@@ -134,14 +142,14 @@ def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[
 def check_files(
     fs: FileSystem, directory: str, vouched_for: Iterable[str], known: KnownMissing
 ) -> None:
-    """Raises BadDirectory if the list of topics, or a file that it records, is missing."""
+    """Raises BadDirectory if ``topics.json``, or a file that it lists, is missing or empty."""
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics) and TOPICS_FILE not in known:
         for name in FOUND_BESIDE:
             if fs.exists(os.path.join(directory, name)):
                 why = (
-                    f"{name} exists, and without the list the configs of topics are lost, and"
-                    " topics that are being deleted return"
+                    f"is missing: {name} exists, and without {TOPICS_FILE} topics lose their"
+                    " configs, and topics that are being deleted reappear"
                 )
                 raise _missing_file(topics, TOPICS_FILE, why)
     for name in sorted(vouched_for):
@@ -149,26 +157,27 @@ def check_files(
         if name in known:
             continue
         if not fs.exists(path):
-            raise _missing_file(path, name, f"{TOPICS_FILE} names it")
+            raise _missing_file(path, name, f"is missing: {TOPICS_FILE} lists {name}")
         if not fs.open(path).size():
-            raise _missing_file(path, name, "the file is empty")
+            raise _missing_file(path, name, f"is empty: {TOPICS_FILE} lists {name}")
 
 
 def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
-    """The error of missing partitions; ``why`` names the evidence that they existed."""
+    """Returns the error for missing partitions; ``why`` shows that the partitions existed."""
     named = ", ".join(names[:_NAMED_MAX])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     are = "is" if len(names) == 1 else "are"
     return BadDirectory(
         f"{named}{more} {are} missing in {directory}: {why}. Restore the"
-        f" {'directory' if len(names) == 1 else 'directories'}, or start once"
-        f" without, with {SETTING}={','.join(names[:_NAMED_MAX])} (TOPIC-* for all"
+        f" {'directory' if len(names) == 1 else 'directories'} from a copy, or accept the"
+        f" loss: start once with {SETTING}={','.join(names[:_NAMED_MAX])} (TOPIC-* means all"
         " partitions of a topic)"
     )
 
 
 def _missing_file(path: str, name: str, why: str) -> BadDirectory:
-    """The error of a missing file of the data directory; ``why`` names the evidence."""
+    """Returns the error for a missing or empty file; ``why`` shows that the file existed."""
     return BadDirectory(
-        f"{path} is missing: {why}. Restore it, or start once without it, with {SETTING}={name}"
+        f"{path} {why}. Restore the file from a copy, or accept the loss: start once with"
+        f" {SETTING}={name}"
     )

@@ -14,14 +14,14 @@ _WHOLE = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """The contents of the file; Kafka writes no newline after its last line."""
+    """Returns the contents of the file; as in Kafka, the last line has no newline."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
     """Writes the file unless the topic has no id, as in clusters before Kafka 2.8.
 
-    It is not fsynced: a power loss may leave a part of it. Raises OSError.
+    The file is not fsynced: a power loss may leave a part of it. Raises OSError.
     """
     if topic_id != ZERO_UUID:
         path = os.path.join(directory, FILE)
@@ -29,7 +29,7 @@ def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
 
 
 def mark_of(fs: FileSystem, directory: str) -> bytes | None:
-    """The topic id in a directory's file; None if it is missing or incomplete."""
+    """Returns the topic id in a directory's file; None if the file is missing or incomplete."""
     path = os.path.join(directory, FILE)
     text = read_whole(fs, path).decode("ascii", "replace") if fs.exists(path) else ""
     found = _WHOLE.fullmatch(text)
@@ -37,7 +37,7 @@ def mark_of(fs: FileSystem, directory: str) -> bytes | None:
 
 
 def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
-    """Writes the file if it is missing or incomplete. Raises BadDirectory for another topic's."""
+    """Writes the file if it is missing or incomplete. Raises BadDirectory for another topic id."""
     if topic.topic_id == ZERO_UUID:
         return
     found = mark_of(fs, directory)
@@ -46,7 +46,7 @@ def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
         mark(fs, directory, topic.topic_id)
     elif found != topic.topic_id:
         raise BadDirectory(
-            f"{directory} has the topic id {uuid_text(found)!r}, not that of topic"
-            f" {topic.name}: move the directory away, or restore the topics.json that"
-            " belongs to it"
+            f"{directory} has the topic id {uuid_text(found)!r}, but topic {topic.name} has"
+            f" {uuid_text(topic.topic_id)!r}: move the directory away, or restore the"
+            " topics.json that belongs to the directory"
         )

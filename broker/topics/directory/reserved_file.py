@@ -1,10 +1,10 @@
 """A small file that can be replaced on a full disk.
 
-Next to it is a spare file whose blocks are already allocated. A change is written into the spare,
-padded with spaces to its size, fsynced, and renamed over the file: atomically, without a new block.
-The replaced file becomes the next spare. This works for formats that ignore trailing blanks, such
-as JSON. A copy-on-write file system (btrfs, ZFS) may need a new block; the change then fails, and
-the file is unchanged.
+The file has a spare: a second file whose blocks are already allocated. A change is padded with
+spaces to the size of the spare, written into the spare and fsynced; then the spare is renamed over
+the file, atomically and without a new block. The replaced file becomes the next spare. This works
+for formats that ignore trailing blanks, such as JSON. A copy-on-write file system (btrfs, ZFS) may
+need a new block; the change then fails, and the file is unchanged.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class NotSettled(OSError):
 
 
 class ReservedFile:
-    """One such file, used by one thread at a time. ``keep_spare`` makes or finds its spare."""
+    """A file with a spare, used by one thread at a time; `keep_spare` makes or finds the spare."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """Size of the spare, whose bytes have all been written once; 0 without a usable one."""
+        """Size of the spare, whose bytes have all been written once; 0 if no spare is usable."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
-        """The file's contents, None if it does not exist."""
+        """Returns the contents of the file; None if the file does not exist."""
         return read_whole(self._fs, self.path) if self._fs.exists(self.path) else None
 
     def keep_spare(self) -> None:
-        """Finds the spare of the previous process, or makes one twice as large as the contents."""
+        """Finds the spare of the previous process, or makes a spare of twice the contents' size."""
         fs = self._fs
-        # After a crash during `replace` this is a second name of the file itself.
+        # A crash during `replace` may have left this second name of the file.
         fs.remove(self.path + _BEFORE)
         self._spare_bytes = fs.open(self._spare).size() if fs.exists(self._spare) else 0
         self._make_spare(len((self.read() or b"").rstrip()))
@@ -51,7 +51,7 @@ class ReservedFile:
     def replace(self, data: bytes, *, has_secrets: bool = False) -> None:
         """Replaces the contents by ``data``; durable when this returns.
 
-        With ``has_secrets`` other users can't read the file, even if an older Muster let them.
+        With ``has_secrets`` other users can't read the new file, even if they could read the old.
         On OSError the file is unchanged. NotSettled is final: every later call raises it too.
         """
         if self._unsettled is not None:
@@ -77,14 +77,14 @@ class ReservedFile:
             if before:
                 self._fs.rename(before, self._spare)
                 self._spare_bytes = size
-        with suppress(OSError):  # only the next change will need it
+        with suppress(OSError):  # only the next change will need the spare
             self._make_spare(len(data))
 
     def _create(self, data: bytes) -> None:
-        """Writes the first file, and then the spare, so that no spare exists without a file."""
+        """Writes the file and then the spare, so that a spare never exists without the file."""
         self._write_new(data + b" " * (_room_for(len(data)) - len(data) - 1) + b"\n", self.path)
         self._settle(None)
-        with suppress(OSError):  # only the next change will need it
+        with suppress(OSError):  # only the next change will need the spare
             self._make_spare(len(data))
 
     def _write_spare(self, data: bytes) -> None:
@@ -94,11 +94,11 @@ class ReservedFile:
             file.write(0, data + b" " * (blanks - 1) + b"\n" if blanks else data)
             file.fsync()
         except OSError:
-            self._spare_bytes = 0  # its contents are unknown, and later writes may fail too
+            self._spare_bytes = 0  # the spare's contents are unknown, and later writes may fail
             raise
 
     def _keep_name(self) -> str | None:
-        """Links a second name to the file, to keep its blocks; None if that fails."""
+        """Links a second name to the file, to keep the file's blocks; None if the link fails."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)
@@ -118,7 +118,7 @@ class ReservedFile:
                 else:
                     self._fs.rename(before, self.path)
             self._unsettled = NotSettled(
-                error.errno, f"{error.strerror}; the contents of the disk are unknown", self.path
+                error.errno, f"{error.strerror}; the change may not be on the disk", self.path
             )
             raise self._unsettled from error
 
@@ -150,5 +150,5 @@ class ReservedFile:
 
 
 def _room_for(used: int) -> int:
-    """Twice ``used``, rounded up to whole blocks."""
+    """Returns twice ``used``, rounded up to whole blocks."""
     return -(-2 * used // _BLOCK_BYTES) * _BLOCK_BYTES

@@ -1,4 +1,4 @@
-"""Batches v0 commits: one write at a time, and commits that arrive during it share the next."""
+"""Batches v0 commits: commits that arrive during a write share the next write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SharedWrites:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         written: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``write`` stores commits in order; its exceptions are passed to the waiting callers.
+        """``write`` stores commits in order; the callers that wait for them get its exceptions.
         ``written`` runs after each successful write."""
         self._write = write
         self._spawn = spawn

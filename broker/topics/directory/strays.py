@@ -1,7 +1,7 @@
 """Strays: partitions of a topic that was deleted and recreated while this broker was down.
 
-The cluster now has another topic of that name. The next start renames the old topic's directories,
-as Kafka does, and never deletes them: an operator may need them.
+The cluster now has another topic of the same name. The next start renames the directories of the
+deleted topic, as Kafka does, and never removes them, since an operator may need the records.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def put_strays_aside(
     topics: Mapping[str, Topic],
     forget: Callable[[Collection[TopicPartition]], None],
 ) -> int:
-    """Renames directories of another topic with an existing topic's name; returns how many.
+    """Renames directories whose topic id is not that of the existing topic; returns their number.
 
-    ``forget`` removes partitions from the checkpoints. It runs first, so that no later start
-    reports the renamed ones as missing. Raises OSError.
+    ``forget`` removes the partitions from the checkpoints before the renames, so that no later
+    start reports them as missing. Raises OSError.
     """
     strays: dict[TopicPartition, bytes] = {}
     for name in fs.list(directory):
@@ -49,7 +49,7 @@ def put_strays_aside(
         aside = f"{partition_name(topic_name[:190], index)}.{topic_id.hex()}{STRAY_SUFFIX}"
         fs.rename(os.path.join(directory, name), os.path.join(directory, aside))
         logger.warning(
-            "stray partition moved aside: its topic was recreated",
+            "directory of a stray partition renamed: its topic was recreated",
             directory=aside,
             topic_id=uuid_text(topic_id),
             topic_id_now=uuid_text(topics[topic_name].topic_id),
@@ -62,11 +62,11 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """The partitions whose replica was deleted and whose directory was renamed to ``suffix``.
+    """Returns the partitions whose replica was deleted and whose directory ends with ``suffix``.
 
-    If the disk was full, a checkpoint may still name them. ``names`` are all in the directory. Only
-    directories with the existing topic's id count: lost partitions of a recreated topic stay
-    missing.
+    If the disk was full, a checkpoint may still list these partitions. ``names`` has all names in
+    the directory. Only directories with the id of the existing topic count, so that lost partitions
+    of a recreated topic are reported as missing.
     """
     found = []
     for name in names:
@@ -81,7 +81,7 @@ def put_away_among(
 
 
 def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
-    """The names of strays and of partitions of which the cluster has no replica on this broker.
+    """Returns the names of strays and of partitions without an assigned replica on this broker.
 
     ``is_here`` returns whether the cluster has a replica of a partition on this broker.
     """

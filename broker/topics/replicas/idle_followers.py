@@ -1,14 +1,15 @@
-"""The caught-up followers of a partition, whose fetch sessions skip it until it changes.
+"""The caught-up followers of a partition, whose fetch sessions skip an unchanged partition.
 
 | event | notified followers | followers that stay listed |
 |---|---|---|
-| an append | all, and their waiting requests read at once | none: they are answered |
+| an append | all, and their waiting requests read at once | none: their requests are answered |
 | another state | all, and their waiting requests read at once | all |
 | a new high watermark, deleted records | all, for their next read | all |
 
-A request that began to wait while the partition was idle does not wait for the partition. So a
-follower stays listed until it is answered: the next append must reach it, whatever happened before.
-The leader treats such a follower as if each of its requests named the partition.
+A request that began to wait while the partition was idle is not registered for appends to the
+partition. The follower therefore stays listed until its request is answered, so that the next
+append wakes the request. The leader treats a listed follower as if each of its requests named the
+partition.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from replication.leader import LedReplicas
 
 
 class Follows(Protocol):
-    """A fetch session of a follower, of which this partition is a part."""
+    """A follower's fetch session, which contains this partition."""
 
     used_ms: int
-    """The arrival of the last request (monotonic)."""
+    """The arrival time of the last request (monotonic ms)."""
 
     def stirred(self, wanted: Any, *, wake: bool) -> None:
         """Called when an idle partition changes; ``wanted`` is the object passed to `add`."""
@@ -40,11 +41,10 @@ class IdleFollowers:
         return replica_id in self._known
 
     def add(self, led: LedReplicas, replica_id: int, session: Follows, wanted: Any) -> bool:
-        """Adds a caught-up follower, which then skips the partition until `stir`; False if it may
-        not.
+        """Adds a caught-up follower, whose requests then skip the partition until `stir`.
 
-        A follower that is not in sync, or whose ISR change is pending, must read each time, so that
-        it can join the ISR.
+        False if the follower must read each time, so that it can join the ISR: it is not in sync,
+        or an ISR change is pending.
         """
         if led.pending is not None or replica_id not in led.state.isr:
             return False
@@ -60,6 +60,6 @@ class IdleFollowers:
             self._known.clear()
 
     def stir(self, *, wake: bool) -> None:
-        """Notifies all followers: with ``wake`` waiting requests read now, else the next fetch."""
+        """Notifies all followers; with ``wake`` their waiting requests read the partition."""
         for session, wanted in self._known.values():
             session.stirred(wanted, wake=wake)

@@ -9,8 +9,8 @@
 
 Only LeaderAndIsr and StopReplica change a role (`broker/cluster/`). When leadership ends, replies
 that wait for stable records fail with NotLeader. The rules of the in-sync replicas are in
-`replication/leader.py`, those of a follower in `replication/follower.py`; this module applies their
-results. Requests are checked against the leader epoch of LeaderAndIsr, whatever epoch the log's
+`replication/leader.py`, the rules of a follower in `replication/follower.py`; this module applies
+the results. Requests are checked against the leader epoch of LeaderAndIsr, whatever epoch the log's
 records have.
 """
 
@@ -62,7 +62,7 @@ class Replica(Partition):
         high_watermark: int,
         lower_recovery_point: Callable[[tuple[str, int], int], None],
     ) -> None:
-        """``lower_recovery_point`` lowers it in the checkpoint on disk, blocking."""
+        """``lower_recovery_point`` lowers the recovery point in the checkpoint; it blocks."""
         stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
         super().__init__(log, services, writes, is_served, stable)
         log.committed_offset = stable
@@ -71,7 +71,7 @@ class Replica(Partition):
         self.totals = services.totals
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
-        """The controller's last state."""
+        """The state that the controller sent last, with later ISR changes."""
         self.led: LedReplicas | None = None
         """The leader's view of the replicas; None if this broker is not the leader."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
@@ -84,8 +84,8 @@ class Replica(Partition):
         """Makes this broker the leader in the epoch of ``state``; returns False if it was the
         leader before.
 
-        Truncations made as a follower are fsynced first, unless its fetcher has done that. Raises
-        LogPoisoned if the epoch can't be written: then this broker does not lead.
+        Truncations made as a follower are fsynced first, unless the fetcher has fsynced them. On
+        LogPoisoned the epoch could not be written, and this broker does not lead.
         """
         now_ms = self._services.time.now().mono_ms
         end_offset = self.log.log_end_offset
@@ -112,18 +112,18 @@ class Replica(Partition):
         return True
 
     def follow(self, state: PartitionState) -> None:
-        """Makes this broker a follower, also of a partition without a leader: from then on only
-        its fetcher writes the log."""
-        self._leave(Role.FOLLOWER, "Another broker is the leader of the partition now.")
+        """Makes this broker a follower, even if the partition has no leader: from then on only the
+        fetcher writes the log."""
+        self._leave(Role.FOLLOWER, f"Another broker is now the leader of {self.name}.")
         self.state = state
 
     def stand_by(self) -> None:
-        """Ends the role until the controller assigns another."""
-        self._leave(Role.UNASSIGNED, "This broker is no longer the leader of the partition.")
+        """Makes the replica unassigned until the controller assigns a role."""
+        self._leave(Role.UNASSIGNED, f"This broker is no longer the leader of {self.name}.")
 
     def offline(self) -> None:
-        """Ends the role, since the directory has failed."""
-        self._leave(Role.OFFLINE, "The partition's directory has failed.")
+        """Makes the replica offline, since its directory has failed."""
+        self._leave(Role.OFFLINE, f"The directory of {self.name} has failed.")
 
     def _leave(self, role: Role, why: str) -> None:
         self.role, self.led = role, None
@@ -158,7 +158,7 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Implements `Partition.append`. Raises NotLeader too."""
+        """Implements `Partition.append`; also raises NotLeader."""
         self._check_led()
         return super().append(batches, now_ms, headers, from_zero)
 
@@ -169,7 +169,7 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """`append` for acks=all. Raises NotEnoughReplicas too."""
+        """Appends with acks=all; raises the exceptions of `append`, and NotEnoughReplicas."""
         self._check_in_sync()
         return super().append(batches, now_ms, headers, from_zero)
 
@@ -181,21 +181,21 @@ class Replica(Partition):
         return self.led.acks_all_error()
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """Implements `Partition.append_marker`. Raises NotLeader and NotEnoughReplicas too."""
+        """Implements `Partition.append_marker`; also raises NotLeader and NotEnoughReplicas."""
         self._check_in_sync()
         return super().append_marker(marker, now_ms)
 
     def _check_in_sync(self) -> None:
         self._check_led()
         if self.acks_all_error() == NOT_ENOUGH_REPLICAS:
-            raise NotEnoughReplicas(f"Not enough in-sync replicas of {self.name}.")
+            raise NotEnoughReplicas(f"{self.name} has fewer in-sync replicas than required.")
 
     def _check_led(self) -> None:
         if self.led is None:
             raise NotLeader(f"This broker is not the leader of {self.name}.")
 
     def appended(self, size_bytes: int) -> None:
-        """Handles growth of the log: followers may fetch the records, which makes them stable."""
+        """Handles new records: wakes followers, whose fetches make the records stable."""
         log = self.log
         if self.led is not None:
             self.quiet.appended(self.led)
@@ -209,13 +209,13 @@ class Replica(Partition):
                 self._arm(self._waiting[-1][1])
 
     def delete_records(self, offset: int) -> int:
-        """Implements `Partition.delete_records`; followers learn of it by their next fetch."""
+        """Implements `Partition.delete_records`; the next fetches return the new start offset."""
         low_watermark = super().delete_records(offset)
         self.quiet.stir(wake=False)
         return low_watermark
 
     def keeps(self, offset: int) -> bool:
-        """Implements `Partition.keeps`: the leader has the records, fsynced if a flush is due."""
+        """Implements `Partition.keeps`: True if no flush is due, or the record is fsynced."""
         return not self.log.flush_due or offset < self.log.recovery_point
 
     def when_acknowledged(
@@ -236,8 +236,8 @@ class Replica(Partition):
             self._promise_flush()
 
     def _reply_flushed(self, error: Exception | None = None) -> None:
-        """Delivers the replies that wait only for the leader's flush and whose records are flushed;
-        with ``error``, fails them all."""
+        """Delivers replies of acks=1 whose records are flushed; with ``error``, fails all replies
+        of acks=1."""
         waiting = self._unflushed
         while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
             _, (ticket, reply), on_failure = waiting.popleft()
@@ -265,20 +265,20 @@ class Replica(Partition):
 
     @property
     def epoch_end(self) -> int:
-        """The log end offset, not the high watermark: a new leader may not know yet that its
-        records are committed, and readers must not consider them lost."""
+        """The log end offset: a new leader may not know yet that its records are committed, and a
+        reader must not treat records after the high watermark as lost."""
         return self.log.log_end_offset
 
     @property
     def end_is_unknown(self) -> bool:
-        """Whether a new leader has yet to reach its epoch's start: more may be committed than it
-        knows."""
+        """Whether the high watermark of this new leader is below the start offset of its epoch, so
+        that more records may be committed than the leader knows."""
         return self.led is not None and self.high_watermark < self.led.epoch_start_offset
 
     def follower_error(self, replica_id: int) -> int:
-        """The error of a fetch by another replica, or NONE.
+        """Returns the error of a fetch by another replica, or NONE.
 
-        UNKNOWN_LEADER_EPOCH for a replica that is not assigned: it may know of a newer epoch.
+        UNKNOWN_LEADER_EPOCH for a replica that is not assigned, which may know a newer epoch.
         """
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
@@ -305,7 +305,7 @@ class Replica(Partition):
             self._in_sync_changed()
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Applies the wanted ISR, which ZooKeeper has as version ``partition_epoch``."""
+        """Applies the wanted ISR, which was written as version ``partition_epoch``."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
             self._services.report_isr_change(self, self.led, now_ms)
@@ -342,10 +342,10 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends batches from a leader's response, which begins at this log's end.
+        """Appends batches from a leader's response, which begin at this log's end.
 
-        Returns the number of bytes appended; the rest needs another call. Raises NotFollower,
-        CorruptRecords with the log unchanged, and LogPoisoned.
+        Returns the number of bytes appended; the remaining bytes need another call. Raises
+        NotFollower, LogPoisoned, and CorruptRecords with the log unchanged.
         """
         self._followed()
         log = self.log
@@ -387,7 +387,10 @@ class Replica(Partition):
         return end_offset
 
     def start_at(self, offset: int) -> None:
-        """Drops all records, since the leader starts at ``offset``. Raises as truncation does."""
+        """Drops all records, since the leader's log starts at ``offset``.
+
+        Raises the exceptions of `truncate_for_leader`.
+        """
         self._cut(offset, self.log.start_at)
         self._follow_to(offset)
 
@@ -415,6 +418,6 @@ class Replica(Partition):
         return self.state
 
     def close(self, clean: bool = True) -> None:
-        """Implements `Partition.close` without raising the high watermark: unreplicated records
-        are not committed."""
+        """Implements `Partition.close`, but does not raise the high watermark, since unreplicated
+        records are not committed."""
         self.log.close(clean)

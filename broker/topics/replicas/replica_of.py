@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def replica_of(partition: Partition | None) -> Replica | None:
-    """The partition as one of several replicas; None on a standalone broker."""
+    """Returns the partition as a `Replica`; None on a standalone broker or without a partition."""
     return cast("Replica", partition) if partition is not None and partition.is_replica else None

@@ -38,15 +38,15 @@ class IsrWriter(Protocol):
     """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, later.
+        """Starts a write of ``isr`` over version ``expected_epoch`` of the partition's state.
 
-        Then reports the result to the partition. A partition has at most one change in progress.
+        The writer reports the result to the partition, which has at most one change in progress.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServices(PartitionServices):
-    """The services of partitions, and those that only replicas need."""
+    """The services of partitions, and further services that only replicas need."""
 
     in_cluster: ClassVar[bool] = True
     node_id: int

@@ -19,6 +19,7 @@ class ReplicationTotals:
     reassignment_bytes_in: int = 0
     """The part of `bytes_in` for replicas that a reassignment adds."""
     reassignment_bytes_out: int = 0
+    """The part of `bytes_out` for replicas that a reassignment adds."""
     shrinks: int = 0
     """ISR changes by leaders on this broker that removed replicas."""
     expands: int = 0

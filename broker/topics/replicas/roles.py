@@ -1,4 +1,4 @@
-"""This broker's roles for a partition in a cluster, and the errors of operations that need one."""
+"""This broker's roles for a partition in a cluster, and the errors for a wrong role."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ class NotEnoughReplicas(AppendRefused):
 
 
 class NotFollower(Exception):
-    """This broker does not follow the leader from which its fetcher got the batches."""
+    """This broker is not a follower of the partition."""

@@ -322,7 +322,7 @@ def test_coordinator_topic_cannot_be_deleted_or_grown(
 
     assert deleted["error_code"] == grown["error_code"] == INVALID_TOPIC_EXCEPTION
     assert owner in deleted["error_message"]
-    assert grown["error_message"].endswith(f"it maps {keys} to partitions.")
+    assert grown["error_message"].endswith(f"where existing {keys} are stored.")
     assert exists(wire, name)
 
 

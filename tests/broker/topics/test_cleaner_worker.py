@@ -45,7 +45,7 @@ async def test_killed_cleaner_process_is_reported_and_replaced(tmp_path: Path) -
         cleaning = await under_way(worker, job)
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)
-        with pytest.raises(CleaningFailed, match="ended with status -9"):
+        with pytest.raises(CleaningFailed, match="exited with status -9"):
             await cleaning
         job.bytes_per_second = 0.0
         job.segment_bytes = 6000
@@ -79,7 +79,7 @@ async def test_cleaner_process_ends_with_the_broker_during_a_cleaning(
         process.stdin.close()  # as the kernel does when the broker is killed
 
         assert await asyncio.wait_for(process.wait(), 30) == 0
-        with pytest.raises(CleaningFailed, match="ended"):
+        with pytest.raises(CleaningFailed, match="exited"):
             await cleaning
         remove_cleaned(broker.fs, log.directory)
 

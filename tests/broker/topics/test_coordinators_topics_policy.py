@@ -77,7 +77,7 @@ def test_policy_other_than_compact_is_refused(
 
         assert error_code == INVALID_CONFIG
         assert message is not None
-        assert f"{name} must be compact only" in message
+        assert f"{name} must have only compact" in message
         assert value_of(wire, name, POLICY) == ("compact", OWN)
 
 

@@ -66,7 +66,7 @@ def test_directory_with_another_topic_id_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "partition.metadata").write_bytes(partition_metadata(b"2" * 16))
 
-    with pytest.raises(BadDirectory, match=r"t-0 has the topic id .* not that of topic t"):
+    with pytest.raises(BadDirectory, match=r"t-0 has the topic id .* but topic t has"):
         managed(tmp_path).open_all([Topic("t", b"1" * 16, 1)])
 
 

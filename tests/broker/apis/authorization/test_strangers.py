@@ -56,8 +56,8 @@ SAY_NOTHING = {
     "ExpireDelegationToken": "nobody has the token's secret",
     "ListPartitionReassignments": "a broker alone moves nothing",
     "RenewDelegationToken": "nobody has the token's secret",
-    "SaslAuthenticate": "it is part of authentication",
-    "SaslHandshake": "it is part of authentication",
+    "SaslAuthenticate": "clients send it to authenticate",
+    "SaslHandshake": "clients send it to authenticate",
 }
 """APIs by which no client can find out anything; the value is the reason."""
 
