@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/cleaning.py [--megabytes 64]
 
-Each case writes a log into a temporary directory, all of it dirty, and cleans it in this process.
-Keys are drawn at random: with few keys most records are superseded, with many keys most batches
+Each case writes a log that was never cleaned into a temporary directory, and cleans the log in this
+process. The keys are random: with few keys most records are superseded, with many keys most batches
 lose some records.
 """
 
@@ -63,7 +63,7 @@ def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -
 
 
 def measure(log: PartitionLog) -> tuple[float, float]:
-    """Megabytes read per second of CPU, and the share of bytes left."""
+    """The megabytes read per CPU second, and the share of bytes that the cleaner keeps."""
     segments = [
         [s.base_offset, s.size, s.max_timestamp_ms, s.index.size_bytes, s.time_index.size_bytes]
         for s in log.segments
@@ -91,7 +91,7 @@ def main() -> None:
     for name, value_bytes, keys, codec in CASES:
         with tempfile.TemporaryDirectory() as directory:
             speed, left = measure(filled(f"{directory}/t-0", value_bytes, keys, codec, size))
-        print(f"{name:28}{speed:8.0f} MB/s{left:8.0%} left")
+        print(f"{name:28}{speed:8.0f} MB/s{left:8.0%} kept")
 
 
 if __name__ == "__main__":

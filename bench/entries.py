@@ -1,9 +1,10 @@
-"""Writes an `acls.json` for measurements: ACLs of other users, and those that a load needs.
+"""Writes an `acls.json` for measurements: the ACLs that a load needs, and ACLs of other users.
 
     .venv/bin/python -m bench.entries FILE [--entries 1000]
 
-The load is not authenticated, so it is ``User:ANONYMOUS``; it may do everything to topics, groups
-and transactional ids. The other ACLs are of 100 users, for names and prefixes of topics and groups.
+The load is not authenticated, so its principal is ``User:ANONYMOUS``, which may do everything to
+topics, groups, transactional ids and the cluster. The other ACLs allow 100 users to read topics and
+groups, by name or prefix.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def entry(kind: str, name: str, pattern: str, principal: str, operation: str) ->
 
 
 def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
-    """``count`` ACLs."""
+    """The ACLs of the load, and of other users: ``count`` in all."""
     found = [
         entry(kind, "*", "LITERAL", load, "All")
         for kind in ("Topic", "Group", "TransactionalId", "Cluster")
@@ -48,14 +49,14 @@ def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
 
 
 def write(path: Path, found: list[dict[str, str]]) -> None:
-    """Write the file into the data directory of a stopped broker."""
+    """Write ACLs to a file in the format of `acls.json`."""
     text = json.dumps({"version": 1, "acls": found})
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the file that the command line names."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("file", type=Path)
     options.add_argument("--entries", type=int, default=1000)

@@ -1,11 +1,12 @@
-"""Counts the instructions of a broker per request, independent of other load; needs valgrind.
+"""Counts a broker's instructions per request, which do not depend on other load; needs valgrind.
 
     .venv/bin/python -m bench.instructions [--against TREE] [--only NAME,NAME] [--requests 3000]
       [--command-config FILE --server-config FILE]
 
-Callgrind counts the instructions of the broker's process while it serves one client, from request
-to request. Each scenario runs on this tree; with an authorizer and 1,000 ACLs; and with
-``--against`` on another tree, such as a worktree of an older commit, with this one's packages.
+Callgrind counts the instructions of the broker's process while it serves one client. Each scenario
+runs on the code of this tree, and again with an authorizer and 1,000 ACLs. With ``--against`` it
+also runs on the code of another tree, such as a worktree of an older commit, with the packages that
+are installed for this tree.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ class Counted:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.wire = until(
-            "it accepts connections", lambda: access.connect(self.port), STARTS_WITHIN_S
+            "the broker accepts connections", lambda: access.connect(self.port), STARTS_WITHIN_S
         )
 
     def control(self, *words: str) -> None:
-        """Control callgrind: start, reset or stop counting."""
+        """Run callgrind_control, which starts, resets or stops the count."""
         command = ["callgrind_control", *words, str(self.process.pid)]
         subprocess.run(command, check=True, capture_output=True)
 
@@ -108,7 +109,7 @@ def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
 
 
 def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any]:
-    """One offset of each topic."""
+    """An OffsetCommit of one offset in each topic."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
     partitions = [{**partition, "committed_metadata": ""}]
     who = {"group_id": member["group_id"], "member_id": member["member_id"]}
@@ -118,24 +119,24 @@ def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any
 
 
 def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Commit one offset."""
+    """An OffsetCommit of one offset."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS[:1], member))
 
 
 def commit_ten(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Commit ten offsets, of ten topics."""
+    """An OffsetCommit of one offset in each of ten topics."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS, member))
 
 
 def offset_fetch(wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Fetch the offsets of ten topics."""
+    """Commit offsets in ten topics; return an OffsetFetch of them."""
     wire.call("OffsetCommit", 7, **commit_value(TOPICS, member))
     named = [{"name": name, "partition_indexes": [0]} for name in TOPICS]
     return frame("OffsetFetch", 6, 1, {"group_id": member["group_id"], "topics": named})
 
 
 def list_offsets(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Fetch the log end offsets of ten partitions."""
+    """A ListOffsets of the log end offsets of ten partitions."""
     partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
     named = [{"name": name, "partitions": partitions} for name in TOPICS]
     return frame("ListOffsets", 5, 1, {"replica_id": -1, "isolation_level": 0, "topics": named})
@@ -148,12 +149,12 @@ def metadata(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
 
 
 def join(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """The group's one member rejoins, which causes a rebalance each time."""
+    """A JoinGroup with which the only member of the group rejoins; each causes a rebalance."""
     return frame("JoinGroup", 3, 1, {**JOIN, "member_id": member["member_id"]})
 
 
 def produce_value(topic: str, size: int) -> dict[str, Any]:
-    """One batch with one record."""
+    """A Produce of one batch with one record of ``size`` bytes."""
     data = [{"index": 0, "records": batch(b"x" * size)}]
     return {
         "acks": 1,
@@ -163,12 +164,12 @@ def produce_value(topic: str, size: int) -> dict[str, Any]:
 
 
 def produce(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Produce a batch of 16 kB."""
+    """A Produce of a batch of 16 kB."""
     return frame("Produce", 8, 1, produce_value(TOPICS[0], 16_000))
 
 
 def fetch(wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Fetch from the beginning of ten partitions, without a session."""
+    """Produce to ten partitions; return a Fetch from their beginning, without a fetch session."""
     for topic in TOPICS:
         wire.call("Produce", 8, **produce_value(topic, 100))
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -203,7 +204,7 @@ SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int
 
 
 def joined(wire: RawConnection) -> dict[str, Any]:
-    """A member of its own group, whose session outlasts the run."""
+    """Join the group as its only member, with a session that outlasts the run."""
     wire.call("Metadata", 9, topics=[{"name": topic} for topic in TOPICS])
 
     def asked() -> dict[str, Any] | None:
@@ -211,7 +212,7 @@ def joined(wire: RawConnection) -> dict[str, Any]:
         answer = wire.call("JoinGroup", 3, **JOIN)
         return None if answer["error_code"] else answer
 
-    answer = until("it is a member", asked, STARTS_WITHIN_S)
+    answer = until("the client is a member of the group", asked, STARTS_WITHIN_S)
     assert answer is not None
     member = {key: answer[key] for key in ("generation_id", "member_id")}
     member["group_id"] = GROUP
@@ -221,7 +222,7 @@ def joined(wire: RawConnection) -> dict[str, Any]:
 
 
 def counted(tree: Path, name: str, requests: int, access: Access, *, judged: bool = False) -> float:
-    """Instructions per request."""
+    """The instructions per request of a scenario."""
     make, depth = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as directory:
         if judged:
@@ -251,10 +252,10 @@ def main() -> None:
     for name in given.only.split(","):
         plain = counted(ROOT, name, given.requests, access)
         judged = counted(ROOT, name, given.requests, access, judged=True)
-        line = f"{name:16} {plain:12,.0f}   with 1,000 entries {judged / plain - 1:+.1%}"
+        line = f"{name:16} {plain:12,.0f}   with 1,000 ACLs {judged / plain - 1:+.1%}"
         if given.against is not None:
             before = counted(given.against.resolve(), name, given.requests, access)
-            line += f"   against the other tree {plain / before - 1:+.1%}"
+            line += f"   compared with the other tree {plain / before - 1:+.1%}"
         print(line, flush=True)
 
 

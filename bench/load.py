@@ -1,15 +1,15 @@
-"""Measures how quickly a killed broker is back, and the cost of a million cached offsets.
+"""Measures the restart of a killed broker, and the memory of a million cached offsets.
 
-10,000,000 offsets are committed (50 partitions per request, random groups), so that 1,000,000 are
-live in 20,000 groups. The broker is killed under load and started again, with its snapshots and
-without. The measured time runs from exec until the last of all groups has answered OffsetFetch with
-the acknowledged offsets and each restored member's Heartbeat succeeds. Then as many offsets are
-committed again.
+The tool commits 10,000,000 offsets (50 partitions per request, random groups), of which 1,000,000
+in 20,000 groups are live. It kills the broker under load and restarts it, with its snapshots and
+without. The measured time runs from exec until the broker has returned the acknowledged offsets of
+every group to OffsetFetch, and the Heartbeat of each restored member succeeds. Then the tool
+commits as many offsets again.
 
     python -m bench.load [--scale 0.1] [--data DIR] [--command-config FILE --server-config FILE]
 
-Each goal has a line: name, figure, goal, and whether it is met. The broker's first start compiles
-its modules, as for an installed broker.
+The output has a line for each goal: name, figure, goal, and whether the figure meets the goal. The
+broker's first start compiles its modules, as for an installed broker.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ GOAL_WITH_S, GOAL_WITHOUT_S, GOAL_TURN_MS, GOAL_MB = 3.0, 15.0, 20.0, 150.0
 
 
 def verdict(what: str, figure: float, unit: str, goal: float) -> str:
-    """The line of one goal, which is an upper bound."""
+    """The line of one figure and its goal, which is an upper bound."""
     met = "met" if figure <= goal else "MISSED"
     return f"{what:<52} {figure:8.2f} {unit:<3} goal {goal:g} {unit}: {met}"
 
 
 def tell(what: str, found: Restart, goal_s: float | None) -> None:
-    """Print the lines of one start; the seconds are compared with a goal if there is one."""
+    """Print the lines of one start; None for a start without a goal."""
     if goal_s is None:
         print(f"{what + ', all groups':<52} {found.last_s:8.2f} s", flush=True)
     else:
         print(verdict(f"{what}, all groups", found.last_s, "s", goal_s), flush=True)
-        print(verdict(f"{what}, a bystander's wait", found.longest_wait_ms, "ms", GOAL_TURN_MS))
+        print(verdict(f"{what}, another client's wait", found.longest_wait_ms, "ms", GOAL_TURN_MS))
     print(
         f"    listens after {found.listens_s:.2f} s, first group {found.first_s:.2f} s;"
         f" the broker's CPU {found.cpu_s:.2f} s",
@@ -56,8 +56,10 @@ def tell(what: str, found: Restart, goal_s: float | None) -> None:
 def main() -> None:
     """Measure in a temporary directory, or in the named one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--scale", type=float, default=1.0, help="of 20,000 groups")
-    parser.add_argument("--data", type=Path, help="an empty directory; a temporary one by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="the share of 20,000 groups")
+    parser.add_argument(
+        "--data", type=Path, help="an empty directory; default: a temporary directory"
+    )
     parser.add_argument("--seed", type=int, default=1)
     add_options(parser)
     options = parser.parse_args()
@@ -75,7 +77,7 @@ def main() -> None:
 
 
 def measure(process: Process, work: Work, chance: random.Random) -> None:
-    """Take all measurements, in order."""
+    """Measure the three starts and the memory."""
     millions = work.groups * PARTITIONS / 1e6
     empty_mb = make(process, work)
     print(f"empty: {empty_mb:.0f} MB", flush=True)
@@ -87,7 +89,7 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
     acked = dict(work.acked)
     tell("killed, with snapshots", restart(process, work), GOAL_WITH_S)
     process.end(signal.SIGKILL)
-    shutil.rmtree(process.data)  # a cleaner has run by now, and little is left to load
+    shutil.rmtree(process.data)  # the cleaner has removed most records by now
     killed.rename(process.data)
     work.acked = acked
     for image in process.data.glob("__consumer_offsets-*/groups.image"):
@@ -99,7 +101,7 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
     took = commit(process, work, chance, False)
     again_mb = (process.status("VmRSS") - empty_mb) / millions
     print(f"{offsets:,} more in {took:.1f} s; {disk(process.data)}", flush=True)
-    print(verdict("a million offsets, after as many commits", again_mb, "MB", GOAL_MB), flush=True)
+    print(verdict("a million offsets, after more commits", again_mb, "MB", GOAL_MB), flush=True)
     process.end(signal.SIGTERM)
     tell("stopped in order", restart(process, work), None)
 
@@ -107,7 +109,8 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
 def copy_aside(source: Path, target: Path) -> None:
     """Copy a directory, fsync the copy, and drop it from the page cache.
 
-    Otherwise half a gigabyte of it would be written back during the next measured start.
+    Otherwise the system would write half a gigabyte of the copy to disk during the next measured
+    start.
     """
     shutil.copytree(source, target)
     for path in target.rglob("*"):
@@ -119,9 +122,10 @@ def copy_aside(source: Path, target: Path) -> None:
 
 
 def make(process: Process, work: Work) -> float:
-    """Start an empty broker, create the topic and the members; return its memory before, in MB.
+    """Start an empty broker, create the topic and the members.
 
-    It is the second start: the compilation during the first one leaves some megabytes behind.
+    Returns the resident memory of the empty broker in MB. The measured start is the second, since
+    the compilation of modules during the first start takes some megabytes.
     """
     process.start()
     process.connected().close()

@@ -1,4 +1,4 @@
-"""The broker that `bench/load.py` starts and kills: a process with one data directory."""
+"""Starts and kills the broker of `bench/load.py`: a process with one data directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Settings = {
 
 @dataclass
 class Process:
-    """One broker with one data directory."""
+    """A broker process with one data directory."""
 
     data: Path
     access: Access = PLAIN
@@ -61,7 +61,7 @@ class Process:
                 return self.access.connect(self.port, READY_WITHIN_S)
             except OSError:
                 assert self.popen is not None
-                assert self.popen.poll() is None, "the broker ended: see broker.log"
+                assert self.popen.poll() is None, "the broker has exited: see broker.log"
                 assert time.monotonic() < deadline, "the broker does not listen"
                 time.sleep(0.002)
 
@@ -72,7 +72,7 @@ class Process:
             self.popen = None
 
     def status(self, name: str) -> float:
-        """A line of the kernel's status of the process, in MB."""
+        """A memory figure of /proc/PID/status, such as VmRSS, in MB."""
         assert self.popen is not None
         text = Path(f"/proc/{self.popen.pid}/status").read_text()
         line = next(line for line in text.splitlines() if line.startswith(name + ":"))

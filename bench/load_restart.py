@@ -1,6 +1,4 @@
-"""One start that `bench/load.py` measures: every group is requested until it answers, and
-checked.
-"""
+"""Measures one start for `bench/load.py`, and checks the offsets of every group."""
 
 from __future__ import annotations
 
@@ -33,7 +31,9 @@ class Restart:
 
 
 def restart(process: Process, work: Work) -> Restart:
-    """Start the broker, request every group until each has answered, and check the responses."""
+    """Start the broker, fetch the offsets of every group until the broker returns them, and check
+    them.
+    """
     frames = [
         frame("OffsetFetch", _FETCH_VERSION, group, {"group_id": name_of(group), "topics": None})
         for group in range(work.groups)
@@ -65,7 +65,9 @@ def restart(process: Process, work: Work) -> Restart:
     for group, (member_id, generation_id) in work.members.items():
         member = {"member_id": member_id, "generation_id": generation_id}
         beat = connection.call("Heartbeat", 3, group_id=name_of(group), **member)
-        assert beat["error_code"] == 0, f"{name_of(group)} has lost its member: {beat}"
+        assert beat["error_code"] == 0, (
+            f"{name_of(group)} has lost its member, Heartbeat returned {beat}"
+        )
     last = time.monotonic()
     cpu_s, rss_mb = process.cpu_s(), process.status("VmRSS")
     connection.close()
@@ -75,7 +77,7 @@ def restart(process: Process, work: Work) -> Restart:
 
 
 def refused(answer: bytes) -> int:
-    """The error code of an OffsetFetch response, its last field in this version."""
+    """The error code of an OffsetFetch response of version 5, where it is the last field."""
     code = int.from_bytes(answer[-2:], "big")
     assert code in (0, 14, 15, 16), f"error {code}"
     return code
@@ -103,8 +105,8 @@ def ask(sock: socket.socket, frames: list[bytes], answers: dict[int, bytes]) -> 
 
 
 def check(answers: dict[int, bytes], work: Work) -> None:
-    """Check that every group has one of its commits completely: the acknowledged one, or a later
-    one.
+    """Check that all partitions of a group have the offset of one commit: of the last acknowledged
+    commit, or of a later one.
     """
     api = BY_NAME["OffsetFetch"]
     for group, answer in answers.items():
@@ -115,7 +117,7 @@ def check(answers: dict[int, bytes], work: Work) -> None:
         [number] = numbers
         assert sum(len(t["partitions"]) for t in found["topics"]) == PARTITIONS
         assert work.acked[group] <= number <= work.sent[group], (
-            f"{name_of(group)}: acknowledged {work.acked[group]}, found {number},"
-            f" sent {work.sent[group]}"
+            f"{name_of(group)} has offset {number}; the last acknowledged offset is"
+            f" {work.acked[group]}, the last sent offset {work.sent[group]}"
         )
         work.acked[group] = number

@@ -1,10 +1,11 @@
-"""Measures how long a broker with many transactional ids takes to serve them all after a kill.
+"""Measures how long a killed broker with many transactional ids takes to serve all of them again.
 
     .venv/bin/python -m bench.load_transactions --ids 100000
 
-Each id gets a producer id, and every tenth then has an open transaction over two partitions. The
-broker is killed and started again. The time runs from exec until DescribeTransactions returns every
-id as before the kill, with the broker's CPU time until then. The goal is 3 s.
+Each transactional id has a producer id, and every tenth has an open transaction over two
+partitions. The tool kills the broker and starts it again. It measures the time from exec until
+DescribeTransactions returns the same state of every id as before the kill, and the broker's CPU
+time until then. The goal is 3 s.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def decoded(name: str, version: int, answers: dict[int, bytes]) -> dict[int, dic
 
 
 def fill(connection: RawConnection, ids: int) -> None:
-    """Create the ids, and open every tenth transaction."""
+    """Create the transactional ids, and open a transaction for every tenth id."""
     topic = {"name": TOPIC, "num_partitions": 2, "replication_factor": 1}
     connection.call("CreateTopics", 4, topics=[topic], timeout_ms=20000)
     while connection.call("FindCoordinator", 1, key="id-0", key_type=1)["error_code"]:
@@ -53,7 +54,7 @@ def fill(connection: RawConnection, ids: int) -> None:
         for number in range(ids)
     ]  # fmt: skip
     producers: dict[int, dict[str, Any]] = {}
-    # some are refused while producer ids are being reserved, and retried
+    # the broker refuses some requests while it reserves producer ids; they are sent again
     while len(producers) < ids:
         answers: dict[int, bytes] = {}
         ask(connection.socket, [frames[n] for n in range(ids) if n not in producers], answers)
@@ -105,8 +106,9 @@ def states(answers: dict[int, bytes]) -> list[dict[str, Any]]:
 
 
 def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[float, float]:
-    """Start the broker, and query until all is as before: seconds from exec, and the
-    broker's CPU.
+    """Start the broker, and wait until it describes every transaction as before the kill.
+
+    Returns the seconds since exec, and the broker's CPU seconds.
     """
     process.start()
     connection = process.connected()
@@ -118,12 +120,12 @@ def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[f
         time.sleep(0.01)
     found = asked(connection, ids)
     taken_s, cpu_s = time.monotonic() - process.exec_at, process.cpu_s()
-    assert states(found) == before, "the transactions are not what they were"
+    assert states(found) == before, "the transactions differ from those before the kill"
     return taken_s, cpu_s
 
 
 def main() -> None:
-    """Fill, kill, and start three times."""
+    """Create the ids, then kill and start the broker three times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, default=100_000)
     add_options(parser)
@@ -139,14 +141,14 @@ def main() -> None:
             connection = process.connected()
             fill(connection, options.ids)
             before = states(asked(connection, options.ids))
-            print(f"{options.ids} ids made in {time.monotonic() - began:.1f} s")
+            print(f"{options.ids} transactional ids created in {time.monotonic() - began:.1f} s")
             for _ in range(3):
                 process.end(signal.SIGKILL)
                 taken_s, cpu_s = restart(process, options.ids, before)
                 verdict = "met" if taken_s <= GOAL_S else "missed"
                 rss = process.status("VmRSS")
                 print(
-                    f"all served {taken_s:.2f} s after exec, {cpu_s:.2f} s of CPU, {rss:.0f} MB;"
+                    f"all ids served {taken_s:.2f} s after exec, {cpu_s:.2f} CPU s, {rss:.0f} MB;"
                     f" the goal of {GOAL_S:g} s is {verdict}"
                 )
         finally:

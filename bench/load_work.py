@@ -1,6 +1,4 @@
-"""The load of `bench/load.py`: commits with groups, offsets and order; acknowledgements;
-members.
-"""
+"""The load of `bench/load.py`: commits in a random order of groups, and members of groups."""
 
 from __future__ import annotations
 
@@ -30,19 +28,19 @@ _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 @dataclass
 class Work:
-    """The commits, and their state."""
+    """The commits that were sent and acknowledged."""
 
     groups: int
     commits: int
     number: int = 0
     sent: dict[int, int] = field(default_factory=dict)
-    """By group, the last number sent, which is the offset in all its partitions."""
+    """By group, the number of its last sent commit, which is the offset in all partitions."""
     acked: dict[int, int] = field(default_factory=dict)
     members: dict[int, tuple[str, int]] = field(default_factory=dict)
     pieces: dict[int, list[bytes]] = field(default_factory=dict)
 
     def frame(self, group: int, number: int) -> bytes:
-        """A commit of all partitions by one group, at the offset ``number``."""
+        """The request with which a group commits the offset ``number`` in all partitions."""
         pieces = self.pieces.get(group)
         if pieces is None:
             member_id, generation_id = self.members.get(group, ("", -1))
@@ -65,8 +63,8 @@ class Work:
     def order(self, stream: int, commits: int, chance: random.Random, cover: bool) -> Iterator[int]:
         """The groups of one connection, in the order of their commits.
 
-        With ``cover`` each of them occurs once at first. A group always uses the same connection,
-        so its commits stay in order.
+        With ``cover`` the order begins with every group once. A group always uses the same
+        connection, so its commits stay in order.
         """
         groups = list(range(stream, self.groups, CONNECTIONS))
         commits //= CONNECTIONS
@@ -141,8 +139,9 @@ class Stream:
 def commit(
     process: Process, work: Work, chance: random.Random, cover: bool, kill_at: int = 0
 ) -> float:
-    """Send commits; with ``kill_at`` kill the broker after that many responses; return the
-    seconds.
+    """Send commits, and return the seconds until the last response.
+
+    With ``kill_at``, kill the broker after that number of responses.
     """
     began = time.monotonic()
     count = 2 * kill_at or work.commits

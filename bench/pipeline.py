@@ -1,11 +1,10 @@
-"""Measures how quickly the pipeline turns segment files into the table `commits`, and into all
-tables.
+"""Measures how quickly the pipeline makes the table `commits`, and all tables, from segments.
 
-Offset records are written as a coordinator writes them (50 partitions per request, 20 requests per
-batch, random groups of 20,000), in segments of 8 partitions: once with values of version 3, as
-Muster and Kafka up to 3.9 write them, once with version 4, as Kafka 4 writes them, with the topic's
-id. DuckDB makes the tables, on all cores. Then one thread reads the same segments, decodes every
-record into Arrow batches and drops them.
+The tool writes segments of 8 partitions with offset records as a coordinator writes them: 50
+partitions per request, 20 requests per batch, random groups out of 20,000. It writes one set with
+values of version 3 (Muster, Kafka up to 3.9), and one with values of version 4, which have the
+topic's id (Kafka 4). DuckDB makes the tables on all cores. Then one thread reads the same segments,
+decodes every record into Arrow batches and drops them.
 
     python -m bench.pipeline [--records 5000000] [--versions 3 4] [--data DIR]
 """
@@ -43,7 +42,7 @@ _SAMPLE_S = 1.0
 _FIRST_MS = 1_767_268_800_000
 _TOPIC = "load"
 _TOPIC_ID = bytes(range(16))
-_V4_HEAD = b"\x54\0\4"  # 42 bytes of value, of version 4
+_V4_HEAD = b"\x54\0\4"  # the head of a value of 42 bytes, of version 4
 _V4_SIZE = 42
 _NUMBERS = struct.Struct(">i3sqi")
 
@@ -71,7 +70,7 @@ def _prologue(delta: int, key_size: int) -> bytes:
 
 
 def make(data: Path, records: int, version: int, chance: random.Random) -> None:
-    """Write segments with ``records`` records, a request each millisecond."""
+    """Write segments with ``records`` records; their times show one request each millisecond."""
     each = records // LOG_PARTITIONS
     partitions = range(PARTITIONS_A_REQUEST)
     epochs = [0] * PARTITIONS_A_REQUEST
@@ -97,7 +96,7 @@ def make(data: Path, records: int, version: int, chance: random.Random) -> None:
 
 
 def run_job(data: str, out: str, job: str) -> None:
-    """In its own process: run a job as the command line does, with the engine that it chooses."""
+    """Run a job as the command line does, with DuckDB; print the measurements of this process."""
     from pipeline.engines.duck import DuckEngine
     from pipeline.run.catalog import JOBS
     from pipeline.run.choice import processes_for
@@ -115,7 +114,7 @@ def run_job(data: str, out: str, job: str) -> None:
 
 
 def read_plainly(data: str) -> None:
-    """In its own process: decode every record in one thread, and drop it."""
+    """Decode every record in one thread and drop it; print the measurements of this process."""
     from pipeline.sources.open import open_source
 
     began, rows = time.monotonic(), 0
@@ -181,7 +180,7 @@ class Memory(threading.Thread):
 
 
 def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
-    """The measurements that one run in its own process prints, and its peak memory in MB."""
+    """Run a measurement in a process; return what the process prints, and its peak memory in MB."""
     command = [sys.executable, "-m", "bench.pipeline", "--only", what, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     memory = Memory(process.pid)
@@ -196,11 +195,13 @@ def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
 
 
 def main() -> None:
-    """Make the data, measure, print."""
+    """Write the segments, measure, and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=5_000_000)
     parser.add_argument("--versions", type=int, nargs="+", choices=(3, 4), default=[3, 4])
-    parser.add_argument("--data", type=Path, help="where data is kept; a temporary folder else")
+    parser.add_argument(
+        "--data", type=Path, help="the folder for the segments; default: a temporary folder"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -218,7 +219,7 @@ def main() -> None:
 
 
 def measure(folder: Path, records: int, version: int, chance: random.Random) -> None:
-    """`commits` of half the records and of all of them, then `all`, then the plain read."""
+    """Measure `commits` for half the records and for all, then `all`, then the plain read."""
     seconds = {}
     for count, job in ((records // 2, "commits"), (records, "commits"), (records, "all")):
         data = folder / f"data-{count}-v{version}"
@@ -231,17 +232,17 @@ def measure(folder: Path, records: int, version: int, chance: random.Random) -> 
         rate = found["events"] / found["seconds"]
         met = "met" if rate >= GOAL_PER_S else "MISSED"
         print(
-            f"{found['events']:>10,.0f} records of version {version} to {job}, {CORES} cores:"
+            f"{found['events']:>10,.0f} records of version {version}, job {job}, {CORES} cores:"
             f" {found['seconds']:6.1f} s, {rate:9,.0f} records/s ({found['cpu_s']:.1f} s CPU),"
             f" goal {GOAL_PER_S:,}: {met}; peak of all processes {peak_mb:,.0f} MB",
             flush=True,
         )
         shutil.rmtree(out)
     ratio = seconds[records, "commits"] / seconds[records // 2, "commits"]
-    print(f"twice the records take {ratio:.2f} times as long")
+    print(f"job commits takes {ratio:.2f} times as long for twice as many records")
     found, peak_mb = measured("read", str(folder / f"data-{records}-v{version}"))
     print(
-        f"{found['events']:>10,.0f} records of version {version} read plainly, one thread:"
+        f"{found['events']:>10,.0f} records of version {version} read without a job, one thread:"
         f" {found['seconds']:6.1f} s, {found['events'] / found['seconds']:9,.0f} records/s"
         f" ({found['cpu_s']:.1f} s CPU); peak {peak_mb:,.0f} MB",
         flush=True,

@@ -2,12 +2,13 @@
 
     .venv/bin/python bench/scrape.py [--groups 1000] [--partitions 100] [--rounds 3]
 
-A broker in this process, with HTTP, gets groups that have committed an offset in each partition of
-one topic, all of them lagging. There are two kinds of scrapes: with the ages of all records known,
-and after every commit has moved to a new record whose age is unknown. One task takes a turn of the
-loop whenever it can, and the longest CPU time between two of its turns is the pause. The scraping
-client runs in another process. The CPU time is that of the loop's thread; that of the thread that
-looks up ages, a quarter of a core at most, is printed separately.
+The tool runs a broker with HTTP in its own process. Every group has committed an offset in each
+partition of one topic, and has lag in all of them. The tool measures two kinds of scrapes: with the
+ages of all records known, and after every commit has moved to a record whose age is unknown. A task
+that runs in every round of the event loop measures the CPU time between two of its runs; the
+longest is the pause. The scraping client runs in another process. The output shows the CPU time of
+the loop's thread, and separately that of the thread that looks up ages (at most a quarter of a
+core).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ async def filled(directory: str, partitions: int) -> Broker:
 
 
 async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> None:
-    """Each group commits in each partition, each time at a new record."""
+    """Commit an offset in each partition for each group; each ``turn`` commits other records."""
     everywhere = list(range(partitions))
     now_ms = int(time.time() * 1000)
     for number in range(groups):
@@ -76,7 +77,7 @@ async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> Non
 
 
 async def pauses(longest: list[float]) -> None:
-    """Note in ``longest`` the longest CPU time that this task waited for its turn."""
+    """Store the longest CPU time between two runs of this task in ``longest[0]``."""
     before = time.thread_time()
     while True:
         await asyncio.sleep(0)
@@ -107,8 +108,9 @@ async def measure(groups: int, partitions: int, rounds: int) -> None:
 
 
 async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None:
-    """One scrape; print its CPU time, or the longest pause, whose measurement takes CPU time
-    itself.
+    """Scrape once, and print the CPU time, or with ``pause`` the longest pause.
+
+    These are separate scrapes, because the measurement of the pause takes CPU time.
     """
     longest = [0.0]
     watch = asyncio.create_task(pauses(longest)) if pause else None
@@ -121,15 +123,15 @@ async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None
         print(f"{kind}: longest pause {longest[0] * 1000:.1f} ms", flush=True)
         return
     print(
-        f"{kind}: {loop_s:.2f} s of CPU and {all_s - loop_s:.2f} s for ages,"
-        f" {time.perf_counter() - began:.1f} s in all, {size / 1e6:.1f} MB,"
-        f" {waiting} times still to be looked up",
+        f"{kind}: {loop_s:.2f} s of CPU and {all_s - loop_s:.2f} s for ages;"
+        f" clock time {time.perf_counter() - began:.1f} s, {size / 1e6:.1f} MB,"
+        f" {waiting} record times not looked up yet",
         flush=True,
     )
 
 
 async def scrape(url: str) -> int:
-    """The bytes of a response, fetched by another process."""
+    """The size of a response in bytes; another process fetches it."""
     client = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FETCH, url, stdout=asyncio.subprocess.PIPE
     )

@@ -3,9 +3,9 @@
     --command-config FILE   the load's properties, as for Kafka's tools: security.protocol, sasl.*
     --server-config FILE    the properties of the started brokers: ssl.*, authorizer ...
 
-A tool gives each broker a listener with the protocol of ``--command-config``. The brokers use the
-user named there for each other too. Listeners, directories and HTTP settings in the server's file
-are ignored.
+A tool gives each broker a listener with the protocol of ``--command-config``. The brokers also use
+the user of that file for connections to each other. The tools ignore listeners, directories and
+HTTP settings in the file of ``--server-config``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Access(NamedTuple):
 
     security: Security = PLAINTEXT
     file: Path | None = None
-    """The file of ``security``, for tools that read it themselves."""
+    """The file with these settings, for tools that read a file."""
     settings: Mapping[str, str] = {}
     """The settings of each started broker."""
 
@@ -57,12 +57,12 @@ class Access(NamedTuple):
 
     @property
     def scram(self) -> Login | None:
-        """A SCRAM login: its user must be added before the brokers start."""
+        """The login if its mechanism is SCRAM: its user must be added before the brokers start."""
         login = self.security.login
         return login if login is not None and login.mechanism in SCRAM else None
 
     def add_user(self, data: Path) -> None:
-        """Add the SCRAM user to a Muster's data directory."""
+        """Add the SCRAM user to the data directory of a Muster broker."""
         if self.scram is None:
             return
         command = [*COMMAND, "users", "add", self.scram.who.name, "--data-dir", str(data)]
@@ -110,18 +110,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--command-config",
         metavar="FILE",
         type=Path,
-        help="Kafka's client properties, of the load: security.protocol, ssl.*, sasl.*",
+        help="Kafka's client properties for the load: security.protocol, ssl.*, sasl.*",
     )
     parser.add_argument(
         "--server-config",
         metavar="FILE",
         type=Path,
-        help="Kafka's properties of the brokers that it starts: ssl.*, sasl.*, authorizer",
+        help="Kafka's properties for the started brokers: ssl.*, sasl.*, authorizer",
     )
 
 
 def chosen(given: argparse.Namespace) -> Access:
-    """The settings from the options; exits the tool if they are invalid."""
+    """Read the settings from the files of the options; exit the tool if they are invalid."""
     try:
         return read(given.command_config, given.server_config)
     except (ClientError, OSError) as error:
@@ -129,7 +129,7 @@ def chosen(given: argparse.Namespace) -> Access:
 
 
 def read(client: Path | None, server: Path | None) -> Access:
-    """The settings from these files. Raises ClientError and OSError."""
+    """Read the settings of the load and of the brokers. Raises ClientError and OSError."""
     security = PLAINTEXT if client is None else read_settings(client).security
     settings = {} if server is None else _settings(server)
     if security.tls is not None and client is not None:
@@ -175,7 +175,7 @@ def _protocol(security: Security) -> str:
 
 
 class _Caller:
-    """A connection for a login; the started brokers support all APIs that Kafka has since 1.0."""
+    """A connection for `Security.authenticate`; it assumes that the broker supports every API."""
 
     def __init__(self, connection: RawConnection, port: int) -> None:
         self._connection = connection

@@ -1,16 +1,16 @@
-"""Measures how long a broker takes to start on an empty directory, and how much memory it uses
-then.
+"""Measures the time, the memory and the CPU time of a broker's start on an empty directory.
 
     .venv/bin/python -m bench.start [--rounds 9] [--no-kafka] [--against 'COMMAND']
       [--command-config FILE --server-config FILE]
 
-Measured are the time from exec until a connection is accepted, and until ApiVersions is answered on
-it; a second later, the resident memory and the CPU time of the start. Muster serves HTTP as by
-default, without requests. A login, if required, is done before the connection counts as accepted.
-Apache Kafka 4.3.1 has its directory formatted before, which is not counted. `python -c pass` is the
-minimum for any program in Python. All take turns, round after round; the output has medians, and
-the fastest answer. ``--against`` is the command of another Muster. Needs Java and Kafka's jars, as
-the interop tests do, unless ``--no-kafka``.
+The tool measures the time from exec until the broker accepts a connection, and until it answers
+ApiVersions on that connection; a second later, it measures the resident memory and the CPU time.
+Muster serves HTTP, as by default, and gets no HTTP requests. If a login is required, the connection
+counts as accepted after the login. The directory of Apache Kafka 4.3.1 is formatted before the
+measurement. `python -c pass` is the minimum for any program in Python. The programs start
+alternately; the output has the medians, and the fastest response. ``--against`` is the command of
+another Muster. Without ``--no-kafka``, the tool needs Java and Kafka's jars, as the interop tests
+do.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Started(NamedTuple):
 
 
 def muster(command: list[str], folder: Path, access: Access) -> Started:
-    """Start Muster."""
+    """Start Muster, and measure the start."""
     port, data = free_port(), folder / "data"
     access.add_user(data)
     listen = ["--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", str(data)]
@@ -60,14 +60,14 @@ def muster(command: list[str], folder: Path, access: Access) -> Started:
 
 
 def kafka(folder: Path, access: Access) -> Started:
-    """Start Apache Kafka."""
+    """Start Apache Kafka, and measure the start."""
     broker = throughput.kafka(folder / "data", access)
     command = broker._command()  # formats the directory
     return measured(command, broker.port, access)
 
 
 def measured(command: list[str], port: int, access: Access) -> Started:
-    """Run a command until it serves on a port; return the measurements."""
+    """Start a broker, measure until it answers on a port, and stop it."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -86,13 +86,13 @@ def measured(command: list[str], port: int, access: Access) -> Started:
 
 
 def connected(port: int, access: Access) -> RawConnection:
-    """A connection, as soon as one is accepted."""
+    """Connect to a port, with retries until the broker accepts."""
     deadline = time.perf_counter() + STARTS_WITHIN_S
     while time.perf_counter() < deadline:
         with suppress(ConnectionRefusedError):
             return access.connect(port)
         time.sleep(LOOK_EVERY_S)
-    raise SystemExit(f"nobody listens on port {port} after {STARTS_WITHIN_S:.0f} s")
+    raise SystemExit(f"no broker listens on port {port} after {STARTS_WITHIN_S:.0f} s")
 
 
 def resident_mb(pid: int) -> float:
@@ -119,7 +119,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-kafka", action="store_true")
-    parser.add_argument("--against", metavar="COMMAND", help="another Muster, such as 'muster'")
+    parser.add_argument(
+        "--against", metavar="COMMAND", help="the command of another Muster, such as 'muster'"
+    )
     add_options(parser)
     asked = parser.parse_args()
     access = chosen(asked)
@@ -144,7 +146,7 @@ def main() -> None:
         accepts, answers, resident, cpu = map(statistics.median, zip(*starts, strict=True))
         least = min(each.answers_s for each in starts)
         print(f"{name:16}{accepts:10.3f}{answers:10.3f}{least:8.3f}{resident:8.1f}{cpu:8.2f}")
-    print(f"python -c pass  {statistics.median(passes):10.3f} s until it has ended")
+    print(f"python -c pass  {statistics.median(passes):10.3f} s until the process has exited")
 
 
 if __name__ == "__main__":

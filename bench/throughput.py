@@ -1,12 +1,12 @@
-"""Measures how fast records go in and out, and the broker's CPU, compared with Apache Kafka 4.3.1.
+"""Measures throughput and the broker's CPU time, compared with Apache Kafka 4.3.1.
 
     .venv/bin/python -m bench.throughput [--megabytes 100] [--rounds 3] [--only produce,100,lz4]
       [--command-config FILE --server-config FILE]
 
-Apache's own ProducerPerformance and ConsumerPerformance run on both brokers in turn, round after
-round. The output has medians: MB/s from the tool, the broker's own CPU in milliseconds per megabyte
-of records, and the ratios of Muster to Kafka. Then it has each broker's CPU with 1,000 idle
-partitions. Needs Java and Kafka's jars, as the interop tests do.
+Apache's own ProducerPerformance and ConsumerPerformance run alternately on both brokers. The output
+has medians: MB/s as the Apache tool prints them, the broker's own CPU time in milliseconds per
+megabyte of records, and the ratios of Muster to Kafka. It also has each broker's CPU time with
+1,000 idle partitions. The tool needs Java and Kafka's jars, as the interop tests do.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FullKafka(KafkaBroker):
 
 
 def kafka(data: Path, access: Access) -> FullKafka:
-    """Kafka, secured; its controller has a separate listener without authentication."""
+    """Kafka with the settings of ``access``; its controller listens without authentication."""
     settings = dict(access.settings)
     if "authorizer.class.name" in settings:
         settings["super.users"] = ";".join(
@@ -68,7 +68,7 @@ def kafka(data: Path, access: Access) -> FullKafka:
 
 
 class Work(NamedTuple):
-    """One line of the table."""
+    """One line of the table: a measurement of producing or consuming."""
 
     what: str
     record_bytes: int
@@ -84,7 +84,7 @@ class Over(NamedTuple):
     """The listener that a tool uses, and the client properties for it."""
 
     bootstrap: str = ""
-    """"" is the broker's first listener."""
+    """The address of the listener; empty for the broker's first listener."""
     properties: tuple[str, ...] = ()
     access: Access = NOBODY
     """The settings for the broker's first listener."""
@@ -106,7 +106,7 @@ class Measured(NamedTuple):
 
 
 def all_work() -> Iterator[Work]:
-    """Every combination; consume reads the records produced with acks=1."""
+    """Every combination of size, codec and acks. A line consume reads records of acks=1."""
     for size in SIZES:
         for codec in CODECS:
             for acks in ACKS:
@@ -121,7 +121,7 @@ def cpu_s(pid: int) -> float:
 
 
 def tool(main_class: str, *arguments: str) -> str:
-    """The output of an Apache tool; its JVM flags are those of the tests, for both brokers."""
+    """Run an Apache tool with the JVM flags of the tests; return its output."""
     line = java.command(java.KAFKA_NEW, f"org.apache.kafka.tools.{main_class}", *arguments)
     line = [part for part in line if part != "-XX:TieredStopAtLevel=1"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
@@ -131,7 +131,7 @@ def tool(main_class: str, *arguments: str) -> str:
 
 
 def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
-    """Fill a topic; return megabytes per second."""
+    """Produce ``size_bytes`` of records to a topic; return megabytes per second."""
     printed = tool(
         "ProducerPerformance",
         "--topic", topic,
@@ -146,7 +146,7 @@ def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
 
 
 def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
-    """Read a topic; return megabytes per second, without the time to join the group."""
+    """Consume a topic; return megabytes per second, without the time to join the group."""
     printed = tool(
         "ConsumerPerformance",
         "--topic", topic,
@@ -162,7 +162,7 @@ def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
 def measure(
     broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN
 ) -> Measured:
-    """Do the work once."""
+    """Produce or consume once; return the measurements."""
     before = cpu_s(broker.pid)
     run = produce if work.what == "produce" else consume
     mb_per_s = run(broker, topic, work, size_bytes, over)
@@ -170,12 +170,12 @@ def measure(
 
 
 def idle(broker: Broker, access: Access) -> tuple[float, float]:
-    """CPU milliseconds per second without the idle partitions, and with them."""
+    """The CPU milliseconds per second without idle partitions, and with 1,000 idle partitions."""
     found = []
     for partitions in (0, IDLE_PARTITIONS):
         if partitions:
             Cluster(broker.bootstrap, access.connect).create_topic("idle", partitions)
-            time.sleep(IDLE_S / 2)  # their creation is not idle time
+            time.sleep(IDLE_S / 2)  # the work of their creation is not idle time
         before = cpu_s(broker.pid)
         time.sleep(IDLE_S)
         found.append((cpu_s(broker.pid) - before) * 1000 / IDLE_S)
@@ -183,7 +183,7 @@ def idle(broker: Broker, access: Access) -> tuple[float, float]:
 
 
 def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
-    """The medians of both; ratios above 1 in the last two columns favour Muster."""
+    """The lines of the table of medians; a ratio above 1 favours Muster."""
     yield (f"{'':30}{'MB/s':>8}{'Kafka':>8}{'CPU ms/MB':>11}{'Kafka':>8}{'x speed':>9}{'x CPU':>7}")
     for work, of_broker in found.items():
         ours, theirs = (
@@ -201,9 +201,13 @@ def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--megabytes", type=int, default=100, help="records of each line")
+    options.add_argument(
+        "--megabytes", type=int, default=100, help="the size of the records of each line"
+    )
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--only", default="", help="words that a line must have: produce,100,lz4")
+    options.add_argument(
+        "--only", default="", help="only lines that contain all these words: produce,100,lz4"
+    )
     options.add_argument("--no-idle", action="store_true")
     add_options(options)
     given = options.parse_args()
@@ -241,7 +245,7 @@ def print_table(
     rounds: int,
     over: Mapping[str, Over] = {},
 ) -> None:
-    """Warm both up, measure in turn, print the medians."""
+    """Warm up both brokers, measure them alternately, and print the medians."""
     found: dict[Work, dict[str, list[Measured]]] = {w: defaultdict(list) for w in chosen}
     for round_number in range(rounds + 1):
         for work in chosen if round_number else chosen[:2]:

@@ -2,9 +2,10 @@
 
     .venv/bin/python -m bench.tls [--megabytes 100] [--rounds 3] [--storm 1000]
 
-The output has the lines of `bench.throughput`, over a listener with TLS 1.3 and one certificate
-(ECDSA P-256) for both brokers. Then it has a client's heartbeats over a plain listener of each
-broker, alone and while another process makes ``--storm`` TLS connections: median, p99 and maximum.
+The output has the lines of `bench.throughput`, measured over a listener with TLS 1.3; both brokers
+use the same certificate (ECDSA P-256). Then it has the latency of a client's heartbeats over a
+plain listener of each broker (median, p99 and maximum): without other load, and while another
+process makes ``--storm`` TLS connections.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ class TlsMuster(Broker):
 
 
 def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
-    """Milliseconds of heartbeats of an unknown member, for a time or until a process ends."""
+    """The latencies of heartbeats in ms, for `QUIET_S`, or until the process ``until`` exits.
+
+    The heartbeats are of an unknown member.
+    """
     waited = []
     end = time.monotonic() + (QUIET_S if until is None else STORM_S_MAX)
     with RawConnection(port) as connection:
@@ -59,14 +63,14 @@ def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
 
 
 def said(waited: list[float]) -> str:
-    """Median, p99 and maximum."""
+    """The text of the median, the p99 and the maximum of latencies in ms."""
     ordered = sorted(waited)
     p99 = ordered[int(len(ordered) * 0.99)]
     return f"{statistics.median(ordered):6.2f} {p99:6.2f} {ordered[-1]:6.2f} ms"
 
 
 async def storm(port: int, trusted: str, connections: int) -> None:
-    """Make ``connections`` connections, `AT_ONCE` at a time, and keep them open."""
+    """Open ``connections`` connections, at most `AT_ONCE` at the same time, and keep them open."""
     context = ssl.create_default_context(cafile=trusted)
     free = asyncio.Semaphore(AT_ONCE)
 
@@ -83,10 +87,19 @@ async def storm(port: int, trusted: str, connections: int) -> None:
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--megabytes", type=int, default=100, help="records of each line")
+    options.add_argument(
+        "--megabytes", type=int, default=100, help="the size of the records of each line"
+    )
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--only", default="", help="words that a line must have: produce,100,lz4")
-    options.add_argument("--storm", type=int, default=1000, help="handshakes; 0 for none")
+    options.add_argument(
+        "--only", default="", help="only lines that contain all these words: produce,100,lz4"
+    )
+    options.add_argument(
+        "--storm",
+        type=int,
+        default=1000,
+        help="the number of TLS handshakes; 0 leaves the heartbeats out",
+    )
     options.add_argument("--against", nargs=2, metavar=("PORT", "CA"), help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.against:
@@ -119,14 +132,17 @@ def main() -> None:
             if chosen and given.rounds:
                 print_table(brokers, chosen, given.megabytes << 20, given.rounds, over)
             for name, broker in brokers.items() if given.storm else ():
-                print(f"{name}, heartbeats alone:  {said(beats(broker.port, None))}", flush=True)
+                print(
+                    f"{name}, heartbeats without other load: {said(beats(broker.port, None))}",
+                    flush=True,
+                )
                 asked = ["--against", str(ports[name]), str(authority.certificate)]
                 command = [sys.executable, "-m", "bench.tls", "--storm", str(given.storm), *asked]
                 process = subprocess.Popen(command)
                 felt = beats(broker.port, process)
                 process.kill()
                 process.wait()
-                print(f"{name}, in the storm:      {said(felt)}", flush=True)
+                print(f"{name}, heartbeats during handshakes:  {said(felt)}", flush=True)
         finally:
             for broker in (ours, kafka):
                 broker.kill()

@@ -1,4 +1,6 @@
-"""The clock of the pipeline: no other module in `pipeline/` reads one or creates ids or workers."""
+"""The clock of the pipeline; no other module of `pipeline/` reads a clock, or creates ids or
+workers.
+"""
 
 from __future__ import annotations
 
@@ -14,54 +16,54 @@ from multiprocessing.process import BaseProcess
 
 
 def now() -> datetime:
-    """The wall clock, in UTC."""
+    """Return the wall-clock time in UTC."""
     return datetime.now(UTC)
 
 
 def fresh_id() -> str:
-    """A new random id."""
+    """Return a new random id."""
     return uuid.uuid4().hex
 
 
 def monotonic_s() -> float:
-    """Seconds since an arbitrary moment, for timeouts."""
+    """Return the seconds since an arbitrary moment, for timeouts."""
     return time.monotonic()
 
 
 def sleep(seconds: float) -> None:
-    """Block the thread."""
+    """Block the thread for this number of seconds."""
     time.sleep(seconds)
 
 
 def now_ms() -> int:
-    """The wall clock, in milliseconds since 1970."""
+    """Return the wall-clock time in milliseconds since 1970."""
     return round(now().timestamp() * 1000)
 
 
 def processes(count: int) -> ProcessPoolExecutor:
-    """A pool of processes that are spawned, because an engine's threads do not survive a fork."""
+    """Create a pool of spawned processes: an engine's threads do not survive a fork."""
     return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_worker)
 
 
 def end_processes() -> None:
-    """Kill the processes that this one started, whatever they are doing."""
+    """Kill the processes that this process started, even while they work."""
     for process in multiprocessing.active_children():
         process.kill()
 
 
 def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends the workers
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """End the worker with its parent: otherwise it would wait for work for ever."""
+    """End the worker when its parent ends: otherwise it would wait for work without end."""
     parent.join()
     os._exit(1)
 
 
 def threads(count: int) -> ThreadPoolExecutor:
-    """A pool of threads that wait for an engine."""
+    """Create a pool of threads that wait for an engine."""
     return ThreadPoolExecutor(count)

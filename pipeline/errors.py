@@ -11,16 +11,17 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 DAMAGE_FOUND: Final = 4
 GROUPS_FAIL: Final = 5
-"""Exit codes of every command of `muster`; 0 is success."""
+"""The exit codes of every command of `muster`; 0 is success."""
 
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _PATH: Final = re.compile(r"""["'](/[^"']+?)\\?["']""")
-"""A path in quotes, which may be escaped, as in JSON."""
+"""Matches a path in quotes; the quotes may be escaped, as in JSON."""
 
 
 def full_disk(error: BaseException) -> str | None:
-    """The full disk that an error of any library names: ``/tmp/a (No space left on device)``.
+    """Return the full disk that an error of any library names: ``/tmp/a (No space left on
+    device)``.
 
     None if the error has another cause.
     """
@@ -33,7 +34,7 @@ def full_disk(error: BaseException) -> str | None:
 
 
 def unwritable(folder: str) -> str | None:
-    """Why a folder can't be written to; None if it can."""
+    """Return the reason why a folder can't be written to; None if it can be."""
     if not os.path.isdir(folder):
         return f"{folder} is not a folder"
     if os.access(folder, os.W_OK | os.X_OK):
@@ -44,19 +45,19 @@ def unwritable(folder: str) -> str | None:
 
 
 class PipelineError(Exception):
-    """A message for the command line: the failure, its object, and the remedy."""
+    """An error message for the user: the failure, its object, and the remedy."""
 
     exit_code = REFUSED
 
 
 class WrongUse(PipelineError):
-    """Invalid options, or an invalid combination."""
+    """An option is invalid, or options can't be combined."""
 
     exit_code = USAGE
 
 
 class NotInstalled(PipelineError):
-    """A package is not installed. ``str`` has the pip command that installs it."""
+    """A package is not installed; ``str`` has the pip command that installs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}: run pip install 'musterd[{extra}]'")

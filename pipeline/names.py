@@ -1,4 +1,4 @@
-"""Group names in options: exact, or patterns with ``*`` for any characters."""
+"""Matches group names in options: exact names, or patterns with ``*`` for any characters."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def where_named(d: Dialect, groups: Sequence[str]) -> str:
 
 
 def means(pattern: str, name: str) -> bool:
-    """Whether a name or pattern matches this group."""
+    """Whether a name or pattern matches a group id."""
     return re.fullmatch(regex(pattern), name) is not None
 
 
 def regex(pattern: str) -> str:
-    """A pattern with ``*`` as a regular expression for both Java and Python."""
+    """Convert a pattern with ``*`` to a regular expression for Java and Python."""
     return ".*".join(re.sub(r"([^\w\s])", r"\\\1", part) for part in pattern.split("*"))

@@ -1,4 +1,4 @@
-"""The sources that executors need, as one archive of pure Python."""
+"""Packs the sources that executors need into one archive of pure Python."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pathlib import Path
 
 ARCHIVE = "muster.zip"
 MAIN_FILE = "muster_submit.py"
-"""Names of the files that `write_package` writes."""
+"""The names of the files that `write_package` writes."""
 ROOMS = ("protocol", "offsets", "security", "client", "pipeline")
 _ROOT = Path(__file__).resolve().parent.parent
 _WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
 
 
 def make_archive(folder: Path | None = None) -> Path:
-    """Write `muster-DIGEST.zip` into ``folder``, by default one for temporary files; return its
-    path.
+    """Write `muster-DIGEST.zip` into ``folder``, by default a temporary folder; return its path.
 
-    It holds only `.py` files: code compiled for this machine may not run on an executor. If the
-    sources already run from an archive, return that archive.
+    The archive has only `.py` files: code compiled for this machine may not run on an executor. If
+    the sources already run from an archive, that archive is returned.
     """
     if _ROOT.is_file():
         return _ROOT

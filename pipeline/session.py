@@ -1,4 +1,4 @@
-"""A Spark session for the jobs: on this machine, on a cluster, or by Spark Connect.
+"""Opens a Spark session for the jobs: on this machine, on a cluster, or with Spark Connect.
 
 Executors get the sources of `protocol`, `offsets` and `pipeline` as one archive of pure Python.
 """
@@ -25,18 +25,20 @@ from pipeline.sources.spark_history import MusterHistory
 APPLICATION: Final = "muster pipeline"
 LOCAL: Final = "local[*]"
 CONNECT: Final = "sc://"
-"""The scheme of the address of a Spark Connect server."""
+"""The scheme in the address of a Spark Connect server."""
 CONNECT_PORT: Final = 15002
-"""Spark's default."""
+"""The default port of Spark Connect."""
 CONNECT_WITHIN_S: Final = 30.0
 DRIVER_MEMORY: Final = "2g"
 FILES_AT_ONCE: Final = 8
-"""The number of days that one task writes at the same time; for more, Spark sorts its rows by day.
+"""The number of days that one task writes at the same time; for more days, Spark sorts rows by day.
 """
 BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For work that ends before Java's second compiler would pay off: a third less CPU time."""
+"""Java's options for short work, where they save a third of the CPU time: Java's second compiler
+would not pay off."""
 SHUFFLE_PARTITIONS_LOCAL: Final = 4
-"""On a laptop more of them only cost time; Spark merges small ones itself (adaptive execution)."""
+"""The number of shuffle partitions on a laptop: more only cost time. Spark itself merges small ones
+(adaptive execution)."""
 _ANYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -45,7 +47,7 @@ _ANYWHERE: Final = {
     # rows arrive ordered by day: no sort before a table is laid out by day
     "spark.sql.maxConcurrentOutputFileWriters": str(FILES_AT_ONCE),
 }
-"""Settings that can change at any time, also by clients of a Spark Connect server."""
+"""Settings that can change at any time, even by clients of a Spark Connect server."""
 
 
 def open_session(
@@ -56,11 +58,11 @@ def open_session(
 ) -> SparkSession:
     """Start or join a session. PipelineError if no Java for Spark is found.
 
-    Unreachable if no Spark Connect server answers. Without a ``master``, spark-submit's is used,
-    and all settings that depend on it. An address that begins with `sc://` is a Spark Connect
-    server, which needs no Java here. ``brief`` declares that there is little work: a session on
-    this machine then starts Java with BRIEF_JAVA. ``settings`` are Spark's and override all others.
-    Times are UTC throughout.
+    Unreachable if no Spark Connect server answers. Without a ``master``, the session has
+    spark-submit's master, and all settings that depend on it. An address that begins with `sc://`
+    is a Spark Connect server, which needs no Java on this machine. ``brief`` says that there is
+    little work: a session on this machine then starts Java with BRIEF_JAVA. ``settings`` are
+    Spark's and override all others. All times are in UTC.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_server = master is not None and master.startswith(CONNECT)
@@ -82,7 +84,9 @@ def open_session(
 
 
 def _check_server(master: str) -> None:
-    """Raise Unreachable if nothing listens: Spark's client would retry silently for minutes."""
+    """Raise Unreachable if no server listens: Spark's client would retry for minutes without a
+    message.
+    """
     address = urlsplit(master)
     host, port = address.hostname or "", address.port or CONNECT_PORT
     try:
@@ -94,7 +98,7 @@ def _check_server(master: str) -> None:
 
 
 def _settings(master: str | None, brief: bool) -> dict[str, str]:
-    """The settings of a session whose Java this process starts."""
+    """Return the settings of a session for which this process starts Java."""
     made = {
         # executors look for modules in the archive before the folder that they are started in
         "spark.executorEnv.PYTHONSAFEPATH": "1",

@@ -3,9 +3,9 @@
     spark-submit --master spark://HOST:7077 --py-files muster.zip muster_submit.py \\
         commits --source /mnt/kafka --out hdfs:///history
 
-`python -m pipeline.package FOLDER` writes both files. Jobs take the options that they have in
-`muster pipeline`, and end with its exit codes. Executors need Python with numpy, pandas and
-pyarrow, and lz4 and cramjam where batches are compressed.
+`python -m pipeline.package FOLDER` writes muster.zip and muster_submit.py. A job has the same
+options and exit codes as in `muster pipeline`. Executors need Python with numpy, pandas and
+pyarrow; for compressed batches they also need lz4 and cramjam.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _show(summary: Summary, as_json: bool) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser: a job, followed by the job's options."""
+    """Make the parser of the command line: a job, followed by the job's options."""
     made = argparse.ArgumentParser(
         prog="muster_submit.py",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""Times for display: UTC in ISO 8601 with its zone, as `muster` prints every time."""
+"""Formats times for display: UTC in ISO 8601 with its zone, as `muster` prints every time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 
 def instant(ms: int | None) -> str:
-    """A time; if it is outside the calendar, the number."""
+    """Format a time in ms; a time outside the calendar is shown as a number."""
     return "-" if ms is None else formed(ms, "%Y-%m-%dT%H:%M:%SZ") or f"{ms} ms"
 
 
 def formed(ms: int, form: str) -> str:
-    """A time in UTC in a strftime format; empty if it is outside the calendar."""
+    """Format a time in UTC by a strftime format; empty if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
     except (OverflowError, ValueError, OSError):

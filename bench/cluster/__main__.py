@@ -4,10 +4,10 @@
       [--command-config FILE --server-config FILE]
 
 Each kind has three brokers and its own ZooKeeper, on this machine. The output has the medians of
-the rounds and, if both kinds were measured, Kafka's figure divided by Muster's. A line above names
-the start and the end of the measured time, which the same code determines for both kinds. Needs
-Java, Go 1.24, and Kafka's jars, which Maven downloads once, as for the interop tests. One scenario
-takes one to two minutes.
+the rounds and, if both kinds were measured, Kafka's figure divided by Muster's. A line above the
+figures names the start and the end of the measured time; the same code measures both kinds. The
+tool needs Java, Go 1.24, and Kafka's jars, which Maven downloads once, as for the interop tests.
+One scenario takes one to two minutes.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ class Scenario(NamedTuple):
     span: str
     """The start and the end of the measured time."""
     prepare: Callable[[MeasuredCluster, float], None]
-    """Called once for each cluster; the number is the warm-up time of a JVM in seconds."""
+    """Prepares a cluster once; the number is the warm-up time in seconds."""
     measure: Callable[[MeasuredCluster, float], Figures]
-    """Called once in each round, for about this number of seconds."""
+    """Measures one round; the number is the approximate duration in seconds."""
     rounds: int | None = None
     """The maximum number of rounds."""
     settings: Mapping[str, str] = {}
     beside: bool = True
-    """Run both clusters at the same time and measure them in turn; else one after the other."""
+    """Whether both clusters run at the same time, measured in turn; else one cluster runs after the
+    other."""
 
 
 SCENARIOS = {
@@ -95,11 +96,17 @@ def main() -> None:
     """Run the named scenarios, by default all."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the brokers end with this process
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", help=f"of {','.join(SCENARIOS)}")
+    options.add_argument(
+        "--only",
+        default="",
+        help=f"the scenarios, separated by commas; default: {','.join(SCENARIOS)}",
+    )
     options.add_argument("--kinds", default=",".join(KINDS))
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--secs", type=float, default=4)
-    options.add_argument("--warm", type=float, default=10, help="seconds before the first round")
+    options.add_argument(
+        "--warm", type=float, default=10, help="seconds of load before the first round"
+    )
     secured.add_options(options)
     given = options.parse_args()
     access = secured.chosen(given)
@@ -113,7 +120,7 @@ def main() -> None:
 def run(
     scenario: Scenario, given: argparse.Namespace, access: secured.Access
 ) -> dict[str, list[Figures]]:
-    """The figures of each round, by kind."""
+    """Measure a scenario; return the figures of each round by kind."""
     rounds = min(given.rounds, scenario.rounds or given.rounds)
     found: dict[str, list[Figures]] = {kind: [] for kind in given.kinds.split(",")}
     turns = [list(found)] if scenario.beside else [[kind] for kind in found]
@@ -133,9 +140,9 @@ def run(
 
 
 def table(name: str, found: Mapping[str, list[Figures]], took_s: float) -> None:
-    """Print one line for each figure: the medians of both kinds."""
+    """Print one line for each figure, with the median of each kind."""
     scenario, rounds = SCENARIOS[name], max(map(len, found.values()))
-    print(f"{name}: {scenario.what}; medians of {rounds}, all in {took_s:.0f} s")
+    print(f"{name}: {scenario.what}; medians of {rounds} rounds; duration {took_s:.0f} s")
     print(f"    {scenario.span}")
     print(f"    {'':32}{''.join(f'{kind:>10}' for kind in found)}{'kafka/muster':>14}")
     for figure in dict.fromkeys(name for rounds in found.values() for name in rounds[0]):

@@ -1,8 +1,9 @@
 """Measures how long a cluster of 5,000 partitions lacks a controller that has sent all updates.
 
-`/controller` is deleted, as an operator would do it. The time begins then, and ends first when each
-broker names the new controller, and then when each knows a topic created by it: a controller's
-updates to a broker arrive in order, so all its initial updates have been answered by then.
+The measurement deletes `/controller`, as an operator would do it. The first time ends when every
+broker names the new controller; the second ends when every broker knows a topic that the new
+controller created. A controller's updates to a broker arrive in order, so every broker has then
+answered all initial updates of the new controller.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tests.raw_connection import RawConnection
 
 PARTITIONS, TOPICS, REPLICAS = 5000, 10, 2
 SPAN = (
-    "from the deletion of /controller to what each broker answers to Metadata:"
-    " the new controller, then a topic made by it"
+    "from the deletion of /controller until every broker's Metadata names the new controller,"
+    " and then a topic that the new controller created"
 )
 _TIME_LIMIT_S = 120
 
@@ -46,23 +47,23 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
         each.close()
     figures = {
         "elected ms": (elected - began) * 1000,
-        "all name it ms": (named - began) * 1000,
-        "all is told ms": (done - began) * 1000,
+        "known to all brokers ms": (named - began) * 1000,
+        "all updates sent ms": (done - began) * 1000,
         "CPU ms": (cluster.cpu_s() - cpu) * 1000,
-        "a bystander's longest wait ms": bystander.longest_s * 1000,
+        "another client's longest wait ms": bystander.longest_s * 1000,
     }
     if cluster.http:
-        figures["pieces above 20 ms"] = sum(long_pieces(cluster).values()) - held
+        figures["event loop pauses > 20 ms"] = sum(long_pieces(cluster).values()) - held
     return figures
 
 
 def _other_elected(
     cluster: MeasuredCluster, client: KazooClient, connections: list[RawConnection]
 ) -> tuple[float, float, int]:
-    """Depose the controller; return the times of the deposition and the election, and the new
-    controller.
+    """Delete `/controller` until another broker becomes the controller.
 
-    The old one may win again: then it is deposed once more, after it has sent all updates.
+    Returns the time of the last deletion, the time of the election, and the new controller. The
+    old controller may win the election: it is deposed again after it has sent all its updates.
     """
     old = controller_of(client)
     while True:
@@ -78,7 +79,7 @@ def _other_elected(
 def _until_told(
     cluster: MeasuredCluster, controller: int, connections: list[RawConnection]
 ) -> None:
-    """Wait until each broker knows a topic that the controller creates now."""
+    """Create a topic on the controller, and wait until every broker knows the topic."""
     topic = f"after-{uuid.uuid4()}"
     until(lambda: _created(cluster, controller, topic) or None)
     until(lambda: all(_is_led(each, topic) for each in connections) or None)

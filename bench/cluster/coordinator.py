@@ -1,8 +1,8 @@
-"""Measures how long groups lack a coordinator after the death of one with 1,000,000 offsets.
+"""Measures how long groups lack a coordinator after a kill of the one with 1,000,000 offsets.
 
-All offsets are in one partition of `__consumer_offsets`. The time begins when ZooKeeper removes the
-broker's node, and ends with the first correct OffsetFetch response, and with that for the last
-group.
+All offsets are in one partition of `__consumer_offsets`. Both times begin when ZooKeeper removes
+the broker's node. One ends with the first correct OffsetFetch response, the other with the correct
+response for the last group.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bench.cluster.watching import Bystander, controller_of, expiry, until, zook
 GROUPS, PARTITIONS = 10_000, 100
 SETTINGS = {"offsets.topic.num.partitions": "1", "zookeeper.session.timeout.ms": "3000"}
 OFFSETS = "__consumer_offsets"
-SPAN = "from the end of its node in ZooKeeper to the right answers to OffsetFetch"
+SPAN = "from the removal of the broker's node in ZooKeeper to correct OffsetFetch responses"
 _FILL = f"-scenario fill -groups {GROUPS} -parts {PARTITIONS} -topicparts {PARTITIONS} -conns 32"
 _TOPIC = "bench"
 """The topic that groupload uses."""
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Commit the offsets: group n has the offset n in each partition."""
+    """Commit the offset n in each partition for group n."""
     cluster.create(_TOPIC, PARTITIONS, 1)
     filled = cluster.load(_FILL)
     if filled["bad"]:
@@ -31,7 +31,10 @@ def prepare(cluster: MeasuredCluster, _: float) -> None:
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """Kill the coordinator. It is not the controller, whose fail-over is measured separately."""
+    """Kill the coordinator, and measure the fail-over.
+
+    The killed broker is not the controller: `controller` measures a fail-over of the controller.
+    """
     killed = _coordinator_that_is_not_the_controller(cluster)
     gone_ns: list[int] = []
     left = [broker for broker in BROKERS if broker != killed]
@@ -45,10 +48,10 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
             until(lambda: any(_has(cluster, each, GROUPS - 1) for each in left) or None)
             last = time.time_ns()
     figures = {
-        "first answer ms": (first - gone_ns[0]) / 1e6,
+        "first response ms": (first - gone_ns[0]) / 1e6,
         "last group ms": (last - gone_ns[0]) / 1e6,
         "CPU ms": (cluster.cpu_s() - cpu) * 1000,
-        "a bystander's longest wait ms": bystander.longest_s * 1000,
+        "another client's longest wait ms": bystander.longest_s * 1000,
     }
     cluster.start(killed)
     cluster.until_brokers(set(BROKERS))

@@ -7,25 +7,25 @@ import time
 from bench.cluster.running import BROKERS, MeasuredCluster
 
 PARTITIONS, TOPICS = 3000, 6
-SPAN = "over so many seconds in which no client does anything"
+SPAN = "over at least 20 s without requests of clients"
 _LEAST_S = 20
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Create the topics, and wait, because their creation is not idle time."""
+    """Create the topics, and wait until the work of their creation has ended."""
     for number in range(TOPICS):
         cluster.create(f"idle-{number}", PARTITIONS // TOPICS, 3)
     time.sleep(warm_s)
 
 
 def measure(cluster: MeasuredCluster, secs: float) -> dict[str, float]:
-    """The CPU time per minute of all brokers and of their ZooKeeper."""
+    """Measure the CPU time of brokers and ZooKeeper per minute, and the memory per broker."""
     secs = max(secs, _LEAST_S)
     brokers, zookeeper = cluster.cpu_s(), cluster.zookeeper_cpu_s()
     time.sleep(secs)
     minutes = secs / 60
     return {
-        "CPU s a minute": (cluster.cpu_s() - brokers) / minutes,
-        "ZooKeeper's CPU s a minute": (cluster.zookeeper_cpu_s() - zookeeper) / minutes,
-        "resident MB a broker": cluster.resident_mb() / len(BROKERS),
+        "CPU s per minute": (cluster.cpu_s() - brokers) / minutes,
+        "ZooKeeper's CPU s per minute": (cluster.zookeeper_cpu_s() - zookeeper) / minutes,
+        "resident MB per broker": cluster.resident_mb() / len(BROKERS),
     }

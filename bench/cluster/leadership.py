@@ -1,9 +1,10 @@
 """Measures how long 200 partitions lack a leader after a kill and after a stop of their broker.
 
-A prober writes to all partitions of that broker, each at its last known leader, and at every broker
-while it has no leader. After a kill the time until the session expires is not counted: the time
-begins when ZooKeeper removes the broker's node. After a stop it is the time between the last write
-that the broker accepted and the first one of the next leader. The prober sends every 5 to 20 ms.
+A prober writes to every partition of that broker, every 5 to 20 ms. It sends to the last known
+leader of a partition, and to every broker while the partition has no leader. After a kill, the time
+begins when ZooKeeper removes the broker's node, so the wait for the session's expiry is not
+counted. After a stop, the time begins with the last write that the broker accepted. Both times end
+with the first write that the next leader accepts.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ TOPIC = "moving"
 SESSION_S = 3
 SETTINGS = {"zookeeper.session.timeout.ms": str(SESSION_S * 1000)}
 SPAN = (
-    "from the end of its node in ZooKeeper, or from the last write before the stop,"
-    " to the first write elsewhere"
+    "from the removal of the broker's node in ZooKeeper, or from the last write before the stop,"
+    " to the first write on another broker"
 )
 _FLAGS = f"-scenario leaderless -topic {TOPIC} -topicparts {PARTITIONS}"
 _KILLED, _STOPPED = 3, 2
-"""Neither of them is the controller, which is the first broker."""
+"""The brokers that are killed and stopped; the controller is broker 1."""
 _MS = 1e6
 _PROBER_S_MAX = 90
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Create the topic, and move leadership once, because a JVM's first time is slow."""
+    """Create the topic, and move leadership once, because the first move is slow in a JVM."""
     cluster.create(TOPIC, PARTITIONS, 3)
     with _prober(cluster, _STOPPED) as prober:
         time.sleep(warm_s / 2)
@@ -80,24 +81,23 @@ def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as prober:
         assert prober.stdout is not None
         if prober.stdout.readline() != "ready\n":
-            raise SystemExit(f"not all partitions of {TOPIC} took a write")
+            raise SystemExit(f"not all partitions of {TOPIC} accepted a write")
         yield prober
 
 
 def _gaps(
     prober: subprocess.Popen[str], cluster: MeasuredCluster, without: int
 ) -> list[tuple[int, int]]:
-    """For each partition that moved, the last write before and the first write at another
-    broker.
+    """The last write to the old leader and the first write to the next, for each moved partition.
+
+    Times are in nanoseconds since 1970.
     """
     cluster.until_led(TOPIC, without)
-    time.sleep(1)  # until the prober has noticed it too
+    time.sleep(1)  # until the prober has written to the last new leader
     out, _ = prober.communicate(timeout=_PROBER_S_MAX)
     found: dict[str, Any] = json.loads(out.splitlines()[-1])
     if found["without_leader"]:
-        raise SystemExit(
-            f"partitions are not led again, by their errors: {found['without_leader']}"
-        )
+        raise SystemExit(f"partitions without a leader, by error: {found['without_leader']}")
     return [(begun, till) for begun, till in found["moved"]]
 
 
@@ -117,4 +117,4 @@ def _come_back(cluster: MeasuredCluster, broker: int) -> None:
         leaders = [leader for leader, _ in cluster.partitions(TOPIC).values()]
         return min(leaders.count(each) for each in BROKERS) >= PARTITIONS // len(BROKERS)
 
-    waiting.until("each broker leads its share", led, 60)
+    waiting.until("each broker leads a third of the partitions", led, 60)

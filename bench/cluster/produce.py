@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.cluster.running import MEGABYTE, MeasuredCluster
 
 PARTITIONS = 6
-SPAN = "from the request on the client's socket to the answer that all in-sync replicas have it"
+SPAN = "from the request on the client's socket to the response, when all in-sync replicas have it"
 _RECORDS_BYTES = 16 * 1000
 _FLAGS = "-scenario produce -conns 6 -depth 5 -topic produced"
 

@@ -1,4 +1,4 @@
-"""Measures how fast a follower that missed 1 GiB is in sync again: MB/s, time and CPU."""
+"""Measures how fast a follower that missed 1 GiB returns to the ISR: MB/s, time and CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.cluster.running import BROKERS, MEGABYTE, MeasuredCluster
 PARTITIONS = 8
 MISSED_BYTES = 1 << 30
 TOPIC = "missed"
-SPAN = "from exec, or its registration, to Metadata with all replicas in sync"
+SPAN = "from the follower's exec, or its registration, to Metadata with all replicas in sync"
 _AWAY = 3
 _PRODUCE = f"-scenario produce -conns {PARTITIONS} -depth 5 -topic {TOPIC}"
 _PIECE_S = 2
@@ -40,8 +40,8 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
         "missed MB": missed_mb,
         "registered s": registered - began,
         "all in sync s": done - began,
-        "MB/s from registration on": missed_mb / (done - registered),
-        "its CPU ms/MB": own_cpu * 1000 / missed_mb,
+        "MB/s since registration": missed_mb / (done - registered),
+        "follower's CPU ms/MB": own_cpu * 1000 / missed_mb,
         "leaders' CPU ms/MB": (cluster.cpu_s() - own_cpu - leaders_cpu) * 1000 / missed_mb,
     }
 

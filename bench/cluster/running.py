@@ -1,4 +1,4 @@
-"""The measured clusters: three brokers with their own ZooKeeper, and their use of resources."""
+"""Starts the measured clusters (three brokers and a ZooKeeper), and measures their resources."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class MeasuredCluster(ZooKeeperCluster):
         )
 
     def pids(self) -> list[int]:
-        """The processes of the running brokers."""
+        """The process ids of the running brokers."""
         return [process.pid for process in self.processes.values()]
 
     def cpu_s(self) -> float:
-        """CPU seconds used by the running brokers."""
+        """The CPU seconds that the running brokers have used."""
         return sum(cpu_s(pid) for pid in self.pids())
 
     def broker_cpu_s(self, broker: int) -> float:
@@ -90,16 +90,16 @@ class MeasuredCluster(ZooKeeperCluster):
         return cpu_s(self.processes[broker].pid)
 
     def zookeeper_cpu_s(self) -> float:
-        """CPU seconds that its ZooKeeper has used."""
+        """CPU seconds that the cluster's ZooKeeper has used."""
         return cpu_s(self.zookeeper_pid)
 
     def resident_mb(self) -> float:
-        """Resident memory of the running brokers."""
+        """The sum of the running brokers' resident memory, in MiB."""
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
         return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
     def load(self, flags: str, **options: object) -> dict[str, Any]:
-        """Run groupload to its end; return the parsed last line of its output."""
+        """Run groupload until it exits; return the parsed last line of its output."""
         command = self.load_command(flags, **options)
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LOAD_TIMEOUT_S, check=False
@@ -110,7 +110,7 @@ class MeasuredCluster(ZooKeeperCluster):
         return found
 
     def load_command(self, flags: str, **options: object) -> list[str]:
-        """The command line of groupload for this cluster."""
+        """Return the command line of groupload for this cluster."""
         given = {
             "addr": f"127.0.0.1:{next(iter(self.ports.values()))}",
             "pid": ",".join(map(str, self.pids())),
@@ -140,7 +140,7 @@ def cpu_s(pid: int) -> float:
 
 
 def groupload() -> Path:
-    """The load generator; it is built with Go if missing or outdated."""
+    """Return the path of the load generator, which is built with Go if missing or outdated."""
     cache = os.environ.get("BROKER_BENCH_CACHE")
     built = (Path(cache) if cache else Path.home() / ".cache" / "broker-bench") / "groupload"
     sources = [*_GROUPLOAD.glob("*.go"), _GROUPLOAD / "go.mod"]
@@ -154,7 +154,7 @@ def groupload() -> Path:
 def running(
     folder: Path, kind: str, settings: Mapping[str, str], access: Access
 ) -> Iterator[MeasuredCluster]:
-    """Three running brokers; killed at the end."""
+    """Start three brokers and a ZooKeeper; kill them at the end of the block."""
     process, port = start_zookeeper(folder / "zookeeper")
     cluster = MeasuredCluster(folder, f"127.0.0.1:{port}", kind, process.pid, access, **settings)
     try:

@@ -33,7 +33,7 @@ def zookeeper(cluster: MeasuredCluster) -> Iterator[KazooClient]:
 
 @contextmanager
 def expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterator[None]:
-    """Note the time when ZooKeeper removes the node of a broker."""
+    """Append the time when ZooKeeper removes the node of a broker to ``gone_ns``."""
     with zookeeper(cluster) as client:
         path = f"/brokers/ids/{broker}"
         assert client.exists(path, watch=lambda _: gone_ns.append(time.time_ns()))
@@ -41,7 +41,7 @@ def expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterato
 
 
 def controller_of(client: KazooClient) -> int:
-    """The controller's broker id in ZooKeeper; -1 without one."""
+    """The controller's broker id in ZooKeeper; -1 if `/controller` does not exist."""
     with suppress(Exception):
         return int(json.loads(client.get("/controller")[0])["brokerid"])
     return -1
@@ -77,8 +77,9 @@ class Bystander:
 
 
 def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
-    """Pieces of work that blocked a Muster's event loop for more than 20 ms, by name; none for
-    Kafka.
+    """The number of pauses of Muster's event loops above 20 ms, by the name of the work.
+
+    The dict is empty for Kafka.
     """
     found: dict[str, int] = {}
     for address in cluster.http.values():
@@ -91,7 +92,7 @@ def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
 
 
 def until(condition: Callable[[], Found | None], within_s: float = 120) -> Found:
-    """The first value of ``condition`` that is not None; it is called every 5 ms."""
+    """Call ``condition`` every 5 ms, and return its first value that is not None."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with suppress(OSError):

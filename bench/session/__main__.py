@@ -2,15 +2,15 @@
 
     .venv/bin/python -m bench.session [--tests 100] [--rounds 5] [--only muster]
 
-A session is pytest in its own process with the tests of tests.py; it includes the start and the end
-of its broker. On Muster the tests use the fixture `muster`, which is reset for each test. On Kafka
-one broker (KRaft, formatted and started once) has a topic and a group for each test. The four kinds
-of tests also work with Kafka in a process: none needs control of time or faults. Both brokers wait
-for no further members at a group's first join, and have one partition for offsets and one for
-transactions. Needs Java and Kafka's jars, as the interop tests do.
+A session is one pytest process with the tests of tests.py, including the start and the end of its
+broker. On Muster, the tests use the fixture `muster`, which is reset for each test. On Kafka, one
+broker (KRaft, formatted and started once) has a topic and a group for each test. The four kinds
+of tests need no control of time or faults, so they also work with Kafka. Both brokers have
+group.initial.rebalance.delay.ms=0, one partition for offsets and one for transactions. The tool
+needs Java and Kafka's jars, as the interop tests do.
 
-The output has wall time, CPU of all processes and CPU of the broker alone, in seconds, with
-medians.
+The output has the clock time, the CPU time of all processes and the CPU time of the broker, in
+seconds, for each session, and the medians.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Session(NamedTuple):
 
     wall_s: float
     cpu_s: float
-    """The CPU time of all its processes: pytest with its clients, and the broker."""
+    """The CPU time of pytest with its clients, and of the broker."""
     broker_cpu_s: float
-    """Until the end of the last test."""
+    """The CPU time of the broker until the end of the last test."""
 
 
 def session(kind: str, tests: int) -> Session:
@@ -76,9 +76,11 @@ def session(kind: str, tests: int) -> Session:
 
 
 def main() -> None:
-    """Run the sessions in turn and print them."""
+    """Run the sessions alternately, and print their times."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tests", type=int, default=100, help="a multiple of four")
+    parser.add_argument(
+        "--tests", type=int, default=100, help="the number of tests, a multiple of 4"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=KINDS)
     asked = parser.parse_args()

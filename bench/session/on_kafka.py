@@ -21,7 +21,7 @@ LIKE_MUSTERS = {
 
 
 class Served:
-    """The shared broker, with the names of one test."""
+    """The shared broker, with the names of topic and group for one test."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap_servers = bootstrap

@@ -1,4 +1,4 @@
-"""The tests of a session, of four kinds that work on both brokers."""
+"""The tests of a session: four kinds of tests that work on both brokers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.usefixtures("number")
 QUICK = {"heartbeat.interval.ms": 50, "fetch.wait.max.ms": 50}
-"""With the defaults of 3 s and 0.5 s the clients delay a test, with any broker."""
+"""Client settings for short tests: the defaults of 3 s and 0.5 s would delay each test, on any
+broker."""
 
 
 @pytest.fixture(params=range(int(os.environ["TESTS"]) // 4))
 def number(request: pytest.FixtureRequest) -> int:
-    """The number of runs of each test."""
+    """The number of a run, from 0: every test runs TESTS / 4 times."""
     count: int = request.param
     return count
 
 
 def worker_of(broker: Any, **settings: object) -> Consumer:
-    """A member of the group."""
+    """Create a consumer in the group of the test."""
     return Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -35,7 +36,7 @@ def worker_of(broker: Any, **settings: object) -> Consumer:
 
 
 def fill(broker: Any, values: list[bytes]) -> None:
-    """Create the topic, with two partitions, and send values to each in turn."""
+    """Create the topic with two partitions, and produce the values to them in turn."""
     broker.create_topic(broker.orders, partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number, value in enumerate(values):
@@ -48,7 +49,7 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     taken = []
     while len(taken) < count:
         message = consumer.poll(10)
-        assert message is not None, "nothing comes"
+        assert message is not None, "no record arrived within 10 s"
         assert message.error() is None, message.error()
         taken.append(message)
     return taken

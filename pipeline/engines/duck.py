@@ -1,4 +1,4 @@
-"""DuckDB: some millions of records on one machine, without Java, in bounded memory."""
+"""The engine DuckDB: some millions of records on one machine, without Java, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 MEMORY_BYTES: Final = 2 << 30
-"""DuckDB's memory limit; half of the machine's memory if that is less."""
+"""DuckDB's memory limit; on a smaller machine it is half of the machine's memory."""
 _SMALL_AT_ONCE: Final = 2
-"""A query of a small history uses one core, so two tables run at once; a large one uses all."""
+"""The number of tables that are made at once from a small history, for which a query uses one core;
+a query of a large history uses all cores."""
 _SETTINGS = (
     "TimeZone = 'UTC'",
     "preserve_insertion_order = false",
@@ -45,15 +46,17 @@ class DuckEngine:
     is_here = True
 
     def __init__(self, scratch: str, processes: int = 1) -> None:
-        """``processes`` read parts; 1 is this process, which is enough for a small history."""
+        """``processes`` read the parts; with 1, this process reads them, which is enough for a
+        small history.
+        """
         self.dialect: Dialect = DuckDialect()
         self.moved_bytes = 0
-        """See Engine."""
+        """Implements `Engine.moved_bytes`."""
         self.at_once = _SMALL_AT_ONCE if processes == 1 else 1
-        """See Engine."""
+        """Implements `Engine.at_once`."""
         self._scratch = scratch
         self._processes = processes
-        self._cursors = [duckdb.connect()]  # full memory spills its tables to the scratch folder
+        self._cursors = [duckdb.connect()]  # its tables spill to the scratch folder
         self._mine = threading.local()
         self._db.execute(f"SET memory_limit = '{min(MEMORY_BYTES, _machine_bytes() // 2)}B'")
         self._db.execute(f"SET temp_directory = {self.dialect.text(scratch)}")
@@ -62,7 +65,9 @@ class DuckEngine:
 
     @property
     def _db(self) -> duckdb.DuckDBPyConnection:
-        """This thread's own cursor: a cursor runs one query at a time and has its own settings."""
+        """Return this thread's cursor: a cursor runs one query at a time and has its own
+        settings.
+        """
         if not hasattr(self._mine, "cursor"):
             self._mine.cursor = self._cursors[0].cursor()
             for setting in _SETTINGS:
@@ -73,19 +78,19 @@ class DuckEngine:
 
     @property
     def name(self) -> str:
-        """See Engine."""
+        """Implements `Engine.name`."""
         return f"DuckDB {duckdb.__version__}"
 
     def begin(self, what: str) -> None:
-        """Do nothing: DuckDB has no display."""
+        """Do nothing: DuckDB does not display progress."""
 
     def interrupt(self) -> None:
-        """See Engine."""
+        """Implements `Engine.interrupt`."""
         for cursor in self._cursors:
             cursor.interrupt()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
-        """See Engine."""
+        """Implements `Engine.read`."""
         if self._processes > 1 and len(parts) > 1:
             folder = os.path.join(self._scratch, f"{name}-{clock.fresh_id()}")
             staged = stage(parts, schema, folder, self._processes)
@@ -107,7 +112,7 @@ class DuckEngine:
         self.moved_bytes += sum(map(moved_by, parts))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """See Engine."""
+        """Implements `Engine.open`."""
         whole = [file for place in files for file in parquet_files(place)]
         if not whole:
             self.read(name, [], schema)
@@ -128,12 +133,12 @@ class DuckEngine:
         self.define(name, cast(f"SELECT *{absent} FROM {scan}", types), keep=False)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """See Engine."""
+        """Implements `Engine.define`."""
         self._drop(name)
         self._run(f"CREATE {'TABLE' if keep else 'VIEW'} {name} AS {sql}")
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
-        """See Engine."""
+        """Implements `Engine.write`."""
         os.makedirs(folder)
         query = cast(sql, {field.name: type_of(field.type) for field in schema})
         if by is None:
@@ -149,25 +154,25 @@ class DuckEngine:
             pq.write_table(empty, os.path.join(folder, "part-0.parquet"))
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Implements `Engine.ask`."""
         with _as_raised():
             found: list[dict[str, Any]] = self._db.sql(sql).to_arrow_table().to_pylist()
         return found
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
-        """See Engine."""
+        """Implements `Engine.arrow`."""
         with _as_raised():
             batches: Iterable[pa.RecordBatch] = self._db.sql(sql).to_arrow_reader()
         return batches
 
     def files(self, folder: str) -> Files:
-        """See Engine."""
+        """Implements `Engine.files`."""
         raise PipelineError(
             f"DuckDB writes tables only on this machine, not to {folder}: choose --engine spark"
         )
 
     def close(self) -> None:
-        """See Engine."""
+        """Implements `Engine.close`."""
         for cursor in self._cursors:
             cursor.close()
 
@@ -183,7 +188,7 @@ class DuckEngine:
 
 
 class _Stream:
-    """The rows of parts, and the error of the read: DuckDB hides it in an error of its own."""
+    """The rows of parts, and the error of a part, which DuckDB replaces by an error of its own."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -200,7 +205,7 @@ class _Stream:
 
 @contextmanager
 def _as_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt where Ctrl-C ended a query: DuckDB raises another error."""
+    """Raise KeyboardInterrupt if Ctrl-C ended a query: DuckDB raises another error."""
     try:
         yield
     except (RuntimeError, duckdb.Error) as error:

@@ -1,4 +1,4 @@
-"""The interface of an engine: named relations, SQL over them, and files of results."""
+"""The interface of an engine: named relations, SQL queries over them, and files of results."""
 
 from __future__ import annotations
 
@@ -13,97 +13,101 @@ from pipeline.engines.files import Files
 
 
 class Part(Protocol):
-    """A piece of a history that can be read on its own, in another process or on another machine.
+    """A part of a history that can be read separately, in another process or on another machine.
 
-    Parts are pickled. The rows of one partition of a log are in one part, in the order of the log,
-    or in several parts whose offsets do not overlap.
+    Parts are pickled. The rows of a partition of a log are in one part, in the order of the log, or
+    in several parts whose offsets do not overlap.
     """
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows. PipelineError if they can't be read at all.
+        """Read the rows of the part. PipelineError if none of them can be read.
 
-        A part that reads over the wire has `moved_bytes` afterwards; see `moved_by`.
+        After a read over the wire, a part has `moved_bytes`; see `moved_by`.
         """
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A part that holds its rows."""
+    """A part whose rows are in memory."""
 
     table: pa.Table
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """See Part."""
+        """Implements `Part.read`."""
         yield from self.table.to_batches()
 
 
 def moved_by(part: Part) -> int:
-    """The bytes that a part moved over the wire while it was read; 0 for files."""
+    """Return the bytes that the read of a part moved over the wire; 0 for files."""
     moved: int = getattr(part, "moved_bytes", 0)
     return moved
 
 
 class Engine(Protocol):
-    """DuckDB or Spark. All names are lower case; defining a relation again replaces it.
+    """An engine: DuckDB or Spark.
 
-    Up to `at_once` threads may define, open, write and ask at the same time.
+    All names are lower case; a new definition of a relation replaces the previous one. Up to
+    `at_once` threads may define, open, write and ask at the same time.
     """
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect of its SQL."""
+        """The engine's SQL dialect."""
 
     @property
     def name(self) -> str:
-        """Name and version, as in a summary: ``DuckDB 2.0.0``."""
+        """The name and version, as in a summary: ``DuckDB 2.0.0``."""
 
     @property
     def at_once(self) -> int:
-        """How many tables are computed at the same time."""
+        """The number of tables that are made at the same time."""
 
     @property
     def is_here(self) -> bool:
-        """Whether files it writes into local folders are on this machine."""
+        """Whether the engine writes local folders on this machine, and not on other machines."""
 
     @property
     def moved_bytes(self) -> int:
-        """The bytes that parts moved over the wire until now, in all processes."""
+        """The bytes that the read of parts has moved over the wire, in all processes."""
 
     def begin(self, what: str) -> None:
-        """Show what this thread does next, if the engine has a display."""
+        """Show the next step of this thread, if the engine displays progress."""
 
     def interrupt(self) -> None:
-        """Interrupt the queries of other threads: they raise an error there."""
+        """Interrupt the queries of other threads, which then raise an error."""
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
-        """Define a relation of parts' rows, read once and kept for the session."""
+        """Define a relation of the rows of parts, which are read once and kept for the session."""
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """Define a relation of Parquet files, or folders of them laid out by columns.
+        """Define a relation of Parquet files, or of folders of them laid out by columns.
 
-        Columns that the files lack are null; columns that ``schema`` lacks are left out. Files that
-        an older Muster wrote may have FORMER_NAMES of columns.
+        Columns that the files do not have are null; columns that ``schema`` does not have are left
+        out. Files of an older Muster may have FORMER_NAMES of columns.
         """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """Define a relation by a query; ``keep`` computes it now, once for all its readers."""
+        """Define a relation by a query; with ``keep`` the rows are computed now, once for all
+        readers.
+        """
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """Write a query's rows as Parquet files into a new folder, laid out by column ``by``.
 
-        Columns are cast to ``schema`` and in its order. A result without rows makes one empty file.
+        The rows have the columns, the order and the types of ``schema``. A result without rows
+        makes one empty file.
         """
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
-        """A few rows. Times are datetimes in UTC."""
+        """Return the rows of a query with a small result. Times are datetimes in UTC."""
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
-        """Rows in batches; their number is not limited."""
+        """Return the rows of a query in batches, for a result of any size."""
 
     def files(self, folder: str) -> Files:
-        """The file system in which it writes a folder that is not on this machine.
+        """Return the file system for a folder that is not on this machine.
 
-        PipelineError if it can't reach such a file system.
+        PipelineError if the engine can't access such a file system.
         """
 
     def close(self) -> None:
@@ -111,6 +115,6 @@ class Engine(Protocol):
 
 
 def cast(sql: str, types: Mapping[str, str]) -> str:
-    """A query whose columns are cast to an engine's types, in their order."""
+    """Return a query whose columns are cast to an engine's types, in the order of ``types``."""
     columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
     return f"SELECT {columns} FROM ({sql}) AS made"

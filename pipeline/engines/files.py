@@ -22,7 +22,9 @@ class Files(Protocol):
         """Delete a file, or a folder with its content; do nothing if it does not exist."""
 
     def read_text(self, path: str) -> str | None:
-        """A file's text, bytes that are not UTF-8 replaced; None if the file does not exist."""
+        """Return the text of a file, with invalid UTF-8 replaced; None if the file does not
+        exist.
+        """
 
     def write_text(self, path: str, text: str) -> None:
         """Write a file and create its folders; an existing file is replaced atomically."""
@@ -32,29 +34,29 @@ class LocalFiles:
     """The file system of this machine."""
 
     def exists(self, path: str) -> bool:
-        """See Files."""
+        """Implements `Files.exists`."""
         return os.path.exists(path)
 
     def rename(self, path: str, to: str) -> None:
-        """See Files."""
+        """Implements `Files.rename`."""
         os.rename(path, to)
 
     def delete(self, path: str) -> None:
-        """See Files."""
+        """Implements `Files.delete`."""
         if os.path.isdir(path):
             shutil.rmtree(path)
         elif os.path.exists(path):
             os.unlink(path)
 
     def read_text(self, path: str) -> str | None:
-        """See Files."""
+        """Implements `Files.read_text`."""
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
 
     def write_text(self, path: str, text: str) -> None:
-        """See Files."""
+        """Implements `Files.write_text`."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         partial = beside(path)
         with open(partial, "w", encoding="utf-8") as out:
@@ -65,13 +67,15 @@ class LocalFiles:
 
 
 def beside(path: str) -> str:
-    """The path of a file while it is written, before its rename; a leftover is garbage."""
+    """Return the path under which a file is written before its rename; a leftover can be
+    deleted.
+    """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.partial")
 
 
 def parquet_files(place: str) -> Iterator[str]:
-    """A file itself, or the files in a folder; names that begin with a dot or _ hold no rows."""
+    """Return a file, or the files in a folder; names that begin with a dot or _ have no rows."""
     if not os.path.isdir(place):
         yield place
         return

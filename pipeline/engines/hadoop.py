@@ -1,4 +1,4 @@
-"""Files on any file system of Hadoop: HDFS, object stores, or the default one of a cluster."""
+"""Accesses files on any Hadoop file system: HDFS, object stores, or the default of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.engines.files import beside
 
 
 class HadoopFiles:
-    """The file system of a folder; see `pipeline.engines.files.Files`."""
+    """The Hadoop file system of a folder; implements `pipeline.engines.files.Files`."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         jvm: Any = spark._jvm
@@ -20,20 +20,20 @@ class HadoopFiles:
         self._files = self._path(folder).getFileSystem(context.hadoopConfiguration())
 
     def exists(self, path: str) -> bool:
-        """See Files."""
+        """Implements `Files.exists`."""
         return bool(self._files.exists(self._path(path)))
 
     def rename(self, path: str, to: str) -> None:
-        """See Files."""
+        """Implements `Files.rename`."""
         if not self._files.rename(self._path(path), self._path(to)):
             raise OSError(f"can't rename {path} to {to}: check its permissions")
 
     def delete(self, path: str) -> None:
-        """See Files."""
+        """Implements `Files.delete`."""
         self._files.delete(self._path(path), True)
 
     def read_text(self, path: str) -> str | None:
-        """See Files."""
+        """Implements `Files.read_text`."""
         if not self.exists(path):
             return None
         stream = self._files.open(self._path(path))
@@ -43,7 +43,7 @@ class HadoopFiles:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """See Files."""
+        """Implements `Files.write_text`."""
         partial = beside(path)
         stream = self._files.create(self._path(partial), True)
         try:

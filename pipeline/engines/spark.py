@@ -1,4 +1,4 @@
-"""Spark: a history of any size, on this machine or on a cluster."""
+"""The engine Spark: a history of any size, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
-"""Columns that a dictionary does not make smaller; trying one and dropping it costs time."""
+"""Columns whose values rarely repeat: an attempt to write a dictionary would cost time."""
 SHORT_RECORDS: Final = 20_000
-"""Below this number planning costs more than rows, even if they were ten times compressed."""
+"""The estimated number of records below which planning costs more than reading, even if there are
+ten times as many records in compressed batches."""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
-"""Set in one extra row after the rows of a part that was read over the wire."""
+"""The column of one extra row after the rows of a part that was read over the wire."""
 
 
 class SparkEngine:
     """A Spark session, of this process or of Spark Connect; `open_session` creates one.
 
-    It uses only DataFrames: a client of Spark Connect has neither RDDs nor a Java.
+    The engine uses only DataFrames: a client of Spark Connect has no RDDs and no Java.
     """
 
     at_once = 3
 
     def __init__(self, spark: SparkSession, records: int | None = None) -> None:
-        """``records`` is the approximate length of the history; None is unknown."""
+        """``records`` is the approximate number of records of the history; None is unknown."""
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
         self.moved_bytes = 0
-        """See Engine."""
+        """Implements `Engine.moved_bytes`."""
         self._kept: list[DataFrame] = []
         self._names: set[str] = set()
         self._is_one_machine = str(spark.conf.get("spark.master", "")).startswith("local")
@@ -51,27 +52,28 @@ class SparkEngine:
 
     @property
     def name(self) -> str:
-        """See Engine."""
+        """Implements `Engine.name`."""
         return f"Spark {self.spark.version}"
 
     @property
     def is_here(self) -> bool:
-        """See Engine."""
+        """Implements `Engine.is_here`."""
         return self._is_one_machine and not is_connected(self.spark)
 
     def begin(self, what: str) -> None:
-        """Tag the jobs on Spark's page. Each thread has its own tags."""
+        """Tag this thread's jobs on Spark's page; each thread has its own tags."""
         self.spark.clearTags()
         self.spark.addTag(what)
 
     def interrupt(self) -> None:
-        """See Engine. All jobs of the session: `interruptTag` finds only the tags of its own
-        thread.
+        """Implements `Engine.interrupt` for all jobs of the session.
+
+        `interruptTag` would find only the tags of its own thread.
         """
         self.spark.interruptAll()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
-        """See Engine. Each part is a task."""
+        """Implements `Engine.read`. Each part is a task."""
         if not parts:
             kinds = self.types(schema).items()
             nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in kinds)
@@ -92,7 +94,7 @@ class SparkEngine:
         self._name(name, rows.drop(_MOVED.name))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """See Engine."""
+        """Implements `Engine.open`."""
         if not files:
             self.read(name, [], schema)
             return
@@ -105,12 +107,12 @@ class SparkEngine:
         self._name(name, rows.select(*schema.names))
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """See Engine."""
+        """Implements `Engine.define`."""
         rows = self.spark.sql(sql)
         self._name(name, self._keep(rows, now=True) if keep else rows)
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
-        """See Engine."""
+        """Implements `Engine.write`."""
         folder = _uri(folder)
         kinds = from_arrow_schema(schema)
         rows = self.spark.sql(cast(sql, self.types(schema)))
@@ -126,7 +128,7 @@ class SparkEngine:
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
 
     def _has_none(self, folder: str, kinds: StructType) -> bool:
-        """Whether no rows were written into a folder of folders."""
+        """Whether a folder of folders has no files, because no rows were written."""
         if self.is_here and folder.startswith(FILE):
             return not any(parquet_files(folder.removeprefix(FILE)))
         return self.spark.read.schema(kinds).parquet(folder).isEmpty()
@@ -140,17 +142,17 @@ class SparkEngine:
         return {each.name: each.dataType.simpleString() for each in from_arrow_schema(schema)}
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Implements `Engine.ask`."""
         found: list[dict[str, Any]] = self.spark.sql(sql).toArrow().to_pylist()
         return found
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
-        """See Engine."""
+        """Implements `Engine.arrow`."""
         batches: Iterable[pa.RecordBatch] = self.spark.sql(sql).toArrow().to_batches()
         return batches
 
     def files(self, folder: str) -> Files:
-        """See Engine."""
+        """Implements `Engine.files`."""
         if is_connected(self.spark):
             raise PipelineError(
                 f"Spark Connect can't reach files in {folder}: write to a catalog (--catalog), or"
@@ -161,7 +163,7 @@ class SparkEngine:
         return HadoopFiles(self.spark, folder)
 
     def close(self) -> None:
-        """See Engine. The session stays."""
+        """Implements `Engine.close`; the session stays open."""
         for name in self._names:
             self.spark.catalog.dropTempView(name)
         for rows in self._kept:
@@ -169,11 +171,11 @@ class SparkEngine:
         self._names, self._kept = set(), []
 
     def _keep(self, rows: DataFrame, *, now: bool) -> DataFrame:
-        """Rows that are computed once: now, or by their first reader.
+        """Return rows that are computed once: now, or by their first reader.
 
-        On one machine a short history is kept without its plan: Spark would otherwise plan it again
-        for each query that reads it. Elsewhere the plan is kept, because a lost worker loses its
-        rows, and because Spark knows the size only of rows that it keeps this way.
+        On one machine, a short history is kept without its plan: Spark would otherwise plan it
+        again for each query that reads it. In other cases the plan is kept, because a lost worker
+        loses its rows, and because only for such rows Spark knows the size.
         """
         if self._is_short and self._is_one_machine:
             return rows.localCheckpoint(eager=now)
@@ -189,19 +191,21 @@ class SparkEngine:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether a session is that of a client of Spark Connect."""
+    """Whether a session belongs to a client of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _uri(path: str) -> str:
-    """A plain path is local to this machine, whatever the cluster's default file system is."""
+    """Return a URI: a plain path is local to this machine, whatever a cluster's default file system
+    is.
+    """
     return FILE + path if path.startswith("/") else path
 
 
 def _read_parts(
     parts: Sequence[bytes], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the parts with these numbers, and the bytes that each moved."""
+    """Return the rows of the parts with these numbers, and the bytes that each part moved."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             part: Part = pickle.loads(parts[number])

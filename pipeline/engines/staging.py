@@ -1,4 +1,4 @@
-"""Several processes read parts into Parquet files, from which an engine reads columns."""
+"""Reads parts in several processes into Parquet files, from which an engine reads columns."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pipeline import clock
 from pipeline.engines.engine import Part, moved_by
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""The bytes of rows that each process collects in memory before it writes them."""
+"""The size of the rows that each process collects in memory before it writes them."""
 
 
 class Staged(NamedTuple):
-    """The files that parts were written into, and the bytes moved over the wire."""
+    """The files to which parts were written, and the bytes moved over the wire."""
 
     files: list[str]
     moved_bytes: int
 
 
 class Written(NamedTuple):
-    """The rows of one part, and the bytes that reading it moved over the wire."""
+    """The number of rows of one part, and the bytes that its read moved over the wire."""
 
     rows: int
     moved_bytes: int
 
 
 def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int) -> Staged:
-    """Write each part's rows into a file of a new folder, ``processes`` parts at a time.
+    """Write the rows of each part to a file in a new folder, ``processes`` parts at a time.
 
-    Parts without rows have no file. PipelineError if a part can't be read at all.
+    A part without rows has no file. PipelineError if a part can't be read.
     """
     os.makedirs(folder)
     files = [os.path.join(folder, f"part-{number:05d}.parquet") for number in range(len(parts))]
@@ -55,7 +55,7 @@ def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int)
 
 
 def write_part(part: Part, schema: pa.Schema, file: str) -> Written:
-    """Write one part's rows into a file."""
+    """Write the rows of one part to a file."""
     count = waiting = 0
     rows: list[pa.RecordBatch] = []
     with pq.ParquetWriter(file, schema, compression="lz4") as writer:

@@ -1,8 +1,8 @@
-"""The contract between sources and tables: the columns of the history and of topics' stretches.
+"""The columns that sources return and tables are made from: the history, and topics' stretches.
 
 Every source returns `EVENTS`: one row for each record of `__consumer_offsets`, in the order of the
-log within a partition. Times are timestamps in UTC, cut to milliseconds as in Kafka; -1 in Kafka is
-null. (`log_partition`, `log_offset`) identifies a row: a log holds each offset once, so a row that
+log within a partition. Times are timestamps in UTC, in milliseconds as in Kafka; Kafka's -1 is
+null. (`log_partition`, `log_offset`) identifies a row: a log has each offset once, so a row that
 was read twice is recognized.
 """
 
@@ -13,31 +13,33 @@ from typing import Final
 import pyarrow as pa
 
 COMMIT: Final = "commit"
-"""An offset was committed: at once, or by a transaction if `producer_id` is set."""
+"""The kind of a record that commits an offset, in a transaction if `producer_id` is set."""
 COMMIT_TOMBSTONE: Final = "commit_tombstone"
-"""An offset was deleted or expired."""
+"""The kind of a record that deletes an offset, on request or after its expiry."""
 GROUP: Final = "group"
-"""A classic group's metadata: a generation, or an empty group."""
+"""The kind of a classic group's metadata record: a generation, or an empty group."""
 GROUP_TOMBSTONE: Final = "group_tombstone"
-"""A classic group was deleted, had nothing left, or was converted to another kind."""
+"""The kind of a record that ends a classic group: it was deleted, had no offsets or members left,
+or
+was converted to another kind."""
 MARKER: Final = "transaction_marker"
-"""A transaction of `producer_id` ended in this partition; `marker` is COMMITTED or ABORTED."""
+"""The kind of a transaction marker: a transaction of `producer_id` ended in this partition.
+`marker` is COMMITTED or ABORTED."""
 UNKNOWN: Final = "unknown"
-"""A record with an unknown key type or value version: kept as `raw_key` and `raw_value`, with its
-group if the key names it.
-"""
+"""The kind of a record with an unknown key type or value version. The row has `raw_key`,
+`raw_value`,
+and the group if the key names it."""
 DAMAGED: Final = "damaged"
-"""Bytes that could not be read; `damage` has the place and the reason. They go to quarantine. A
-single record has its group if the key names it; damage without a group may concern every group of
-its partition.
-"""
+"""The kind of a row for bytes that could not be read; `damage` has the file, the position and the
+reason. The table `quarantine` has these rows. A single record has its group if the key names it.
+Damage without a group may concern every group of its partition."""
 TORN: Final = "torn_tail"
-"""A log ends within a batch, and nothing shows that there was more: its broker was killed while it
-wrote, or is writing. `damage` has the place.
+"""The kind of a row for a log that ends in the middle of a batch, without a sign of later records:
+its broker was killed during the write, or is writing now. `damage` has the file and the position.
 """
 
 TOMBSTONE: Final = "_tombstone"
-"""The suffix of the kind of a tombstone."""
+"""The suffix that the kind of a tombstone has."""
 RECORD_KINDS: Final[dict[int, str]] = {
     3: "consumer_group_epoch",
     4: "consumer_group_topics",
@@ -59,9 +61,8 @@ RECORD_KINDS: Final[dict[int, str]] = {
     22: "streams_group_current_member",
     23: "streams_group_topology",
 }
-"""The kinds of records of KIP-848, KIP-932 and KIP-1071 groups, by the type in their key. The kind
-of a record without a value has the suffix `TOMBSTONE`.
-"""
+"""The kinds of records of KIP-848, KIP-932 and KIP-1071 groups, by the type in the key. The kind of
+a record without a value also has the suffix `TOMBSTONE`."""
 KINDS: Final = (
     COMMIT,
     COMMIT_TOMBSTONE,
@@ -75,7 +76,7 @@ KINDS: Final = (
 )
 COMMITTED: Final = "commit"
 ABORTED: Final = "abort"
-"""Values of `marker`: how a transaction ended."""
+"""The values of `marker`: the end of a transaction."""
 
 AT: Final = pa.timestamp("us", "UTC")
 
@@ -88,9 +89,8 @@ ASSIGNMENT: Final = pa.list_(
         ]
     )
 )
-"""`topic_id` is Kafka's text of a UUID, null in classic groups; `topic` is null if a record has
-only the id and its name is unknown.
-"""
+"""The assignment of a member. `topic_id` is Kafka's text form of a UUID, null in classic groups;
+`topic` is null if a record has only the topic id and the topic's name is unknown."""
 
 MEMBERS: Final = pa.list_(
     pa.struct(
@@ -106,12 +106,14 @@ MEMBERS: Final = pa.list_(
         ]
     )
 )
-"""Subscription and assignment are null if a classic group's protocol type is not `consumer`."""
+"""The members of a group. Subscription and assignment are null for a classic group whose protocol
+type is not `consumer`."""
 
 DAMAGE: Final = pa.struct(
     [("file", pa.string()), ("position", pa.int64()), ("reason", pa.string())]
 )
-"""File and byte position in a segment; both null for records read over the wire."""
+"""The place and the reason of damage. `file` and `position` (in bytes) are those of a segment; both
+are null for records that were read over the wire."""
 
 
 def _needed(name: str, kind: pa.DataType) -> pa.Field:
@@ -153,13 +155,18 @@ EVENTS: Final = pa.schema(
         ("damage", DAMAGE),
     ]
 )
-"""One record of `__consumer_offsets`. `written_at` is the record's timestamp, `commit_at` the
-value's; `leader_epoch` is null when unset; a damaged row has the offset at which reading stopped. A
-record of the newer kinds of groups has its epoch as `generation` (that of the group, the target or
-the member), its member as `member_id` and as the one element of `members` (names in a member
-record; assignment in a target or current one), `protocol_type` as in `GROUP_TYPES`, the assignor as
-`protocol`, and the whole value as JSON in `details`.
-"""
+"""A record of `__consumer_offsets`.
+
+`written_at` is the timestamp of the record, `commit_at` that of its value; `leader_epoch` is null
+if it is not set. A damaged row has the offset at which reading stopped.
+
+A record of a KIP-848, KIP-932 or KIP-1071 group has
+
+- its epoch (of the group, the target or the member) as `generation`,
+- its member as `member_id` and as the only element of `members` (with names in a member record,
+  with the assignment in a target or current record),
+- `protocol_type` as in `GROUP_TYPES`, and the assignor as `protocol`,
+- the whole value as JSON in `details`."""
 
 GROUP_TYPES: Final = ("consumer", "share", "streams")
 
@@ -174,14 +181,16 @@ STRETCHES: Final = pa.schema(
         ("size_bytes", pa.int64()),
     ]
 )
-"""The relation between offsets and time in an ordinary topic. In a file a stretch is one batch;
-over the wire it is the range between two offsets whose times a broker returned or a follower saw.
-`first_at` is the time of the record at `base_offset`; `last_at` is that of the record at
-`last_offset`, or later. `size_bytes` is that of a batch, null for any other stretch. Gaps between
-stretches hold no records. A row with `last_offset` = `base_offset` - 1 reports a log's bounds: with
-`last_at`, the log ended there at that time; with `first_at` alone, or no time, it began there at
-that time, or at the time of the read.
-"""
+"""Stretches: the relation between the offsets and the times of an ordinary topic.
+
+In a file, a stretch is one batch. Over the wire, it is the range between two offsets whose times a
+broker returned or a follower saw. `first_at` is the time of the record at `base_offset`; `last_at`
+is the time of the record at `last_offset`, or a later time. `size_bytes` is the size of a batch,
+null for any other stretch. Offsets between stretches have no records.
+
+A row with `last_offset` = `base_offset` - 1 shows a bound of the log. With `last_at`, it is the log
+end offset at that time. With only `first_at`, it is the log start offset at that time; without a
+time, it is the log start offset at the time of the read."""
 
 SEGMENT_RECORDS: Final = pa.schema(
     [
@@ -196,4 +205,4 @@ SEGMENT_RECORDS: Final = pa.schema(
         ("damage", DAMAGE),
     ]
 )
-"""Records of any topic's segments, with the columns of Spark's Kafka connector and `damage`."""
+"""The records of any topic's segments, with the columns of Spark's Kafka connector and `damage`."""

@@ -1,4 +1,4 @@
-"""The times for which a run's results hold."""
+"""The parameters of a run's queries: the times for which its results hold."""
 
 from __future__ import annotations
 
@@ -7,41 +7,45 @@ from datetime import timedelta
 from typing import Final
 
 OFFSETS_RETENTION: Final = timedelta(days=7)
-"""Kafka's default of `offsets.retention.minutes`, used unless the cluster's is given."""
+"""Kafka's default of `offsets.retention.minutes`, for a cluster whose setting is not given."""
 DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True)
 class Params:
-    """Numbers in the tables' SQL; `run/as_of.py` determines them."""
+    """The numbers in the tables' SQL, which `run/as_of.py` determines."""
 
     as_of_ms: int
-    """The time for which every verdict holds."""
+    """The as-of in ms: the time for which every verdict holds."""
     since_ms: int | None = None
-    """Rows of series before it are left out; earlier records still count for later states."""
+    """The start of the window in ms; rows of time series before it are left out, but earlier
+    records
+    still count for later states."""
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """All records that the source returned had been written by then; None for the as-of. It is
-    later than the as-of if a past time was requested.
-    """
+    """The time in ms by which all returned records had been written; None: the as-of.
+
+    It is later than the as-of if a past as-of was requested."""
 
     @property
     def as_of(self) -> str:
-        """The as-of as SQL."""
+        """SQL: the as-of."""
         return f"timestamp_millis({self.as_of_ms})"
 
     @property
     def written_by_ms(self) -> int:
-        """An upper bound for when any record was written, whatever its own timestamp is."""
+        """The upper bound in ms for the arrival of every record, independently of its timestamp."""
         return self.as_of_ms if self.read_ms is None else self.read_ms
 
     @property
     def lag_since_ms(self) -> int:
-        """The start of the steps of lag: that of the window, or a day before the as-of."""
+        """The start of the steps of lag in ms: the start of the window, or a day before the
+        as-of.
+        """
         return self.as_of_ms - DAY_MS if self.since_ms is None else self.since_ms
 
     def in_window(self, at: str) -> str:
-        """SQL condition: a time is in the window; a null time is in every window."""
+        """SQL condition: the time is in the window; a null time is in every window."""
         if self.since_ms is None:
             return "true"
         return f"coalesce({at} >= timestamp_millis({self.since_ms}), true)"

@@ -1,7 +1,8 @@
 """The columns of each table; docs/use/pipeline.md describes them.
 
-Times are timestamps in UTC, durations doubles in seconds (`_s`), advances in records. The tables
-that grow with the history end in `day`, by which their files are laid out.
+Times are timestamps in UTC, durations are doubles in seconds (`_s`), advances are numbers of
+records. Tables that grow with the history have the last column `day`, by which their files are laid
+out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _columns(**kinds: str | pa.DataType) -> pa.Schema:
 
 
 def _rows(columns: pa.Schema) -> pa.DataType:
-    """An array of structs of these columns."""
+    """Return the type of an array of structs with these columns."""
     return pa.list_(pa.struct(list(columns)))
 
 
@@ -40,7 +41,7 @@ QUARANTINE: Final = _columns(
 PERSON: Final = _columns(
     member_id="text", group_instance_id="text", client_id="text", client_host="text"
 )
-"""The names of a member."""
+"""The columns that identify a member and its client."""
 PERSONS: Final = _rows(PERSON)
 
 COMMITS: Final = _columns(
@@ -259,4 +260,5 @@ FORMER_NAMES: Final[dict[str, dict[str, str]]] = {
     "rewinds": {"rewound_at": "at"},
     "generations": {"members_left": "left"},
 }
-"""By table and column, the names in files of an older Muster: words that DuckDB 2 reserves."""
+"""By table and column, the former names of columns in files of an older Muster: words that DuckDB 2
+reserves."""

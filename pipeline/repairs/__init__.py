@@ -1,1 +1,1 @@
-"""Plans that correct offsets; a plan is data, and the command line applies it."""
+"""Plans that correct offsets. A plan is data; the command line applies it."""

@@ -1,8 +1,8 @@
-"""`migrate`: copy offsets from ZooKeeper's consumer paths to Kafka's log, or back.
+"""`migrate`: plans the copy of offsets from ZooKeeper's consumer paths to Kafka's log, or back.
 
-Both sides are maps of committed offsets; this module does not know their origin. Of two offsets the
-greater wins, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes both places
-and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector.fetchOffsets). So a
+Source and target are maps of committed offsets; this module does not know their origin. The greater
+of two offsets wins, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes to
+both and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector.fetchOffsets). So a
 second migration changes nothing, and no offset goes backwards unless requested.
 """
 
@@ -16,14 +16,14 @@ from pipeline.errors import PipelineError
 from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, step
 
 MISSING = "missing"
-"""The target had none: moved."""
+"""The target has no offset: the offset is copied."""
 BEHIND = "behind"
-"""Both had one, the target's lower: moved forward."""
+"""The target's offset is lower: it is moved forward."""
 NEWER = "newer"
-"""Both had one, the target's greater: unchanged, unless offsets may go backwards."""
+"""The target's offset is greater: it stays, unless offsets may go backwards."""
 EQUAL = "equal"
 ABSENT = "absent"
-"""The target has no such partition: left out."""
+"""The partition does not exist in the target: the offset is left out."""
 OUTCOMES = (MISSING, BEHIND, NEWER, EQUAL, ABSENT)
 
 NOTES = {NEWER: "goes backwards"}
@@ -32,7 +32,7 @@ _PATH = re.compile(r"/consumers/(?P<group>[^/]+)/offsets/(?P<topic>[^/:]+)/(?P<p
 
 
 class Finding(NamedTuple):
-    """One offset on both sides."""
+    """An offset in the source and in the target, and the outcome."""
 
     key: Key
     source: Position
@@ -41,13 +41,13 @@ class Finding(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """The result of `plan_migration`: a finding for every offset, and the steps."""
+    """The result of `plan_migration`: a finding for each offset, and the steps."""
 
     findings: tuple[Finding, ...]
     steps: tuple[Step, ...]
 
     def counts(self) -> dict[str, int]:
-        """The number of offsets per outcome."""
+        """Count the offsets per outcome."""
         found = [finding.outcome for finding in self.findings]
         return {outcome: found.count(outcome) for outcome in OUTCOMES}
 
@@ -60,10 +60,10 @@ def plan_migration(
     backwards: bool = False,
     keeps_metadata: bool = True,
 ) -> Migration:
-    """Plan the steps that move the target's offsets up to the source's.
+    """Plan the steps that move the target's offsets forward to the source's.
 
     ``bounds`` has the partitions that exist now; ``keeps_metadata`` is false for a target that
-    holds only numbers.
+    stores only numbers.
     """
     findings: list[Finding] = []
     steps: list[Step] = []
@@ -89,7 +89,7 @@ def _outcome(source: Position, target: Position | None) -> str:
 
 
 def path_of(key: Key) -> str:
-    """The path of an offset in ZooKeeper."""
+    """Return the path of an offset in ZooKeeper."""
     return f"/consumers/{key.group}/offsets/{key.topic}/{key.partition}"
 
 

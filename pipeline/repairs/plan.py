@@ -1,9 +1,9 @@
 """Plans: the changes of a repair, as data that is shown, applied and undone.
 
-A plan names each committed offset that changes, before and after. It is written to a file before
-anything is changed, so that the change can be undone from the plan's own record, whatever happens.
-No Spark and no sockets here: the command line reads the present offsets and applies the plan.
-docs/use/pipeline-commands.md describes the file.
+A plan has each committed offset before and after its change. The plan is written to a file before
+any change, so that it can be undone later from this file. This module uses no Spark and no sockets:
+the command line reads the present offsets and applies the plan. docs/use/pipeline-commands.md
+describes the file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ KAFKA = "kafka"
 ZOOKEEPER = "zookeeper"
 OLD_WAY = "old-way"
 TARGETS = (KAFKA, ZOOKEEPER, OLD_WAY)
-"""The place of a plan's offsets: `__consumer_offsets`; ZooKeeper's consumer paths; the same paths
-as a broker serves them, by OffsetCommit and OffsetFetch version 0."""
+"""Where the offsets of a plan are stored: in `__consumer_offsets`; in ZooKeeper's consumer paths;
+or
+in these paths through a broker, by OffsetCommit and OffsetFetch version 0."""
 
 
 class Position(NamedTuple):
@@ -41,7 +42,7 @@ class Key(NamedTuple):
 
     @property
     def log(self) -> Log:
-        """The partition alone."""
+        """The partition of the key, without the group."""
         return self.topic, self.partition
 
     def __str__(self) -> str:
@@ -53,17 +54,18 @@ Positions = Mapping[Key, Position]
 
 
 class Bounds(NamedTuple):
-    """A partition's present log start and log end offset."""
+    """The present log start offset and log end offset of a partition."""
 
     first: int
     end: int
 
 
 class Step(NamedTuple):
-    """The change of one offset: ``before`` is None if none is committed, ``after`` None deletes it.
+    """The change of one offset: from ``before`` (None: no offset) to ``after`` (None: deleted).
 
-    ``reread`` counts the records that the group reads again, ``skipped`` those that it does not
-    read; None if unknown, because a group without an offset starts where its own setting says.
+    ``reread`` is the number of records that the group reads again, ``skipped`` the number that it
+    does not read. They are None if unknown: a group without an offset starts according to its
+    `auto.offset.reset`.
     """
 
     key: Key
@@ -76,19 +78,19 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The changes that a repair will make, or made."""
+    """The changes that a repair will make, or has made."""
 
     kind: str
-    """The command that made it: restore, migrate or replicate."""
+    """The command that made the plan: restore, migrate or replicate."""
     target: str
     """One of `TARGETS`."""
     where: str
-    """The target's address, as given by the user."""
+    """The address of the target, as given by the user."""
     cluster_id: str | None
-    """The cluster id of the target, if it has one: the plan applies to this cluster only."""
+    """The cluster id of the target, if it has one: the plan can be applied only to this cluster."""
     made_at: str
     about: Mapping[str, str]
-    """Its origin, in words: a source, a time."""
+    """The origin of the plan, as words: a source, a time."""
     steps: tuple[Step, ...]
     executed_at: str | None = None
     undone_at: str | None = None
@@ -101,7 +103,9 @@ def step(
     bounds: Bounds | None,
     note: str | None = None,
 ) -> Step:
-    """A step with the number of records reread or skipped, counted within the log's bounds."""
+    """Make a step; its numbers of reread and skipped records are counted within the log's
+    bounds.
+    """
     reread = skipped = None
     notes = [note] if note else []
     if bounds is not None and after is not None:
@@ -117,14 +121,14 @@ def step(
 
 
 def inside(position: Position, bounds: Bounds) -> Position:
-    """The position, moved to the nearer end of the log if it is outside."""
+    """Return the position; outside the log, it is moved to the nearer end of the log."""
     offset = min(max(position.offset, bounds.first), bounds.end)
     # the epoch belongs to the offset that was committed, not to another
     return position if offset == position.offset else Position(offset, position.metadata)
 
 
 def backwards(plan: Plan) -> Plan:
-    """The plan that restores the offsets before another plan."""
+    """Return the plan that undoes another plan."""
     turned = tuple(
         Step(s.key, s.after, s.before, s.skipped, s.reread, None) for s in reversed(plan.steps)
     )
@@ -132,18 +136,18 @@ def backwards(plan: Plan) -> Plan:
 
 
 class Standing(NamedTuple):
-    """The state of a plan's steps, compared with the present offsets."""
+    """The steps of a plan by state, compared with the present offsets."""
 
     ahead: list[Step]
-    """The present offset is the step's ``before``: not done yet."""
+    """The steps that were not applied: the present offset is ``before``."""
     done: list[Step]
-    """The present offset is the step's ``after``: done."""
+    """The applied steps: the present offset is ``after``."""
     differing: list[tuple[Step, Position | None]]
-    """Another offset, because of another change; each with the present position."""
+    """Steps whose offset another client has changed, each with the present position."""
 
 
 def standing(steps: Iterable[Step], now: Positions) -> Standing:
-    """Sort steps by the present offsets. Offsets and metadata are compared, epochs are not."""
+    """Group steps by their state. Offsets and metadata are compared, epochs are not."""
     found = Standing([], [], [])
     for each in steps:
         there = now.get(each.key)
@@ -167,7 +171,7 @@ def same(one: Position | None, other: Position | None) -> bool:
 
 
 def to_json(plan: Plan) -> str:
-    """The text of the plan's file."""
+    """Format a plan as the text of its file."""
     value = {
         "version": VERSION,
         "kind": plan.kind,
@@ -184,7 +188,7 @@ def to_json(plan: Plan) -> str:
 
 
 def row(each: Step) -> dict[str, Any]:
-    """A step in the form of the file."""
+    """Convert a step to the form of the file."""
     return {
         "group": each.key.group,
         "topic": each.key.topic,
@@ -198,7 +202,7 @@ def row(each: Step) -> dict[str, Any]:
 
 
 def from_json(text: str, name: str) -> Plan:
-    """Parse a plan's file. PipelineError names the invalid place."""
+    """Parse a plan's file. PipelineError names the invalid part."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -237,7 +241,7 @@ def from_json(text: str, name: str) -> Plan:
 
 def _step(value: Any, where: str) -> Step:
     if not isinstance(value, dict):
-        raise PipelineError(f"{where}: must be an object")
+        raise PipelineError(f"{where}: the value must be a JSON object")
     group, topic = value.get("group"), value.get("topic")
     if not (isinstance(group, str) and isinstance(topic, str) and topic):
         raise PipelineError(f"{where}: a group and a topic are required")
@@ -256,7 +260,7 @@ def _position(value: Any, where: str) -> Position | None:
     if value is None:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("metadata", ""), str):
-        raise PipelineError(f"{where}: must be an offset with its metadata")
+        raise PipelineError(f"{where}: the value must have an offset and its metadata")
     epoch = _number(value, "leader_epoch", where, -1) if "leader_epoch" in value else -1
     return Position(_number(value, "offset", where, 0), value.get("metadata", ""), epoch)
 

@@ -1,11 +1,11 @@
-"""`replicate`: committed offsets of one cluster translated to another with the same records.
+"""`replicate`: translates committed offsets of one cluster to another with the same records.
 
 A copied topic rarely has the offsets of the original: its log began later, or records were dropped
-during the copy. Both have the timestamp of each record. An offset is translated to the first record
-of the target that is not older than the source's record at the offset: some records of the same
-millisecond are read again, and none is missed while timestamps rise. The offset stays if the logs
-are aligned there: the target's record at the same offset has the same timestamp, and the first
-record of that millisecond has the same offset in both.
+during the copy. The timestamp of each record is the same in both. An offset is translated to the
+first record of the target that is not older than the source's record at this offset. Some records
+of the same millisecond are read again, and no record is missed as long as timestamps rise. The
+offset stays the same if the logs are aligned there: the target's record at the same offset has the
+same timestamp, and the first record of that millisecond has the same offset in both.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from pipeline.repairs.plan import Bounds, Log, Position, Positions, Step, same, 
 
 
 class Located(NamedTuple):
-    """The first record at or after an offset."""
+    """The first record at or after an offset or a time."""
 
     offset: int
     timestamp_ms: int
-    """-1 if the record has none (message format 0)."""
+    """The record's timestamp; -1 if it has none (message format 0)."""
 
 
 class Known(NamedTuple):
-    """Facts about one committed offset's partition on both sides."""
+    """The facts about a committed offset's partition in the source and in the target."""
 
     source: Bounds | None
     target: Bounds | None
-    """Each is None if that side does not have the partition."""
+    """The bounds of the log in each cluster; None if the cluster does not have the partition."""
     record: Located | None
-    """The source's record at the committed offset; None at the end of its log."""
+    """The source's record at the committed offset; None at the log end offset."""
     beside: Located | None
-    """The target's record at the same offset; None if it has none."""
+    """The target's record at the same offset; None if the target does not have one."""
     by_time: int | None
-    """The target's first offset that is not older than ``record``; None if all are older."""
+    """The target's first offset whose record is not older than ``record``; None if all are older.
+    """
     by_time_at_source: int | None = None
-    """The source's first offset that is not older than ``record``; None if all are older."""
+    """The source's first offset whose record is not older than ``record``; None if all are older.
+    """
 
 
 class Replication(NamedTuple):
@@ -46,7 +48,7 @@ class Replication(NamedTuple):
     steps: tuple[Step, ...]
     same: int
     left: tuple[str, ...]
-    """Sentences about offsets that can't be translated."""
+    """Sentences about the offsets that can't be translated."""
 
 
 def plan_replication(
@@ -54,9 +56,9 @@ def plan_replication(
     now: Positions,
     known: Mapping[tuple[Log, int], Known],
 ) -> Replication:
-    """Plan the steps that commit the source's offsets, translated, on the target.
+    """Plan the steps that commit the source's offsets, translated, in the target.
 
-    ``known`` is by partition and committed offset.
+    The keys of ``known`` are a partition and a committed offset.
     """
     steps: list[Step] = []
     left: list[str] = []
@@ -83,27 +85,29 @@ def plan_replication(
 
 
 def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
-    """The target's offset, or None if it can't be found, and a note."""
+    """Translate an offset; return the target's offset, None if it can't be found, and a note."""
     source, target = facts.source, facts.target
     assert source is not None
     assert target is not None
     if facts.record is None:
         return (
             target.end,
-            "its end"
+            "the log end offset"
             if offset >= source.end
             else "the log end offset: the source no longer has a record there",
         )
     note = None
     if offset < source.first:
-        note = f"before its log start offset {source.first}"
+        note = f"before the source's log start offset {source.first}"
     record, beside = facts.record, facts.beside
     if beside == record and facts.by_time == facts.by_time_at_source:
-        # the offset itself, which may lie in a gap before the record, as both logs have it
+        # the same offset, which may be in a gap before the record in both logs
         return max(offset, target.first), note
     if record.timestamp_ms < 0:
-        return None, f"record {record.offset} has no timestamp to search by"
+        return None, f"the record at offset {record.offset} has no timestamp to search by"
     if facts.by_time is None:
-        late = f"the log end offset: the target has no record since {record.timestamp_ms} ms yet"
+        late = (
+            f"the log end offset: the target has no record of {record.timestamp_ms} ms or later yet"
+        )
         return target.end, late
     return facts.by_time, note

@@ -1,16 +1,16 @@
-"""`restore`: the offsets of groups as they were at a time, from the history.
+"""`restore`: determines the offsets of groups at a past time from the history.
 
-An offset counts from the time when the broker wrote its record; in a transaction, from the time of
-its COMMIT marker, and never if the transaction was aborted or is open. If a record of an old format
-has no timestamp, the commit timestamp of its value is used, which may be a client's (OffsetCommit
-version 1) and which tombstones lack; without both, the time of the change before it in the log. Of
-the changes of a key up to the requested time, the last in the order of the log wins: Kafka's own
-rule for commits.
+An offset counts from the time when the broker wrote its record. In a transaction, it counts from
+the time of the COMMIT marker, and never if the transaction was aborted or is open. If a record of
+an old format has no timestamp, the commit timestamp of its value is used. A client may have set
+this timestamp (OffsetCommit version 1), and tombstones do not have it. Without both, the time of
+the previous change in the log is used. Of the changes of a key up to the requested time, the last
+in the order of the log wins, by Kafka's own rule for commits.
 
-Log compaction never makes this wrong, only unknown: it removes a commit only because of a later one
-of the same key, so the last record left at or before a time was the last one then. If no record up
-to that time is left of a key that has later records, the key was new later or its records were
-compacted away. The first is certain if the log is complete: from offset 0 on, without a gap.
+Log compaction can make an offset unknown, but not wrong: it removes a commit only because of a
+later commit of the same key. So the last remaining record at or before a time was the last one at
+that time. If a key has only records after that time, either the key was new later or its records
+were compacted. It was certainly new if the log is complete: from offset 0 on, without a gap.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from pipeline.sql.offsets import KEY
 COMMITTED: Final = "committed"
 DELETED: Final = "deleted"
 LATER: Final = "later"
-"""No record of the key counts for that time or an earlier one."""
+"""The state of a key whose first change is after the requested time."""
 
 
 def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
-    """`offset_changes` to each key's last change at `as_of`, and whether its log is complete."""
+    """Return a query of each key's last change at the as-of, and whether its log is complete."""
     wanted = "true" if groups is None else where_named(d, groups)
     known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
     held = d.struct(
@@ -74,7 +74,7 @@ def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
 
 
 class Then(NamedTuple):
-    """A group's offset at the time, according to the history."""
+    """The committed offset of a group at the requested time, according to the history."""
 
     state: str
     position: Position | None
@@ -85,9 +85,9 @@ class Then(NamedTuple):
 def as_of(
     engine: Engine, source: Source, at: datetime, groups: Sequence[str] | None = None
 ) -> dict[Key, Then]:
-    """The offsets of a history as they were at a time.
+    """Read the offsets at a past time from a history.
 
-    Of ``groups`` (names, or patterns with ``*``), or of all groups if None.
+    ``groups`` has names, or patterns with ``*``; None: all groups.
     """
     return whole(source, partial(_as_of, engine, source, at, groups))
 
@@ -124,9 +124,10 @@ class Restored(NamedTuple):
 
     steps: tuple[Step, ...]
     same: int
-    """The number of offsets that are now as they were."""
+    """The number of offsets that are unchanged since that time."""
     left: tuple[str, ...]
-    """Sentences about offsets left unchanged because the history or the cluster lacks them."""
+    """Sentences about the offsets that stay, because the history or the cluster does not have them.
+    """
 
 
 def plan_restore(
@@ -139,10 +140,10 @@ def plan_restore(
 ) -> Restored:
     """Plan the steps from the present offsets to those of the past time.
 
-    ``bounds`` has the partitions that exist now. ``clamp`` moves an offset outside a log to its
-    nearer end. An offset that is not in the past state is deleted if the history shows that it did
-    not exist then, or if ``delete_unknown`` is set. PipelineError if no offset at all was committed
-    then.
+    ``bounds`` has the partitions that exist now. ``clamp`` moves an offset outside a log to the
+    nearer end of the log. An offset that the past state does not have is deleted if the history
+    shows that it did not exist, or with ``delete_unknown``. PipelineError if no offset was
+    committed at that time.
     """
     if not any(each.position for each in then.values()):
         raise PipelineError(
@@ -164,7 +165,7 @@ def plan_restore(
             after = inside(after, bounds[key.log])
         note = None
         if was is not None and was.log_damaged:
-            note = "part of its history is damaged"
+            note = "part of the history of this offset is damaged"
         if after is None and before is not None:
             certain = was is not None and (was.state == DELETED or was.log_whole)
             if not (certain or delete_unknown):
@@ -178,6 +179,6 @@ def plan_restore(
             continue
         if was is not None and was.position is not None and was.position != after:
             assert after is not None
-            note = f"was {was.position.offset}, moved to the nearest offset of the log"
+            note = f"{was.position.offset} is outside the log and was moved to the nearest offset"
         steps.append(step(key, before, after, bounds.get(key.log), note))
     return Restored(tuple(steps), unchanged, tuple(left))

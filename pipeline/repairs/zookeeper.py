@@ -1,7 +1,8 @@
-"""Offsets in ZooKeeper's consumer paths: read, and changed only if unchanged since they were read.
+"""Reads offsets in ZooKeeper's consumer paths, and changes an offset only if it was not changed
+since.
 
-Kafka's consumers of 0.8 kept an offset as decimal text at
-``/consumers/GROUP/offsets/TOPIC/PARTITION``. While they ran, they registered themselves below
+Kafka's consumers of 0.8 stored an offset as decimal text at
+``/consumers/GROUP/offsets/TOPIC/PARTITION``. Running consumers registered themselves below
 ``/consumers/GROUP/ids``. The address may end in a chroot: ``HOST:PORT,HOST:PORT/kafka``.
 """
 
@@ -29,7 +30,7 @@ from pipeline.repairs.plan import Key, Position, Step
 ROOT = "/consumers"
 logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo also raises what it logs
 _TOGETHER = 500
-"""The number of paths requested at once, all in flight to ZooKeeper."""
+"""The maximum number of paths that are requested from ZooKeeper at once."""
 
 
 class OldOffsets(NamedTuple):
@@ -37,13 +38,16 @@ class OldOffsets(NamedTuple):
 
     positions: dict[Key, Position]
     unreadable: list[tuple[str, str]]
-    """Paths with a text that is not an offset, and that text."""
+    """Paths whose text is not an offset, with the text."""
     running: dict[str, int]
-    """The number of running old consumers by group: they continue to commit."""
+    """The number of running old consumers by group; they continue to commit."""
 
 
 class ZooKeeperOffsets:
-    """One connection. PipelineError or Unreachable if ZooKeeper refuses or does not answer."""
+    """A connection to ZooKeeper.
+
+    PipelineError or Unreachable if ZooKeeper denies access or does not answer.
+    """
 
     def __init__(self, hosts: str, timeout_s: float) -> None:
         self.hosts = hosts
@@ -53,18 +57,18 @@ class ZooKeeperOffsets:
         except (KazooTimeoutError, KazooException, OSError) as error:
             self._client.close()
             raise Unreachable(
-                f"can't connect to ZooKeeper at {hosts} ({error}): name another with --zookeeper"
-                " HOST:PORT"
+                f"can't connect to ZooKeeper at {hosts} ({error}): name another server with"
+                " --zookeeper HOST:PORT"
             ) from error
 
     def groups(self) -> list[str]:
-        """The groups that have offsets in ZooKeeper."""
+        """Return the groups that have offsets in ZooKeeper."""
         with self._sentences():
             named = self._children(ROOT)
             return [group for group in named if self._children(f"{ROOT}/{group}/offsets")]
 
     def read(self, groups: Iterable[str]) -> OldOffsets:
-        """All data of these groups; unknown groups have none."""
+        """Read all data of these groups; unknown groups have no data."""
         found = OldOffsets({}, [], {})
         with self._sentences():
             for group in groups:
@@ -74,7 +78,9 @@ class ZooKeeperOffsets:
         return found
 
     def read_keys(self, keys: Sequence[Key]) -> dict[Key, Position]:
-        """The offsets of those keys that exist in ZooKeeper."""
+        """Read the offsets of these keys; the result leaves out keys that do not exist in
+        ZooKeeper.
+        """
         found = OldOffsets({}, [], {})
         with self._sentences():
             self._read_paths([(path_of(key), key) for key in keys], found)
@@ -84,9 +90,9 @@ class ZooKeeperOffsets:
         return found.positions
 
     def change(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """Apply steps, each only if its ``before`` is still present; yield each applied one.
+        """Apply each step whose ``before`` is still the present offset; return each applied step.
 
-        PipelineError names a path that was changed by others, or to which access is denied.
+        PipelineError names a path that another client has changed, or to which access is denied.
         """
         for each in steps:
             with self._sentences():
@@ -98,7 +104,7 @@ class ZooKeeperOffsets:
             yield each
 
     def close(self) -> None:
-        """End the session."""
+        """End the ZooKeeper session."""
         self._client.stop()
         self._client.close()
 
@@ -131,7 +137,7 @@ class ZooKeeperOffsets:
                     found.unreadable.append((path, text))
 
     def _change(self, each: Step) -> bool:
-        """Whether the step was applied."""
+        """Apply a step; return whether it was applied."""
         path = path_of(each.key)
         try:
             if each.before is None:

@@ -1,4 +1,4 @@
-"""The content of the report: SQL queries over the written tables, with bounded results.
+"""Collects the content of the report, by SQL queries with bounded results over the written tables.
 
 Times are milliseconds since 1970 (UTC). A row is a dict with the column names of `queries`.
 """
@@ -26,7 +26,7 @@ PARTS: Final = 30
 """The maximum number of groups with plots."""
 COLUMNS: Final = 120
 LONGEST_NAME: Final = 200
-"""Kafka accepts names of 32 thousand characters."""
+"""The maximum length of a shown name: Kafka accepts names of 32 thousand characters."""
 MINUTE_MS: Final = 60_000
 
 TABLES: Final[dict[str, pa.Schema]] = {
@@ -43,27 +43,27 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "expiring_offsets": tables.EXPIRING_OFFSETS,
     "dead_groups": tables.DEAD_GROUPS,
 }
-"""The tables that a report reads. A missing one counts as empty."""
+"""The tables that a report reads. A missing table counts as empty."""
 
 Row = dict[str, Any]
 
 
 @dataclass
 class Part:
-    """A group: its figures, and the content of its plots and lists."""
+    """The section of one group: its figures, and the content of its plots and lists."""
 
     group: Row
     lag: list[Row] = field(default_factory=list)
     peaks: list[Row] = field(default_factory=list)
     since: list[Row] = field(default_factory=list)
-    """One row if the group is above a threshold."""
+    """One row if the group is above a threshold; else empty."""
     commits: list[Row] = field(default_factory=list)
     rewind_columns: list[Row] = field(default_factory=list)
     rewinds: list[Row] = field(default_factory=list)
     generations: list[Row] = field(default_factory=list)
-    """Latest first."""
+    """The latest generations, latest first."""
     earlier: list[Row] = field(default_factory=list)
-    """One row if more generations are on the axis than are shown."""
+    """One row if the axis has more generations than the list; else empty."""
     partitions: list[Row] = field(default_factory=list)
     restless: list[Row] = field(default_factory=list)
 
@@ -79,24 +79,24 @@ class Facts:
 
     began_ms: int | None
     ended_ms: int | None
-    """The end of the history."""
+    """The time of the last record of the history."""
     as_of_ms: int | None
     window: Window
     totals: Row
     states: dict[str, int]
     """The number of groups per state."""
     unknown: int
-    """The number of records that were not understood."""
+    """The number of records that could not be decoded."""
     damaged: int
     torn: int
-    """The number of logs that ended within a batch."""
+    """The number of logs that ended in the middle of a batch."""
     groups: list[Row]
-    """Worst first."""
+    """The groups in the list, worst first."""
     parts: list[Part]
 
 
 def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
-    """Query an engine that has the tables ``there`` as relations."""
+    """Collect the facts from an engine; ``there`` names the tables that it has as relations."""
     for name, schema in TABLES.items():
         if name not in there:
             engine.read(name, [], schema)
@@ -126,8 +126,9 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
 
 
 def _ask(engine: Engine, sql: str) -> list[Row]:
-    """Rows, with sums as whole numbers, because an engine may add up longs in a wider type. The
-    longest names are shortened.
+    """Return the rows of a query, with shortened names and with sums as integers.
+
+    An engine may return the sum of longs as a decimal.
     """
     return [{name: _plain(value) for name, value in row.items()} for row in engine.ask(sql)]
 
@@ -165,7 +166,9 @@ def _parts(engine: Engine, shown: Iterable[Row], window: Window, limits: Thresho
 
 
 def _window(span: Row, as_of: int | None) -> Window:
-    """The axis: the minutes of the table lag; the whole history if it is empty."""
+    """Return the time axis: the minutes of the table lag, or the whole history if the table is
+    empty.
+    """
     until = as_of or 0
     began = span["lag_from_ms"] if span["lag_from_ms"] is not None else span["began_ms"]
     first = min(began if began is not None else until, until) // MINUTE_MS * MINUTE_MS

@@ -1,4 +1,4 @@
-"""The head of a report: its source, the time it holds for, and the thresholds of its verdicts."""
+"""The head of a report: its source, its as-of, and the thresholds of the lag."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ LAG_THRESHOLD_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The thresholds above which a group is named at the top; a plot draws them as lines."""
+    """The lag thresholds: the head of the report names groups above them; plots show them
+    as lines.
+    """
 
     lag_s: float = LAG_THRESHOLD_S
     """The age of the oldest unread record, in seconds."""
     lag_records: int | None = None
-    """Unread records of a group, over all its partitions; None for no such threshold."""
+    """The unread records of a group in all partitions; None for no such threshold."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class Head:
     source: str
     """The source as the user named it: HOST:PORT or a folder."""
     engine: str
-    """The engine that made the tables, with its version; "not known" if the tables do not
-    name it."""
+    """The engine that made the tables, with its version; "not known" if no file of the run names
+    it."""
     as_of_ms: int | None = None
-    """The time for which every verdict holds; None for the last one in the tables."""
+    """The time for which every verdict holds; None: the last time in the tables."""
     cluster_id: str | None = None
     thresholds: Thresholds = Thresholds()

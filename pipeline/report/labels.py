@@ -1,4 +1,4 @@
-"""Texts of the report: escaped names, and numbers and times in a readable form."""
+"""Formats texts of the report: escaped names, numbers and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pipeline.times import formed, instant
 
 UNITS_S: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-"""Durations are shown in tenths of the largest of these that fits."""
+"""The units of durations: a duration is shown in tenths of the largest unit that fits."""
 _MINUTE: Final = 60_000
 _DAY: Final = 1440 * _MINUTE
 _STEPS: Final = [
@@ -20,7 +20,7 @@ _STEPS: Final = [
 
 
 def safe(text: object) -> str:
-    """Text for HTML and its attributes; unprintable characters become a replacement character."""
+    """Escape a text for HTML and attributes; replace unprintable characters."""
     shown = "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(text)
     )
@@ -28,19 +28,19 @@ def safe(text: object) -> str:
 
 
 def name_of(text: str) -> str:
-    """A name as HTML, isolated so that its writing direction does not affect the text around it."""
+    """Format a name as HTML; `bdi` keeps its writing direction from the text around it."""
     return f"<bdi>{safe(text)}</bdi>"
 
 
 def whole(value: float | None) -> str:
-    """A count for a table: 1,234,567."""
+    """Format a count for a table: 1,234,567."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
 def number(value: float) -> str:
-    """A number for an axis: 950, 1.2k, 3.4M."""
+    """Format a number for an axis: 950, 1.2k, 3.4M."""
     for size, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.1f}".removesuffix(".0") + sign
@@ -48,12 +48,12 @@ def number(value: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """``no members``, ``1 member``, ``2 members``."""
+    """Format a count with a noun: ``no members``, ``1 member``, ``2 members``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}" if count else f"no {noun}s"
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in a readable form."""
+    """Format a duration: ``12 s``, ``1.5 h``."""
     if seconds is None:
         return "-"
     size, sign = next((each for each in UNITS_S if seconds >= each[0]), UNITS_S[-1])
@@ -62,12 +62,12 @@ def duration(seconds: float | None) -> str:
 
 
 def age(seconds: float | None, *, is_least: bool) -> str:
-    """The age of the oldest unread record; ``is_least`` if it may be older."""
+    """Format the age of the oldest unread record; ``is_least`` if the record may be older."""
     return f"{'at least ' if is_least and seconds else ''}{duration(seconds)}"
 
 
 def as_shown(seconds: str) -> str:
-    """SQL: seconds, rounded as in `duration`."""
+    """SQL: seconds, rounded as `duration` shows them."""
     each = [
         f"floor({seconds} * 10 / {size} + 0.5e0) / 10 * {size}" for size, _ in reversed(UNITS_S)
     ]
@@ -79,18 +79,18 @@ def as_shown(seconds: str) -> str:
 
 
 def short(ms: int, day_of_ms: int | None, form: str = "%H:%M:%SZ") -> str:
-    """A time without its day if that is the day of another time, which the page shows."""
+    """Format a time; the day is left out if it is that of ``day_of_ms``, which the page shows."""
     same_day = day_of_ms is not None and ms // _DAY == day_of_ms // _DAY
     return formed(ms, form if same_day else "%m-%d %H:%MZ") or instant(ms)
 
 
 def moment(ms: int, day_of_ms: int | None) -> str:
-    """The text of `short` as HTML, with the complete time as an attribute."""
+    """Format a time as HTML: the text of `short`, with the complete time as an attribute."""
     return f'<time datetime="{instant(ms)}">{short(ms, day_of_ms)}</time>'
 
 
 def nice_top(value: float) -> float:
-    """The end of an axis: a round number at or above ``value``."""
+    """Return the end of an axis of numbers: a round number at or above ``value``."""
     if value <= 0:
         return 1.0
     size = 10.0 ** (len(str(int(value))) - 1)
@@ -98,12 +98,14 @@ def nice_top(value: float) -> float:
 
 
 def nice_span(seconds: float) -> float:
-    """The end of an axis of durations."""
+    """Return the end of an axis of durations: a round duration at or above ``seconds``."""
     return next((step / 1000 for step in _STEPS if step >= seconds * 1000), seconds)
 
 
 def ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
-    """At most eight times on an axis with their labels; with the day if there are several days."""
+    """Return at most eight times on an axis with labels, which have the day if the axis has
+    several.
+    """
     length = max(until_ms - from_ms, 1)
     step = next((s for s in _STEPS if length / s <= 7), length)
     form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ"
@@ -116,7 +118,7 @@ def ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
 
 
 def ranges(partitions: list[int]) -> str:
-    """Partitions as ``0-3,7``."""
+    """Format partition numbers: ``0-3,7``."""
     spans: list[list[int]] = []
     for number_ in sorted(partitions):
         if spans and number_ == spans[-1][1] + 1:

@@ -1,7 +1,7 @@
-"""The report as one HTML file, which opens without a network and has no script.
+"""Makes the report as one HTML file without scripts, which opens without a network.
 
-Its content security policy forbids scripts and all loading. Names of groups, topics, clients and
-hosts can be chosen by any client, and are escaped as text.
+Its content security policy forbids scripts and all loading. Any client can choose the names of
+groups, topics, clients and hosts, so they are escaped.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pipeline.times import instant
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _NAMED = 8
-"""The maximum number of groups above a threshold that are named in the head."""
+"""The maximum number of groups in the head of the report."""
 
 
 def make_report(engine: Engine, there: Collection[str], head: Head, made_ms: int) -> str:
-    """The report of an engine's tables; ``there`` has the names of those that exist."""
+    """Make the report from an engine's tables; ``there`` has the names of existing tables."""
     return page(collect(engine, there, head), head, made_ms)
 
 
 def page(facts: Facts, head: Head, made_ms: int) -> str:
-    """The collected facts as HTML."""
+    """Format the collected facts as HTML."""
     axis = Axis(facts.window)
     title = f"Offsets of {safe(head.source)}"
     parts = "".join(part_of(part, axis, head.thresholds) for part in facts.parts)
@@ -47,7 +47,7 @@ def page(facts: Facts, head: Head, made_ms: int) -> str:
 
 def _head(facts: Facts, head: Head) -> str:
     span = (
-        "neither commits nor groups"
+        "no commits and no groups"
         if facts.began_ms is None or facts.ended_ms is None
         else f"{instant(facts.began_ms)} to {instant(facts.ended_ms)},"
         f" {duration((facts.ended_ms - facts.began_ms) / 1000)}"
@@ -74,11 +74,13 @@ def _not_known(facts: Facts) -> str:
     said = []
     if facts.unknown:
         said.append(
-            f"{counted(facts.unknown, 'record')} of the history could not be decoded: their"
-            " changes to groups are not known"
+            f"{counted(facts.unknown, 'record')} of the history could not be decoded:"
+            " the changes that these records made to groups are not known"
         )
     if facts.torn:
-        said.append(f"{counted(facts.torn, 'log')} ended within a batch: see the table quarantine")
+        said.append(
+            f"{counted(facts.torn, 'log')} ended in the middle of a batch: see the table quarantine"
+        )
     if facts.damaged:
         said.append(
             f"{counted(facts.damaged, 'part')} of the history could not be read: see the table"
@@ -135,12 +137,14 @@ def _above(facts: Facts, limits: Thresholds) -> str:
     if many > len(shown):
         lines.append(f"and {many - len(shown):,} more")
     listed = "".join(f"<li>{line}</li>" for line in lines)
-    head = f'<p class="above">Above the lag threshold of {words}:</p>'
+    head = f'<p class="above">Groups above the lag threshold of {words}:</p>'
     return f'{head}<ul class="above">{listed}</ul>'
 
 
 def _since(row: Row, facts: Facts) -> str:
-    """Since when records are unread, if known, and since when the group is above the threshold."""
+    """Format the time since which records are unread, if known, and since which the lag is too
+    high.
+    """
     ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
     unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
     if unread and row["is_least"]:
@@ -150,15 +154,15 @@ def _since(row: Row, facts: Facts) -> str:
 
 
 def _age(row: Row) -> str:
-    """The age of a group's oldest unread record."""
+    """Format the age of a group's oldest unread record."""
     return age(row["lag_s"], is_least=row["lag_is_least"])
 
 
 def _list(facts: Facts, limits: Thresholds) -> str:
     if not facts.groups:
         return (
-            '<section id="groups"><h2>Groups</h2><p class="nothing">The history has neither'
-            " commits nor groups.</p></section>"
+            '<section id="groups"><h2>Groups</h2><p class="nothing">The history has no'
+            " commits and no groups.</p></section>"
         )
     columns = ["group", "state", "unread#", "oldest#", "members#", "rebalances#", "rewinds#",
                "commits#", "in transactions"]  # fmt: skip
@@ -168,14 +172,16 @@ def _list(facts: Facts, limits: Thresholds) -> str:
     rows = "".join(_row(row, facts, limits) for row in facts.groups)
     notes = (
         [
-            f"{len(facts.parts):,} of {facts.totals['all_groups']:,} groups have plots below: the"
-            " first ones of this list."
+            f"Only the first {len(facts.parts):,} of {facts.totals['all_groups']:,} groups have"
+            " plots below."
         ]
         if facts.totals["all_groups"] > len(facts.parts)
         else []
     )
     if facts.totals["all_groups"] > len(facts.groups):
-        notes.append(f"{len(facts.groups):,} groups are listed; the tables have the others.")
+        notes.append(
+            f"Only the first {len(facts.groups):,} are listed; the tables have all groups."
+        )
     cut = f'<p class="cut">{" ".join(notes)}</p>' if notes else ""
     meanings = "".join(
         f"<div><dt>{state.name}</dt><dd>{state.meaning}</dd></div>"

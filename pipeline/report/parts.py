@@ -1,4 +1,4 @@
-"""The part of one group: its plots, then its generations, rewinds, partitions and members."""
+"""Makes the section of one group: its plots, generations, rewinds, partitions and members."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SAYS_WHO: Final = (NOBODY, EMPTY, DEAD, DELETED)
 
 
 def group_id(place: int) -> str:
-    """The HTML id of a group's part."""
+    """Return the HTML id of a group's section."""
     return f"g{place}"
 
 
 def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
-    """A group's part as HTML."""
+    """Format a group's section as HTML."""
     group = part.group
     state = STATES[group["state"]]
     bad = " bad" if state.bad else ""
@@ -47,18 +47,18 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
 
 
 def _said(group: Row) -> str:
-    """A sentence with the reason for the group's state."""
+    """Return a sentence with the reason for the group's state."""
     state = STATES[group["state"]]
     if not group["understood"]:
-        who = "; its members are not known: some of its records could not be decoded"
+        who = "; the members are not known: some records of the group could not be decoded"
     elif state in _SAYS_WHO:
         who = ""
     elif group["members"] is not None:
         who = f"; {counted(group['members'], 'member')}"
     elif group["seen"]:
-        who = "; no members: clients commit without joining the group"
+        who = "; no members: its clients commit offsets without joining the group"
     else:
-        who = "; its members are not in the history"
+        who = "; the history does not show its members"
     if group["group_type"] is not None:
         who += f"; a {group['group_type']} group"
     unread = group["lag_records"]
@@ -69,14 +69,14 @@ def _said(group: Row) -> str:
 
 
 class _Holders:
-    """The generations that are shown, and which of them was current at a time."""
+    """The shown generations of a group, and the generation at a time."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self._earlier = f"{group_id(part.place)}-earlier"
 
     def at(self, ms: int) -> str | None:
-        """The HTML id of the generation at a time; None if the history has no generation then."""
+        """Return the HTML id of the generation at a time; None if the history has none then."""
         for row in self.part.generations:
             ended = row["ended_ms"]
             began = row["began_ms"]
@@ -88,7 +88,7 @@ class _Holders:
         return None
 
     def link(self, ms: int) -> str:
-        """A link to the generation at a time, as HTML; "-" if the history has none."""
+        """Return a link to the generation at a time as HTML; "-" if the history has none then."""
         found = self.at(ms)
         if found is None:
             return "-"
@@ -98,9 +98,7 @@ class _Holders:
         return f'<a href="#{found}">generation {row["generation"]}</a>'
 
     def listed(self) -> str:
-        """The generations of the group: a line for each; its members open below it when
-        selected.
-        """
+        """Format the generations of the group, one line each; a selected line shows the members."""
         if not self.part.generations:
             return ""
         lines = "".join(self._generation(row) for row in self.part.generations)
@@ -112,8 +110,8 @@ class _Holders:
             )
         return (
             "<h3>Generations</h3>"
-            '<p class="note">Latest first. Choose one to see its members and the partitions of'
-            f' each.</p><ol class="gens">{lines}</ol>'
+            '<p class="note">Latest first. Select a generation to see its members and their'
+            f' partitions.</p><ol class="gens">{lines}</ol>'
         )
 
     def _id(self, row: Row) -> str:
@@ -139,7 +137,9 @@ class _Holders:
         if row["protocol"]:
             changes.append(f"assignor {row['protocol']}")
         if not row["known"]:
-            changes.append("some of its records could not be decoded: its members are not certain")
+            changes.append(
+                "some records of this generation could not be decoded: its members are not certain"
+            )
         what = f"<p>{safe('; '.join(changes))}</p>" if changes else ""
         return (
             f'<li id="{self._id(row)}"><a href="#{self._id(row)}">{head}</a>'
@@ -158,7 +158,7 @@ def _members(row: Row) -> str:
         for member in row["members"] or ()
     ]
     if not rows:
-        return '<p class="nothing">It had no members.</p>'
+        return '<p class="nothing">This generation had no members.</p>'
     return _table(["client", "host", "partitions", "member id"], rows, row["member_count"])
 
 
@@ -227,7 +227,7 @@ def _by(row: Row) -> str:
         return f"{row['client_id']} at {row['client_host']}"
     if not row["known"]:
         return "not known"
-    return "no member owned it" if row["peopled"] else "set from outside the group"
+    return "no member owned the partition" if row["peopled"] else "a client outside the group"
 
 
 def _restless(part: Part) -> str:
@@ -251,8 +251,11 @@ def _restless(part: Part) -> str:
         + f"; a generation lasts {duration(group['median_generation_s'])} (median);"
         f" {counted(group['partitions_moved'] or 0, 'partition')} moved."
     )
-    return f'<h3>Members that cause most rebalances</h3><p class="note">{safe(note)}</p>' + _table(
-        ["client", "host", "rebalances#", "joined#", "left#"], rows, part.restless[0]["of"]
+    return (
+        f'<h3>Members that caused the most rebalances</h3><p class="note">{safe(note)}</p>'
+        + _table(
+            ["client", "host", "rebalances#", "joined#", "left#"], rows, part.restless[0]["of"]
+        )
     )
 
 
@@ -266,7 +269,8 @@ def _transactions(group: Row) -> str:
         return ""
     return (
         "<h3>Commits in transactions</h3>"
-        f'<p class="tx">{", ".join(outcomes)}. Aborted and open ones do not count as commits.</p>'
+        f'<p class="tx">{", ".join(outcomes)}. The number of commits leaves out those of aborted'
+        " and open transactions.</p>"
     )
 
 
@@ -283,7 +287,7 @@ def _expiring(group: Row) -> str:
 
 
 class _Link(str):
-    """A cell that is HTML already."""
+    """The text of a table cell that is HTML already, so it is not escaped."""
 
 
 def _rate(value: float | None) -> str:
@@ -291,7 +295,7 @@ def _rate(value: float | None) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], of: int) -> str:
-    """A table; a column whose name ends in # is right-aligned, for numbers."""
+    """Format a table. A column whose name ends in # is right-aligned, for numbers."""
     names = [name.rstrip("#") for name in columns]
     classes = [' class="n"' if name.endswith("#") else "" for name in columns]
     head = "".join(f"<th{kind}>{safe(n)}</th>" for n, kind in zip(names, classes, strict=True))
@@ -304,7 +308,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], of: int
         + "</tr>"
         for row in rows
     )
-    cut = f'<p class="cut">{len(rows)} of {of:,}.</p>' if of > len(rows) else ""
+    cut = f'<p class="cut">Only {len(rows)} of {of:,} rows are shown.</p>' if of > len(rows) else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}"
 
 

@@ -1,7 +1,8 @@
-"""The plots of one group: stacked on one time axis, scaled to any width.
+"""Draws the plots of one group below each other on one time axis, scaled to any width.
 
-The drawing is stretched to its place, but not its lines; texts over it are HTML. A transparent
-stripe over each column of the axis shows the values of its time and links to the generation then.
+The drawing is stretched to the width of the page, but not its lines; texts over the drawing are
+HTML. A transparent stripe over each column of the axis shows the values at its time, and links to
+the generation at that time.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pipeline.times import instant
 WIDTH: Final = 1000
 _TITLE: Final = 26
 _GAP: Final = 8
+_UNKNOWN_AT_END: Final = "not known at the end of the time range"
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,17 @@ class Axis:
     window: Window
 
     def x(self, ms: float) -> float:
-        """The position of a time, from 0 to `WIDTH`."""
+        """Return the horizontal position of a time, from 0 to `WIDTH`."""
         length = max(self.window.until_ms - self.window.from_ms, 1)
         return min(max((ms - self.window.from_ms) / length, 0), 1) * WIDTH
 
     def column(self, nth: int) -> tuple[int, int]:
-        """The start and the end of a column, in ms."""
+        """Return the start and the end of a column in ms."""
         began = self.window.from_ms + nth * self.window.column_ms
         return began, min(began + self.window.column_ms, self.window.until_ms)
 
     def labels(self) -> str:
-        """Labels of its times, and of the newest at its end."""
+        """Return the labels of the axis, with the newest time at its end."""
         until = self.window.until_ms
         marks = [(ms, text) for ms, text in ticks(self.window.from_ms, until) if self.x(ms) < 780]
         return (
@@ -62,7 +64,7 @@ class Axis:
         )
 
     def grid(self, height: int) -> str:
-        """A line for each labelled time."""
+        """Return a vertical line for each labelled time."""
         return "".join(
             f'<line class="grid" x1="{self.x(ms):.1f}" x2="{self.x(ms):.1f}" y1="0" y2="{height}"/>'
             for ms, _ in ticks(self.window.from_ms, self.window.until_ms)
@@ -71,19 +73,19 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot: its name, its description, and a drawing of ``depth`` pixels."""
+    """A plot: its name, its description, and a drawing of ``depth`` pixels."""
 
     name: str
     words: str
     depth: int
     draw: Callable[[int], str]
-    """Returns the SVG for a top edge at a given y."""
+    """A function that returns the SVG for a given y of the top edge."""
     marks: Sequence[tuple[float, str, str]] = ()
-    """Texts at a share of the depth from the top: (share, class, text)."""
+    """Texts over the drawing: (share of the depth from the top, CSS class, text)."""
 
 
 def plots(part: Part, axis: Axis, limits: Thresholds, target: Callable[[int], str | None]) -> str:
-    """All plots of a group; ``target`` returns the id of the generation at a time."""
+    """Draw all plots of a group; ``target`` returns the HTML id of the generation at a time."""
     panels = [
         _records(part, axis, limits),
         _seconds(part, axis, limits),
@@ -117,7 +119,7 @@ def _records(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     if not part.lag or (part.group["lag_records"] is None and not _most(part.lag, "records")):
         return _silent("Lag in records", "not known: the topic's records were not read.")
     now = part.group["lag_records"]
-    words = f"{whole(now)} unread" if now is not None else "not known at the end"
+    words = f"{whole(now)} unread" if now is not None else _UNKNOWN_AT_END
     if part.peaks:
         peak, until = part.peaks[0], axis.window.until_ms
         words += f"; peak {whole(peak['records'])} at {short(peak['ms'], until, '%H:%MZ')}"
@@ -136,11 +138,11 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
             why = "not known: no record has a plausible timestamp."
         return _silent("Oldest unread record", why)
     now = part.group["lag_s"]
-    words = f"{duration(now)} old" if now is not None else "not known at the end"
+    words = f"{duration(now)} old" if now is not None else _UNKNOWN_AT_END
     if part.group["lag_is_least"]:
         words = f"at least {words}"
     elif now and (part.group["lag_precision_s"] or 0) >= 1:
-        words += f", give or take {duration(part.group['lag_precision_s'])}"
+        words += f" ± {duration(part.group['lag_precision_s'])}"
     words += f"; peak {age(most, is_least=any(row['is_least'] for row in part.lag))}"
     scale = _Scale("seconds", limits.lag_s, duration, nice_span)
     return _line("Oldest unread record", words, part.lag, axis, scale)
@@ -148,7 +150,7 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
 
 @dataclass(frozen=True)
 class _Scale:
-    """The column of a line, its threshold, and the format and rounding of its values."""
+    """The column of a line, its threshold, and functions that format and round its values."""
 
     key: str
     limit: float | None
@@ -157,7 +159,7 @@ class _Scale:
 
 
 def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale) -> Panel:
-    """A line, interrupted where its value is unknown, with its threshold."""
+    """Draw a line with its threshold; the line is interrupted where the value is unknown."""
     depth, limit = 84, scale.limit
     most = scale.nice(max(_most(rows, scale.key) or 0, (limit or 0) * 1.1))
 
@@ -181,7 +183,7 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
 
 
 def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
-    """Rows whose value is known, in runs without gaps of a column and a step."""
+    """Split the rows with known values into runs without gaps of a column and a step."""
     runs: list[list[Row]] = []
     for row in rows:
         if row[key] is None:
@@ -220,8 +222,11 @@ def _generations(part: Part, axis: Axis) -> Panel:
         return "".join(bars)
 
     group = part.group
-    words = f"{counted(group['rebalances'], 'rebalance')}, each bar a generation, darker with more"
-    return Panel("Rebalances", f"{words} members", depth, draw)
+    words = (
+        f"{counted(group['rebalances'], 'rebalance')}; each bar is a generation, darker bars have"
+        " more members"
+    )
+    return Panel("Rebalances", words, depth, draw)
 
 
 def _rewinds(part: Part, axis: Axis) -> Panel:
@@ -260,17 +265,17 @@ def _commits(part: Part, axis: Axis) -> Panel:
         return _base(top + depth) + "".join(bars)
 
     each = duration(axis.window.column_ms / 1000)
-    words = f"{whole(part.group['commits'])} in the history, per {each}"
+    words = f"{whole(part.group['commits'])} in the history; each bar counts {each}"
     return Panel("Commits", words, depth, draw, [(0.0, "tick", number(most))])
 
 
 def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | None]) -> str:
-    """A transparent stripe for each column with known values."""
+    """Return a transparent stripe for each column with known values."""
     known: dict[int, list[str]] = {}
     for row in part.lag:
         said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []
         if row["seconds"] is not None:
-            said.append(f"the oldest {age(row['seconds'], is_least=row['is_least'])} old")
+            said.append(f"oldest unread record {age(row['seconds'], is_least=row['is_least'])} old")
         known.setdefault(row["col"], []).extend(said)
     for row in part.rewind_columns:
         known.setdefault(row["col"], []).append(counted(row["rewinds"], "rewind"))
@@ -289,7 +294,7 @@ def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | 
         if to is None:
             drawn.append(f"<g><title>{safe(hint)}</title>{rect}</g>")
         else:
-            hint += "\nFollow the link for the generation at that time"
+            hint += "\nClick to see the generation at that time"
             drawn.append(f'<a href="#{to}" tabindex="-1"><title>{safe(hint)}</title>{rect}</a>')
     return "".join(drawn)
 

@@ -1,7 +1,7 @@
 """The SQL queries of a report over the tables, for every engine.
 
 `GROUPS` is computed first and kept: a row for each group, with `place` 1 for the worst. The other
-queries return rows of the first `parts` groups. So no result grows with the history.
+queries return rows only for the first `parts` groups, so no result grows with the history.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from pipeline.sql.retention import DELETED as GONE
 
 MOMENTS: Final = "report_moments"
 ROWS: Final = 8
-"""The maximum rows of each list in a group's part."""
+"""The maximum number of rows of each list in a group's section."""
 GENERATIONS: Final = 24
-"""The latest generations of each group that are shown singly, besides those at its moments."""
+"""The number of latest generations that a group's section lists, besides those at its moments."""
 MEMBERS: Final = 12
-"""The maximum members of a generation, each with its assignment."""
+"""The maximum number of members of a generation that are listed with their assignments."""
 TOPICS: Final = 6
 PARTITIONS: Final = 64
-"""The maximum topics of a member's assignment, and the maximum partitions of each."""
+"""The maximum number of listed topics of an assignment, and of listed partitions of a topic."""
 
 
 def span() -> str:
-    """The time spans of the tables: of the history, and of the minutes in `lag`."""
+    """Return a query of the time spans of the history, and of the minutes in `lag`."""
     return """
     SELECT unix_millis(min(told_at)) AS began_ms, unix_millis(max(told_at)) AS ended_ms,
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
@@ -58,10 +58,10 @@ def span() -> str:
 
 
 _UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
-"""Unread records of a partition; 0 for an offset above the log end offset."""
+"""SQL: the unread records of a partition; 0 for an offset above the log end offset."""
 
 _IS_LEAST: Final = "max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END)"
-"""Aggregate over partitions: 1 if the oldest unread record may be older than `lag_s`."""
+"""SQL aggregate over partitions: 1 if the oldest unread record may be older than `lag_s`."""
 
 _COUNTED: Final = f"""
     named AS (
@@ -113,7 +113,7 @@ _COUNTED: Final = f"""
         FROM expiring_offsets GROUP BY group_id
     ),
     gone AS (SELECT group_id, max(reason) AS reason FROM dead_groups GROUP BY group_id)"""
-"""Common tables, each with one row for each group that it has; `named` has all groups."""
+"""CTEs with one row for each group; `named` has all groups."""
 
 _FIGURES: Final = f"""
     figures AS (
@@ -143,11 +143,11 @@ _FIGURES: Final = f"""
         LEFT JOIN gone ON gone.group_id = n.group_id
         LEFT JOIN churn h ON h.group_id = n.group_id
     )"""
-"""The figures of all these tables, in one row for each group."""
+"""The CTE `figures`: the figures of all these CTEs, with one row for each group."""
 
 
 def groups(d: Dialect, limits: Thresholds) -> str:
-    """`GROUPS`: each group with its figures, its state and its rank."""
+    """Return the query of `GROUPS`: each group with its figures, its state and its rank."""
     above = _above(limits)
     gone = f"state IN ({d.text(DEAD.name)}, {d.text(DELETED.name)})"
     return f"""
@@ -187,7 +187,7 @@ def _above(limits: Thresholds) -> str:
 
 
 def _severities(d: Dialect) -> str:
-    """SQL cases that rank the states."""
+    """SQL: the WHEN branches that rank the states."""
     return " ".join(f"WHEN state = {d.text(name)} THEN {nth}" for nth, name in enumerate(STATES))
 
 
@@ -195,7 +195,7 @@ COUNTS: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
 
 
 def totals() -> str:
-    """One row: the sums over all groups."""
+    """Return a query of one row: the sums over all groups."""
     summed = "commits rewinds rebalances expired tx_committed tx_superseded tx_aborted tx_open"
     sums = ", ".join(f"sum({name}) AS {name}" for name in summed.split())
     return f"""
@@ -205,7 +205,7 @@ def totals() -> str:
 
 
 def lag(w: Window) -> str:
-    """By group and column: the maximum lag in records and in seconds, and the last minute."""
+    """Return a query of the maximum lag and the last minute by group and column."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
         max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
@@ -220,7 +220,7 @@ def lag(w: Window) -> str:
 
 
 def peaks(w: Window) -> str:
-    """By group: the last step's end with the most unread records."""
+    """Return a query of the end of each group's last step with the most unread records."""
     return f"""
     SELECT place, ms, records FROM (
         SELECT g.place, unix_millis(c.as_of) AS ms, c.records, row_number() OVER (
@@ -234,9 +234,9 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """By group above a threshold: since when it has been above, and since when records are unread.
+    """Return a query of the groups above a threshold: the start of this, and of the unread records.
 
-    An age gives the exact time of its crossing, a number of records only the end of a step.
+    For an age, the time of the crossing is exact; for a number of records, it is the end of a step.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""
@@ -263,7 +263,7 @@ def since(w: Window, limits: Thresholds) -> str:
 
 
 def commits(w: Window) -> str:
-    """By group and column: commits."""
+    """Return a query of the number of commits by group and column."""
     return f"""
     SELECT g.place, c.col, sum(c.commits) AS commits
     FROM (
@@ -274,7 +274,7 @@ def commits(w: Window) -> str:
 
 
 def rewind_columns(w: Window) -> str:
-    """By group and column: rewinds."""
+    """Return a query of the number of rewinds by group and column."""
     return f"""
     SELECT g.place, c.col, count(*) AS rewinds
     FROM (
@@ -285,7 +285,7 @@ def rewind_columns(w: Window) -> str:
 
 
 def rewinds(w: Window) -> str:
-    """By group: the latest rewinds."""
+    """Return a query of each group's latest rewinds."""
     return f"""
     SELECT * FROM (
         SELECT g.place, unix_millis(c.rewound_at) AS ms, c.topic, c.partition, c.previous_offset,
@@ -299,7 +299,7 @@ def rewinds(w: Window) -> str:
 
 
 def moments(w: Window) -> str:
-    """`MOMENTS`: for each group the times whose generation must be shown."""
+    """Return the query of `MOMENTS`: for each group, the times whose generations must be listed."""
     return f"""
     SELECT place, ms FROM ({rewinds(w)}) AS back
     UNION SELECT place, ms FROM ({peaks(w)}) AS peak
@@ -307,7 +307,7 @@ def moments(w: Window) -> str:
 
 
 def generations(d: Dialect, w: Window) -> str:
-    """By group: the latest generations, and those at its moments, latest first."""
+    """Return a query of each group's latest generations, and of those at its moments."""
     held = d.transform(
         d.head("m.assignment", TOPICS),
         "a",
@@ -361,7 +361,7 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """By group: number and span of the axis's generations that are not among the latest."""
+    """Return a query of the number and time span of each group's generations before the latest."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (
@@ -375,7 +375,7 @@ def earlier(w: Window) -> str:
 
 
 def partitions(w: Window) -> str:
-    """By group: the partitions with the most lag."""
+    """Return a query of each group's partitions with the most lag."""
     return f"""
     SELECT * FROM (
         SELECT g.place, c.topic, c.partition, c.verdict, c.lag_records, c.lag_s, c.consumed_per_s,
@@ -388,7 +388,7 @@ def partitions(w: Window) -> str:
 
 
 def restless(w: Window) -> str:
-    """By group: the members that caused the most generations."""
+    """Return a query of each group's members that caused the most generations."""
     return f"""
     SELECT * FROM (
         SELECT g.place, c.client_id, c.group_instance_id, c.client_host, c.rebalances, c.joins,

@@ -1,4 +1,4 @@
-"""The time axis of a report, as SQL for every engine."""
+"""The time axis of a report, with SQL for every engine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 GROUPS: Final = "report_groups"
-"""A relation with a row for each group; `queries.groups` defines it."""
+"""The relation with a row for each group, which `queries.groups` defines."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The time axis in columns of ``column_ms``, for the first ``parts`` groups."""
+    """The time axis, divided into columns of ``column_ms``; the first ``parts`` groups have a
+    section.
+    """
 
     from_ms: int
     until_ms: int
@@ -19,22 +21,22 @@ class Window:
     parts: int
 
     def of(self, alias: str) -> str:
-        """SQL: the join that keeps the groups with a part."""
+        """SQL: the join that keeps only groups with a section."""
         return f"JOIN {GROUPS} g ON g.group_id = {alias}.group_id AND g.place <= {self.parts}"
 
     def holds(self, at: str) -> str:
-        """SQL condition: a time is on the axis."""
+        """SQL condition: the time is on the axis."""
         return (
             f"{at} >= timestamp_millis({self.from_ms}) AND"
             f" {at} <= timestamp_millis({self.until_ms})"
         )
 
     def column(self, at: str) -> str:
-        """SQL: the number of the chart's column in which the time ``at`` falls."""
+        """SQL: the number of the column that has the time ``at``."""
         ms = f"(unix_millis({at}) - {self.from_ms})"
         return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
 
     def column_of_end(self, at: str) -> str:
-        """SQL: the column of a time that ends a minute."""
+        """SQL: the number of the column that has the minute before the time ``at``."""
         ms = f"(unix_millis({at}) - {self.from_ms} - 1)"
         return f"greatest(CAST(floor({ms} / {self.column_ms}) AS INT), 0)"

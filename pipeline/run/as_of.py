@@ -1,7 +1,7 @@
-"""The time for which a run's results hold.
+"""Determines the time for which a run's results hold: the as-of.
 
-A past window is judged as of its end, and an archive as of its last read: later events are unknown,
-and a lack of events after that time has no meaning.
+The results of a past window hold for its end, and those of an archive for its last read: later
+events are unknown, and a lack of events after that time means nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOPICS_END: Final = """
 
 @dataclass(frozen=True)
 class Span:
-    """The requested times, in milliseconds; None if not requested."""
+    """The requested times in milliseconds; None for a time that was not requested."""
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -46,10 +46,10 @@ class Span:
 
 
 def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RETENTION) -> Params:
-    """Params of a run over a history that is complete until ``end_ms``.
+    """Return the Params of a run over a history that is complete until ``end_ms``.
 
-    The as-of is the requested one, else the end of the selected history. PipelineError if the
-    window begins after it.
+    The as-of is the requested time, else the end of the selected history. PipelineError if the
+    window begins after the as-of.
     """
     as_of_ms = span.as_of_ms
     if as_of_ms is None:
@@ -64,10 +64,10 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
 
 
 def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
-    """The end of a history in files: that of its log, in relation ``history``, or that of a topic
-    in relation `stretches` if it is at most a day later.
+    """Return the end of a history in files: the last time in the relation ``history``.
 
-    Later timestamps are not believed, nor are those after now; now for a history without times.
+    If the relation `stretches` has a later time that is at most a day later, that time is the end.
+    Times after this, and times in the future, are not believed. A history without times ends now.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

@@ -1,7 +1,7 @@
-"""The relations and tables, their queries, and the jobs that make tables.
+"""The relations and tables with their queries, and the jobs that make tables.
 
-A relation is only read by other queries; a table is also written. Both are one SQL query over
-EVENTS, STRETCHES and the entries before them here.
+Only other queries read a relation; a table is also written. Each is one SQL query over EVENTS,
+STRETCHES and the entries before it in this module.
 """
 
 from __future__ import annotations
@@ -57,33 +57,33 @@ class Relation:
     name: str
     sql: Query
     needs: tuple[str, ...]
-    """Relations and tables that its query names."""
+    """The relations and tables that the query reads."""
     keep: bool = True
-    """Compute it once if several queries read it."""
+    """Whether the relation is computed only once if several queries read it."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the store."""
+    """A table of the store."""
 
     name: str
     sql: Query
     schema: pa.Schema
     needs: tuple[str, ...]
     by: str | None = None
-    """The column by which its files are laid out in folders."""
+    """The column by whose values the files are laid out in folders."""
     at: str | None = None
-    """The time of a row, as SQL, for a series without such a column."""
+    """The SQL of a row's time, for a time series without a column of the day."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job: `muster pipeline NAME`."""
+    """A job, run as `muster pipeline NAME`."""
 
     name: str
     summary: str
     tables: tuple[str, ...]
-    """Ordered so that each is made from those before it."""
+    """The tables in such an order that each table is made from tables before it."""
     with_report: bool = False
 
 
@@ -181,11 +181,13 @@ JOBS: Final[dict[str, Job]] = {
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
     )
 }
-"""By name, in the order of the help."""
+"""The jobs by name, in the order of the help."""
 
 
 def readers(tables: Sequence[Table]) -> Counter[str]:
-    """How many of these tables, and of the entries that they need, read each relation."""
+    """Count the readers of each relation and table: these tables, and the entries that they
+    need.
+    """
     found: Counter[str] = Counter()
     waiting: list[Relation | Table] = list(tables)
     seen = {table.name for table in tables}

@@ -1,4 +1,4 @@
-"""Chooses the engine of a run, unless the user does."""
+"""Chooses the engine of a run, if the user does not choose it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipeline.errors import WrongUse
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
 LIGHT_RECORDS: Final = 20_000_000
-"""Up to this number of records the choice is DuckDB."""
+"""The maximum number of records for which DuckDB is the default."""
 POOL_RECORDS: Final = 300_000
-"""From this number of records on, separate reader processes are faster."""
+"""The minimum number of records for which separate reader processes are faster."""
 _PROCESSES_MAX = 8
 _OF_SPARK = re.compile(r"(catalog|hdfs|s3a|abfss?|wasbs?|viewfs|gs)://")
 
@@ -27,10 +27,11 @@ def choose(
     places: tuple[str, ...],
     records: int | None,
 ) -> str:
-    """DUCKDB or SPARK. WrongUse if the options contradict each other.
+    """Return DUCKDB or SPARK. WrongUse if the options contradict each other.
 
-    ``places`` are source and store: one that only Spark can reach requires it, as do ``master`` and
-    ``settings``. Spark is also the choice for more ``records`` than LIGHT_RECORDS, if installed.
+    ``places`` are the source and the store. Spark is required for a place that only Spark can
+    access, for ``master`` and for ``settings``. It is the default for more ``records`` than
+    LIGHT_RECORDS, if it is installed.
     """
     of_spark = {
         "--master": master is not None,
@@ -51,7 +52,7 @@ def choose(
 
 
 def processes_for(records: int | None) -> int:
-    """The number of processes that read DuckDB's parts."""
+    """Return the number of processes that read parts for DuckDB."""
     if records is not None and records < POOL_RECORDS:
         return 1
     return min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)

@@ -26,12 +26,12 @@ AWAY_MAX_S: Final = 60.0
 """The maximum time between two attempts to reach a broker that is down."""
 
 _Held = dict[tuple[str, int], dict[str, int]]
-"""By topic and partition, the last commit of each group."""
+"""By topic and partition, the last committed offset of each group."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """The result of one look."""
+    """The growth that one look added to the archive."""
 
     at_ms: int | None
     events: int
@@ -42,17 +42,18 @@ class Collected:
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and recreated under the same name."""
     set_aside: tuple[str, ...] = ()
-    """A sentence for each damaged file of the archive, and each that is intact again."""
+    """A sentence for each damaged file of the archive, and for each file that is intact again."""
 
 
 def archive_in(where: str, cluster_id: str | None) -> Archive:
-    """The archive in a folder, created if it does not exist. PipelineError if it can't be written,
-    or if the folder belongs to another cluster.
+    """Open the archive in a folder, or create it.
+
+    PipelineError if the folder can't be written, or belongs to another cluster.
     """
     if not is_local(where):
         raise PipelineError(
-            f"an archive must be in a folder of this machine, not in {where}: mount it here, or"
-            " make tables there from an archive on this machine"
+            f"an archive must be in a folder on this machine, not in {where}: mount {where} as a"
+            " folder, or write tables there from an archive on this machine"
         )
     folder = local_folder(where)
     archive = Archive.open(folder, cluster_id)
@@ -67,7 +68,7 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
 
 
 def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected:
-    """Append the growth of a history to an archive. PipelineError if it is not the same history."""
+    """Append the growth of a history to an archive; PipelineError if it is of another history."""
     known = archive.manifest
     _check(news, known, archive)
     lost = _lost(news, known.next_offsets)
@@ -116,12 +117,11 @@ def follow(
     news: News | None = None,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
-    """Append the growth every ``every_s`` seconds, for ever; first of ``news``, a look made
-    already.
+    """Append the growth every ``every_s`` seconds, without end; ``news`` is the first look.
 
-    While no broker answers, the wait between attempts doubles up to a limit. ``on_away`` is called
-    with the reason once, and with None when a broker answers again. PipelineError if the source is
-    no longer the same history.
+    While no broker answers, the wait between attempts doubles up to AWAY_MAX_S. ``on_away`` is
+    called once with the reason, and with None when a broker answers again. PipelineError if the
+    source is now another history.
     """
     tries = 0
     while True:
@@ -166,8 +166,9 @@ def _check(news: News, known: Manifest, archive: Archive) -> None:
 
 
 def _lost(news: News, positions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """By partition, the offsets that were deleted before they were read: the first, and the one
-    after the last.
+    """Return the offsets that were deleted before they were read, by partition.
+
+    A pair has the first such offset, and the offset after the last.
     """
     return {
         partition: (positions[partition], start)
@@ -181,7 +182,7 @@ def _reason(first: int, behind: int) -> str:
 
 
 def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
-    """Rows of EVENTS for deleted offsets."""
+    """Return rows of EVENTS that show deleted offsets."""
     rows = [
         {
             "log_partition": partition,
@@ -195,7 +196,7 @@ def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
 
 
 def _see_again(archive: Archive, held: _Held) -> None:
-    """Recover the last commits of the groups from the archive, after a killed run."""
+    """Read the last commits of the groups from the archive, after a killed run."""
     columns = ["kind", "topic", "partition", "group_id", "committed_offset"]
     for file in archive.files("events"):
         with pq.ParquetFile(file) as opened:
@@ -204,7 +205,7 @@ def _see_again(archive: Archive, held: _Held) -> None:
 
 
 def _watched(batches: Iterable[pa.RecordBatch], held: _Held) -> Iterator[pa.RecordBatch]:
-    """Pass batches through, and record each group's last commit in ``held``."""
+    """Return the batches unchanged, and store each group's last commit in ``held``."""
     for batch in batches:
         commits = pa.Table.from_batches([batch]).filter(pc.equal(batch["kind"], COMMIT))
         last = commits.group_by(["topic", "partition", "group_id"], use_threads=False).aggregate(

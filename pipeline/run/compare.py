@@ -1,4 +1,4 @@
-"""Compares two windows of one history: each group's figures in both, and the differences."""
+"""Compares two windows of one history: the figures of each group in both, and the differences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Compared:
-    """A group, or one of its topics. None for unknown figures, or for a window without the
+    """The figures of a group, or of a topic of a group, in both windows.
+
+    A figure is None if it is unknown; the figures of a window are None if it does not have the
     group.
     """
 
@@ -64,14 +66,14 @@ class Compared:
 
     @property
     def news(self) -> str | None:
-        """NEW or GONE; None if it is in both windows."""
+        """NEW or GONE; None if both windows have the group."""
         if self.first is None:
             return NEW
         return GONE if self.second is None else None
 
     @property
     def change(self) -> dict[str, float | None] | None:
-        """Second minus first; None if it is not in both windows."""
+        """The second figures minus the first; None unless both windows have the group."""
         if self.first is None or self.second is None:
             return None
         pairs = {name: (self.first[name], self.second[name]) for name in NUMBERS}
@@ -83,25 +85,25 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result, ordered by name."""
+    """The result of a comparison, ordered by name."""
 
     engine: str
     begins_ms: int | None
-    """The start of the history; None if no record has a time."""
+    """The time of the first record in ms; None if no record has a time."""
     first: Window
     second: Window
-    """The windows, cut at the end of the history."""
+    """Both windows end at the latest at the end of the history."""
     rows: tuple[Compared, ...]
     moved_bytes: int
-    """Bytes moved over the wire."""
+    """The bytes that were moved over the wire."""
 
 
 def compare(
     engine: Engine, source: Source, question: Question, on_window: Callable[[int], None]
 ) -> Comparison:
-    """Read a history once and evaluate two windows of it.
+    """Read a history once and compare two windows of it.
 
-    PipelineError for a window outside of it, and for a group that it does not have.
+    PipelineError for a window outside of the history, and for a group that it does not have.
     """
     return whole(source, partial(_compare, engine, source, question, on_window))
 
@@ -128,7 +130,7 @@ def _compare(
 def _look(
     engine: Engine, history: History, window: Window, question: Question
 ) -> Iterator[tuple[tuple[str, str | None], Mapping[str, float | None]]]:
-    """The figures of one window by group and topic."""
+    """Return the figures of one window by group and topic."""
     span = Span(window.since_ms, window.until_ms)
     selection = Selection(question.groups, question.partitions, span)
     history.select(selection, each_group=False)

@@ -1,7 +1,7 @@
-"""Groups in the states that `--fail-on` names, which make a command fail.
+"""Finds the groups in the states of `--fail-on`, which make a command fail.
 
-The states are those of the report, applied to each partition's verdict in CATCH_UP: a group that is
-drowning in one partition and stuck in another has both states.
+The states are those of the report, derived from the verdict of each partition in CATCH_UP: a group
+that is drowning in one partition and stuck in another has both states.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ STATES: Final = {
     NOBODY.name: lag.NOBODY,
     OUT_OF_RANGE.name: lag.OUT_OF_RANGE,
 }
-"""Verdict by state."""
+"""The verdict in CATCH_UP by state."""
 LONG_MAX: Final = 2**63 - 1
 _NAMED: Final = 8
-"""The maximum number of groups that a state's sentence names."""
+"""The maximum number of groups in the sentence of a state."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Failing:
     group_id: str
     partitions: int
     lag_records: int
-    """Unread records in these partitions."""
+    """The number of unread records in these partitions."""
 
 
 def states_of(text: str) -> tuple[str, ...]:
-    """Parse states, separated by commas and with dashes for spaces; duplicates are removed.
+    """Parse states that are separated by commas and have dashes for spaces; remove duplicates.
 
     MisspelledError for an unknown state.
     """
@@ -55,9 +55,9 @@ def states_of(text: str) -> tuple[str, ...]:
 
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
-    """The groups in these states, by the engine's CATCH_UP; in each state, most unread first.
+    """Find the groups in these states in the engine's CATCH_UP; for each state, most unread first.
 
-    ``with_dead`` says that DEAD_GROUPS exists too: a dead group is found only if it is drowning.
+    With ``with_dead``, DEAD_GROUPS exists too: a dead group then has no state except drowning.
     """
     d = engine.dialect
     found: list[Failing] = []
@@ -75,7 +75,7 @@ def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[
 
 
 def sentences(found: Sequence[Failing]) -> Iterator[str]:
-    """A sentence for each state, which names its first groups."""
+    """Return a sentence for each state that names its first groups."""
     for state in dict.fromkeys(each.state for each in found):
         groups = [each for each in found if each.state == state]
         named = ", ".join(

@@ -1,7 +1,6 @@
-"""The number of rows of each table, and a few figures about it, for the summary.
+"""Computes the number of rows of each table, and some figures about it, for the summary.
 
-One query for each table returns the figures. A figure is a value with its unit; only `words`
-formats it.
+One query per table returns its figures. A figure is a value with its unit; only `words` formats it.
 """
 
 from __future__ import annotations
@@ -23,22 +22,24 @@ TIME: Final = "time"
 
 @dataclass(frozen=True)
 class Figure:
-    """One value with its name."""
+    """A value with its label and unit."""
 
     label: str
     value: int | float | str
     unit: str
-    """The noun that is counted, `s` for seconds, `share` of 1, or `time` for a value in ISO
+    """The counted noun, `s` for seconds, `share` for a share of 1, or `time` for a time in ISO
     8601."""
     of: str | None = None
-    """The owner of the value, for a maximum over many."""
+    """The owner of the value (such as a group), for a maximum over several owners."""
     part: bool = False
-    """Whether it counts a subset of the preceding figure that is not a part."""
+    """Whether the figure is a part of the preceding whole figure."""
 
     @property
     def words(self) -> str:
-        """The text: ``most 48 records (billing)``, ``3 groups``, ``1 offset will expire``; for a
-        part ``3 stopped``.
+        """The figure as text: ``most 48 records (billing)``, ``3 groups``, ``1 offset will
+        expire``.
+
+        The text of a part is shorter: ``3 stopped``.
         """
         if self.part:
             return f"{self.value:,} {self.label}"
@@ -60,7 +61,7 @@ class Figure:
 
 
 def words_of(figures: Iterable[Figure]) -> str:
-    """The text of a table's figures, each followed by its parts; parts of 0 are left out."""
+    """Return the text of a table's figures, each followed by its parts; parts of 0 are left out."""
     said: list[list[str]] = []
     for figure in figures:
         if not figure.part:
@@ -71,14 +72,15 @@ def words_of(figures: Iterable[Figure]) -> str:
 
 
 class Column(NamedTuple):
-    """A figure as SQL."""
+    """The SQL of a figure."""
 
     label: str
     unit: str
     sql: str
-    """An aggregate; with ``of``, a row's value, whose maximum is computed."""
+    """The SQL of an aggregate; with ``of``, the SQL of a row's value, whose maximum is the figure.
+    """
     of: str | None = None
-    """The owner of a row's value, as SQL."""
+    """The SQL of the owner of a row's value."""
     part: bool = False
 
 
@@ -87,12 +89,14 @@ class Query(NamedTuple):
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """SQL for the rows; each represents `_rows` rows of the table."""
+    """The SQL of the rows for the figures; each represents `_rows` rows of the table."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
-    """The number of rows and the figures of a table, read from the relation of its name or
-    another.
+    """Return the number of rows of a table, and its figures.
+
+    They are computed from the relation ``relation``, by default from the relation with the table's
+    name.
     """
     columns, over = FIGURES.get(name, Query())
     asked = ["CAST(coalesce(sum(_rows), 0) AS BIGINT) AS _rows"]
@@ -123,7 +127,7 @@ def _count(label: str, unit: str, condition: str, *, part: bool = False) -> Colu
 
 
 def _not_known(unit: str, condition: str) -> Column:
-    """A count that is left out if it is 0."""
+    """Return the column of a count that is left out if it is 0."""
     return Column("not known", unit, f"nullif(count(CASE WHEN {condition} THEN 1 END), 0)")
 
 
@@ -144,7 +148,7 @@ FIGURES: Final[dict[str, Query]] = {
         "SELECT group_id, topic, count(*) AS _rows, min(committed_at) AS first_at,"
         " max(committed_at) AS last_at"
         " FROM {table} GROUP BY group_id, topic",
-    ),  # distinct counts over the table itself would double each row
+    ),  # distinct counts over the table itself would multiply its rows
     "transactional_commits": Query(
         tuple(
             _count(each, "commits", f"outcome = '{each}'")
@@ -195,7 +199,7 @@ FIGURES: Final[dict[str, Query]] = {
             _not_known("offsets", "expired IS NULL"),
         )
     ),
-    "dead_groups": Query((Column("kept by them", "offsets", whole_sum("kept_offsets")),)),
+    "dead_groups": Query((Column("still committed", "offsets", whole_sum("kept_offsets")),)),
     "compaction": Query(
         (
             Column("superseded", "records", whole_sum("superseded_records")),

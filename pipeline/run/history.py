@@ -1,4 +1,4 @@
-"""The history of a run, which is read once and from which events are selected."""
+"""The history of a run, which is read once, and from which each selection takes its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipeline.sources.wire.brokers import denial
 from pipeline.sql.offsets import held_at
 
 _HISTORY: Final = "history"
-"""The name of the relation with all events that were read, before any selection."""
+"""The relation with all events that were read, before any selection."""
 
 
 class History:
@@ -40,7 +40,7 @@ class History:
     ) -> None:
         """Read all events.
 
-        The times of records are needed in ``topics``; None: in all topics for which groups
+        ``topics`` are the topics whose record times are needed; None: all topics in which groups
         committed. ``named`` is the user's name of the source; None: its address.
         """
         self._named = named or source.where
@@ -56,11 +56,11 @@ class History:
         self.count: Counter[str] = Counter()
         """The number of selected events by kind."""
         self.hidden: tuple[str, ...] = ()
-        """Topics for which groups committed and which the source hides from this client."""
+        """Topics in which groups committed and which the source hides from this client."""
 
     @property
     def begins_ms(self) -> int | None:
-        """The time of the first record that was read; None if no record has a time."""
+        """The time in ms of the first record that was read; None if no record has a time."""
         [found] = self._engine.ask(f"SELECT min(unix_millis({WRITTEN})) AS ms FROM {_HISTORY}")
         begins_ms: int | None = found["ms"]
         return begins_ms
@@ -69,7 +69,7 @@ class History:
         """Define `events` as a selection of the history; `stretches` stays empty until it is read.
 
         PipelineError for a window after the end of the history, and for a selection that matches
-        nothing; see `check_matches` for ``each_group``.
+        nothing; `check_matches` explains ``each_group``.
         """
         engine = self._engine
         check_matches(
@@ -87,9 +87,9 @@ class History:
         self.params = self._params()
 
     def read_stretches(self) -> None:
-        """Read the stretches of the wanted topics; `offset_changes` must be defined.
+        """Read the stretches of the requested topics; `offset_changes` must be defined.
 
-        PipelineError for a named topic that does not exist.
+        PipelineError for a requested topic that does not exist.
         """
         self._define_stretches()
         self.params = self._params()
@@ -104,13 +104,13 @@ class History:
         return params_of(self._span, end_ms, self._offsets_retention)
 
     def check_topics(self) -> None:
-        """Raise PipelineError for a named topic that the source does not have."""
+        """Raise PipelineError for a requested topic that the source does not have."""
         if self._wanted is not None:
             self._topics(self._there())
 
     def _there(self) -> Collection[str]:
-        """The topics of the source; if stretches are files, define `all_stretches` with
-        their rows.
+        """Return the topics of the source; if stretches are files, define `all_stretches` from
+        them.
         """
         engine, source = self._engine, self._source
         files = source.stretch_files()
@@ -131,7 +131,7 @@ class History:
         )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
-        """The offsets of ``topics`` whose times are needed, for a source that must request each."""
+        """Return the offsets whose times are needed, for a source that must request each time."""
         since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
         ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
         offsets: dict[tuple[str, int], set[int]] = {}
@@ -144,9 +144,9 @@ class History:
         return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
 
     def _topics(self, there: Collection[str]) -> set[str]:
-        """The wanted topics among ``there``, the topics of the source.
+        """Select the requested topics from ``there``, the topics of the source.
 
-        Raise PipelineError for a named topic that is hidden or not found.
+        PipelineError for a requested topic that is hidden or not found.
         """
         wanted = self._wanted
         if wanted is not None:
@@ -154,7 +154,9 @@ class History:
             if hidden := sorted(self._source.hidden(absent)) if absent else []:
                 raise denial(self._source.where, hidden, "Describe")
             if absent:
-                raise PipelineError(f"{self._source.where} has no topic {', '.join(absent)}")
+                raise PipelineError(
+                    f"{self._source.where} has no topic {', '.join(absent)}: check --topic"
+                )
             return set(wanted)
         rows = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
         committed = {row["topic"] for row in rows}
@@ -167,7 +169,7 @@ class Definitions:
     """Defines relations over a history when they are needed, each only once."""
 
     def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
-        """``tables`` are all tables of the run: a relation that several of them read is kept."""
+        """``tables`` are all tables of the run: a relation is kept if several of them read it."""
         self._engine = engine
         self._history = history
         self._read_by = readers(tables)
@@ -175,12 +177,12 @@ class Definitions:
         """The names of the defined relations."""
 
     def need(self, name: str) -> None:
-        """Define a relation and, first, the undefined relations that it needs."""
+        """Define a relation, after the undefined relations that it needs."""
         for absent in self.absent(name):
             self.define(absent)
 
     def absent(self, name: str) -> list[Relation | Table]:
-        """The undefined relations that ``name`` needs, then ``name`` itself; empty if it is
+        """Return the undefined relations that ``name`` needs, then ``name``; empty if it is
         defined.
         """
         if name in self.there:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _A_DAY_S = 86_400
 _LONGEST = 19
-"""The number of digits of a long."""
+"""A whole number must have fewer digits than this, so that it fits a long."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,18 @@ class JobOptions:
     out: str
     options: Options
     settings: Settings | None
-    """The client's settings; None without a file."""
+    """The client's settings; None without `--command-config`."""
     timeout_s: float
     fail_on_damage: bool
     json: bool
     format: str | None = None
-    """The format of the tables; None for that of existing tables, else Parquet."""
+    """The format of the tables; None: the format of existing tables, else Parquet."""
 
 
 def job_options(given: Given) -> JobOptions:
-    """Parse a job's options. WrongUse if one is invalid or missing, or if they contradict each
-    other.
+    """Parse a job's options.
+
+    WrongUse if an option is invalid or missing, or if options contradict each other.
     """
     if not given["source"]:
         raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
@@ -128,13 +129,13 @@ class ComparisonOptions:
     source: str
     question: Question
     settings: Settings | None
-    """The client's settings; None without a file."""
+    """The client's settings; None without `--command-config`."""
     timeout_s: float
     json: bool
 
 
 def comparison_options(given: Given) -> ComparisonOptions:
-    """Parse a comparison's options. WrongUse as in `job_options`."""
+    """Parse a comparison's options. Raises WrongUse like `job_options`."""
     if not given["source"]:
         raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
     for option in (FIRST, SECOND):
@@ -158,7 +159,7 @@ def comparison_options(given: Given) -> ComparisonOptions:
 
 
 def thresholds_of(given: Given) -> Thresholds:
-    """The report's thresholds from its options; the defaults if a job has none. Raises WrongUse."""
+    """Parse the report's thresholds; a job without them has the defaults. Raises WrongUse."""
     age, records = given.get(LAG_THRESHOLD.key), given.get(RECORDS_THRESHOLD.key)
     return Thresholds(
         Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
@@ -167,7 +168,7 @@ def thresholds_of(given: Given) -> Thresholds:
 
 
 def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
-    """--textfile and --fail-on, for a job that computes lag. Raises WrongUse."""
+    """Parse --textfile and --fail-on, for a job that computes lag. Raises WrongUse."""
     named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
     if named and given["no_topics"]:
         raise WrongUse(
@@ -180,7 +181,7 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
 
 
 def settings_of(file: str | None) -> Settings | None:
-    """The settings in a file of client properties. WrongUse if it is invalid."""
+    """Read the settings from a file of client properties. WrongUse if the file is invalid."""
     if not file:
         return None
     from client.settings import read_settings
@@ -192,7 +193,7 @@ def settings_of(file: str | None) -> Settings | None:
 
 
 def timeout_of(text: str) -> float:
-    """The seconds of --timeout. WrongUse if invalid."""
+    """Parse the seconds of --timeout. Raises WrongUse."""
     return float(_spelled(TIMEOUT, text, _seconds))
 
 

@@ -1,9 +1,9 @@
-"""A run: one job from a source into a store, by an engine.
+"""Runs one job from a source into a store, with an engine.
 
-The history is read once. Relations are computed when a table needs them. A written table is read
-back from its files by the tables made from it. Independent tables are made in parallel, as many at
-once as the engine allows. While a job runs, a mark file is in the folder: a killed run may be
-started again and replaces its own tables, while other tables are replaced only if requested.
+The history is read once. A relation is computed when a table needs it. Other tables read a written
+table from its files. Independent tables are made in parallel, as many at once as the engine allows.
+While a job runs, a mark file is in the folder. A killed job can be started again and replaces its
+own tables; other tables are replaced only if requested.
 """
 
 from __future__ import annotations
@@ -46,23 +46,25 @@ class Options:
     overwrite: bool = False
     selection: Selection = field(default_factory=Selection)
     topics: Sequence[str] | None = None
-    """Topics whose records' times are needed; None for those that groups committed."""
+    """The topics whose record times are needed; None: the topics in which groups committed."""
     with_topics: bool = True
-    """False requests no times: no lag, no progress in the topics' own time."""
+    """Whether record times are read; without them, lag in seconds and advances in time are null."""
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
-    """The name of the source in the report and in errors; None for its address."""
+    """The name of the source in the report and in errors; None: its address."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """The thresholds of the report."""
     textfile: str | None = None
-    """The file of the lag for Prometheus; None for no file."""
+    """The file for the lag for Prometheus; None for no file."""
     fail_on: Sequence[str] = ()
-    """States whose groups the summary names."""
+    """The states whose groups are in the summary."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The progress of a job: ``what`` begins now, and ``done`` of ``total`` steps are complete."""
+    """The progress of a job: the step ``what`` begins, and ``done`` of ``total`` steps are
+    complete.
+    """
 
     what: str
     done: int
@@ -71,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True)
 class MadeTable:
-    """A table in the summary."""
+    """A table that a job has made, for the summary."""
 
     name: str
     path: str
@@ -81,7 +83,7 @@ class MadeTable:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A place in the history that could not be read."""
+    """A part of the history that could not be read."""
 
     log_partition: int
     log_offset: int | None
@@ -96,19 +98,21 @@ class Summary:
 
     job: str
     engine: str
-    """Name and version."""
+    """The name and the version of the engine."""
     as_of_ms: int
     tables: tuple[MadeTable, ...]
     events: int
     """The number of selected records."""
     damaged: int
-    """Places that could not be read; they are in the table `quarantine`."""
+    """The number of parts that could not be read; they are in the table `quarantine`."""
     torn: int
-    """Logs that end within a batch, as after a kill of the broker; in `quarantine`."""
+    """The number of logs that end in the middle of a batch, as after a kill of the broker; they are
+    in
+    `quarantine`."""
     unknown: int
-    """Records of unknown kinds; they are kept in the events."""
+    """The number of records of unknown kinds; they are rows of `events`."""
     moved_bytes: int
-    """Bytes moved over the wire."""
+    """The bytes that were moved over the wire."""
     report: str | None = None
     """The path of the report, if the job makes one."""
     views: str | None = None
@@ -116,9 +120,9 @@ class Summary:
     unreadable: tuple[Unreadable, ...] = ()
     """The first entries of `quarantine`."""
     hidden: tuple[str, ...] = ()
-    """Topics that groups committed and that the broker hides from this client."""
+    """The topics in which groups committed and which the broker hides from this client."""
     textfile: str | None = None
-    """The path of the lag for Prometheus."""
+    """The path of the file with the lag for Prometheus."""
     failing: tuple[Failing, ...] = ()
     """The groups in a state of ``fail_on``."""
 
@@ -134,8 +138,10 @@ def run_job(
     options: Options | None = None,
     on_progress: Progress | None = None,
 ) -> Summary:
-    """Make a job's tables. PipelineError if a table exists and may not be replaced, if another run
-    writes there, or if the selection is empty; nothing is changed then.
+    """Make the tables of a job.
+
+    PipelineError, without any change, if a table exists and may not be replaced, if another run
+    writes there, or if the selection is empty.
     """
     options = options or Options()
     tables = _tables_of(job, source, store)
@@ -221,7 +227,7 @@ def _made(
 def _of_lag(
     engine: Engine, there: Collection[str], head: Head, options: Options
 ) -> tuple[str | None, tuple[Failing, ...]]:
-    """Results of the lag besides the tables: the file for Prometheus, and groups that fail."""
+    """Write the file for Prometheus, and find the groups for `--fail-on`; both read the lag."""
     file, states = options.textfile, options.fail_on
     written = file and write_textfile(engine, file, head.source, head.as_of_ms or 0)
     return written, groups_failing(engine, states, with_dead="dead_groups" in there)
@@ -230,7 +236,9 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """The selection, its series starting where the store's tables continue."""
+    """Return the selection with the start of time series set to where the store's tables
+    continue.
+    """
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -239,7 +247,7 @@ def _going_on(
 
 
 def _head(engine: Engine, source: Source, history: History, options: Options) -> Head:
-    """The head of the report."""
+    """Return the head of the report."""
     return Head(
         options.source or source.where,
         engine.name,
@@ -250,7 +258,7 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
 
 
 def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
-    """Write unreadable places to quarantine, unless an archive did; return the first of them."""
+    """Write the unreadable parts to quarantine, unless they are an archive's; return the first."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
@@ -271,7 +279,7 @@ def _tables_of(job: Job, source: Source, store: Store) -> list[Table]:
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
-    """Whether a table is itself the source: it exists already, and is never replaced by itself."""
+    """Whether a table is itself the source: it exists already, and a job can't replace it."""
     where = local_folder(source.where) if is_local(source.where) else source.where.rstrip("/")
     return name in GROWING and where == store.folder
 
@@ -290,9 +298,9 @@ class _Steps:
 
 
 class _Maker:
-    """Makes tables, and before each the relations that it needs and that are not defined yet.
+    """Makes tables, and before each table the undefined relations that it needs.
 
-    Each is made once: a relation is defined, and kept, before the first of its readers begins.
+    A relation is made once: it is defined and kept before its first reader begins.
     """
 
     def __init__(
@@ -312,7 +320,7 @@ class _Maker:
         self.relations = Definitions(engine, history, tables)
 
     def make(self, steps: _Steps, reader: Reader) -> list[MadeTable]:
-        """Write the tables, in parallel if the engine allows it; ``reader`` counts their rows."""
+        """Write the tables, in parallel if the engine allows this; ``reader`` counts their rows."""
         self._reader = reader
         told = set[str]()
 
@@ -326,7 +334,9 @@ class _Maker:
         return [self._made[table.name] for table in self._tables]
 
     def _tasks(self) -> Iterator[Task]:
-        """A task for each table, after the tasks of the relations that it is the first to need."""
+        """Return a task for each table, after the tasks of relations that no earlier table
+        needs.
+        """
         for table in self._tables:
             for made in [each for name in table.needs for each in self.relations.absent(name)]:
                 work = partial(self._define, made, table.name)
@@ -352,8 +362,9 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """The relation of a written table; a table from the source keeps its relation for later
-    ones.
+    """Return the relation of a written table.
+
+    A table from the source has another name than its relation, which later tables read.
     """
     return f"written_{table.name}" if table.name in GROWING else table.name
 
@@ -369,18 +380,18 @@ _QUARANTINE_SQL: Final = f"""
 
 
 class _Mark:
-    """A file that marks a job at work in a folder, or killed at work."""
+    """The file that marks a running or killed job in a folder."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store = store
         self._name = f".{job}.running"
 
     def is_there(self) -> bool:
-        """Whether a run of this job began here and did not end."""
+        """Whether a run of this job began in the folder and did not end."""
         return self._store.has_file(self._name)
 
     def put(self) -> None:
-        """Mark the beginning of a run."""
+        """Write the mark at the beginning of a run."""
         self._store.write_text(self._name, json.dumps({"began": clock.now().isoformat()}))
 
     def take_away(self) -> None:

@@ -1,6 +1,6 @@
-"""Rejects a selection that matches nothing: a wrong name or time must not look like a result.
+"""Rejects a selection that matches nothing, since an error must not look like an empty result.
 
-A history without any record has empty tables, unless a group or a partition is named.
+Without a group or a partition in the selection, a history without records has empty tables.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def check_matches(
     each_group: bool,
     may_be_empty: bool,
 ) -> None:
-    """Raise PipelineError if nothing of the relation ``history`` is selected.
+    """Raise PipelineError if the selection has no record of the relation ``history``.
 
-    Each group name and pattern must match. With ``each_group`` it must also match within the time
-    span; without it, as for one of two windows, anywhere in the history. With ``may_be_empty`` the
-    source has checked that partitions exist, and one may have no records.
+    Each group name and pattern must match. With ``each_group`` it must match within the time span;
+    without it (for one of two windows) anywhere in the history. With ``may_be_empty`` the source
+    has checked that the partitions exist, and a partition may have no records.
     """
     span, groups = selection.span, selection.groups or ()
     if not groups and selection.partitions is None and _end(span) is None:
@@ -40,14 +40,14 @@ def check_matches(
     if selection.partitions is not None and not (found["records"] or may_be_empty):
         numbers = ", ".join(map(str, selection.partitions))
         raise PipelineError(
-            f"{where} has no record of partition {numbers} of {OFFSETS_TOPIC}: choose others with"
-            " --partitions"
+            f"{where} has no record of partition {numbers} of {OFFSETS_TOPIC}: choose other"
+            " partitions with --partitions"
         )
     absent = [name for nth, name in enumerate(groups) if not found[f"records_{nth}"]]
     if absent:
         raise PipelineError(
-            f"{where} has no group {', '.join(absent)}: --group takes names, and patterns with *;"
-            " `muster pipeline churn` without it lists the groups"
+            f"{where} has no group {', '.join(absent)}: --group accepts names, and patterns with *;"
+            " `muster pipeline churn` without --group lists the groups"
         )
     _check_time(where, span, "the history", found["begins_ms"])
     for nth, name in enumerate(groups if each_group else ()):
@@ -55,7 +55,7 @@ def check_matches(
 
 
 def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]:
-    """The number of records for each name, and the time of the first of them."""
+    """Return the number of records for each name, and the time of the first record."""
     columns = ["count(*) AS records", f"min({_MS}) AS begins_ms"]
     for nth, name in enumerate(selection.groups or ()):
         named = where_named(engine.dialect, [name])
@@ -69,16 +69,14 @@ def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]
 
 
 def _end(span: Span) -> int | None:
-    """The last selected millisecond; None for no end."""
+    """Return the last selected millisecond; None if the span has no end."""
     ends = [] if span.until_ms is None else [span.until_ms - 1]
     ends += [] if span.as_of_ms is None else [span.as_of_ms]
     return min(ends, default=None)
 
 
 def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
-    """Raise PipelineError if the named part of the history begins after the end of the
-    selection.
-    """
+    """Raise PipelineError if a group or the history begins after the end of the selection."""
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return

@@ -1,6 +1,6 @@
-"""The options of every job, defined once for `muster pipeline` and for spark-submit.
+"""The options of every job, for `muster pipeline` and for spark-submit.
 
-This module needs no engine, so the help works without one.
+This module needs no engine, so the help is available without one.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ class Option:
     """An option of the command line; its value is a text, several texts, or a flag."""
 
     name: str
-    """The name without dashes."""
+    """The name of the option without dashes."""
     help: str
     metavar: str | None = None
-    """None for a flag."""
+    """The placeholder of the value in the help; None for a flag."""
     short: str | None = None
     default: str | None = None
     repeatable: bool = False
     variable: str | None = None
-    """An environment variable with the default."""
+    """The environment variable that sets the default."""
 
     @property
     def key(self) -> str:
-        """Its name as a Python identifier."""
+        """The name of the option as a Python identifier."""
         return self.name.replace("-", "_")
 
 
@@ -42,14 +42,18 @@ COMMAND_CONFIG: Final = Option(
     "Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
     "FILE",
 )
-OUT: Final = Option("out", "Where the tables are written.", "FOLDER")
+OUT: Final = Option("out", "The folder for the tables.", "FOLDER")
 CATALOG: Final = Option(
     "catalog",
     "Append the tables by day to this namespace of a Spark catalog, instead of --out.",
     "CATALOG.NAMESPACE",
 )
 GROUP: Final = Option(
-    "group", "Only this group; * matches anything; repeatable.", "GROUP", "g", repeatable=True
+    "group",
+    "Only this group, or groups that match a pattern with *; repeatable.",
+    "GROUP",
+    "g",
+    repeatable=True,
 )
 SINCE: Final = Option(
     "since", "Only rows of time series since this time (UTC unless it has a zone).", "TIME"
@@ -61,12 +65,12 @@ AS_OF: Final = Option(
 PARTITIONS: Final = Option("partitions", "Only these partitions of __consumer_offsets.", "0-1,5")
 TOPIC: Final = Option(
     "topic",
-    "Read the record timestamps of this topic; default: of all committed topics; repeatable.",
+    "Read the record timestamps of this topic; default: all topics with commits; repeatable.",
     "TOPIC",
     "t",
     repeatable=True,
 )
-NO_TOPICS: Final = Option("no-topics", "Read no topics: without lag in seconds.")
+NO_TOPICS: Final = Option("no-topics", "Do not read topics; the lag in seconds is then unknown.")
 RETENTION: Final = Option(
     "offsets-retention",
     "The cluster's offsets.retention.minutes, such as 7d or 12h.",
@@ -74,13 +78,18 @@ RETENTION: Final = Option(
     default="7d",
 )
 FORMAT: Final = Option(
-    "format", "parquet, delta or iceberg; default: that of existing tables, or parquet.", "FORMAT"
+    "format",
+    "The tables' format: parquet, delta or iceberg; default: the format of existing tables, or"
+    " parquet.",
+    "FORMAT",
 )
-OVERWRITE: Final = Option("overwrite", "Replace tables that exist.")
+OVERWRITE: Final = Option("overwrite", "Replace existing tables.")
 FAIL_ON_DAMAGE: Final = Option(
     "fail-on-damage", "Exit with code 4 when a part of the history could not be read."
 )
-TIMEOUT: Final = Option("timeout", "How long to wait for an answer.", "SECONDS", default="30")
+TIMEOUT: Final = Option(
+    "timeout", "How long to wait for a response of a broker.", "SECONDS", default="30"
+)
 LAG_THRESHOLD: Final = Option(
     "lag-threshold-s",
     "The report lists groups whose oldest unread record is older than this.",
@@ -92,7 +101,7 @@ RECORDS_THRESHOLD: Final = Option(
 )
 TEXTFILE: Final = Option(
     "textfile",
-    "Write the lag for Prometheus too: a .prom file for node_exporter's textfile collector.",
+    "Also write the lag for Prometheus: a .prom file for node_exporter's textfile collector.",
     "FILE",
 )
 FAIL_ON: Final = Option(
@@ -105,8 +114,10 @@ JSON: Final = Option("json", "Print JSON instead of text.")
 FIRST: Final = Option(
     "first", "The first time window: FROM/TO, or FROM/1h (2026-01-31T12:00:00Z/1h).", "FROM/TO"
 )
-SECOND: Final = Option("second", "The second time window, compared with the first.", "FROM/TO")
-BY_TOPIC: Final = Option("by-topic", "A row for each topic of a group.")
+SECOND: Final = Option(
+    "second", "The second time window, which is compared with the first.", "FROM/TO"
+)
+BY_TOPIC: Final = Option("by-topic", "One row for each topic of a group.")
 
 JOB_OPTIONS: Final = (
     SOURCE,
@@ -154,7 +165,7 @@ WITH_LAG: Final = ("lag", WITH_REPORT)
 
 
 def options_of(job: str) -> tuple[Option, ...]:
-    """The options of a job."""
+    """Return the options of a job."""
     return (
         *JOB_OPTIONS,
         *(REPORT_OPTIONS if job == WITH_REPORT else ()),
@@ -163,4 +174,4 @@ def options_of(job: str) -> tuple[Option, ...]:
 
 
 Given = Mapping[str, Any]
-"""The given values by option key: None, a text, a list of texts, or a bool."""
+"""The values from the command line, by option key: None, a text, a list of texts, or a bool."""

@@ -1,4 +1,4 @@
-"""The place of a run's tables: a local folder, a file system of an engine, or a catalog."""
+"""Opens the store for a run's tables: a local folder, a file system of an engine, or a catalog."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from pipeline.storage.store import Store
 
 
 def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
-    """The store that ``where`` names: a folder's path or URI, or `catalog://` with a namespace.
+    """Open the store that ``where`` names: a folder's path or URI, or `catalog://` with a
+    namespace.
 
-    Its tables are in the format ``form``; None is that of the existing ones, else Parquet.
-    PipelineError if such tables can't be written there.
+    The tables are in the format ``form``; None: the format of existing tables, else Parquet.
+    PipelineError if the store can't have tables of this format.
     """
     if where.startswith(SCHEME):
         if not isinstance(engine, Commands):
@@ -41,7 +42,7 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
 
 
 def _format_there(place: str) -> tuple[str | None, str]:
-    """The first existing table and its format; None and Parquet if no table exists."""
+    """Return the first existing table and its format; None and Parquet if no table exists."""
     files = s3.files_at(place)
     formats = ((name, format_at(files, f"{place}/{name}")) for name in TABLES)
     return next(((name, form) for name, form in formats if form is not None), (None, PARQUET))

@@ -8,19 +8,19 @@ from typing import Final
 
 @dataclass(frozen=True)
 class ReadyQuery:
-    """A frequent query, under the name of its view."""
+    """A query for frequent use, under the name of its view."""
 
     name: str
     what: str
     tables: tuple[str, ...]
-    """Tables it reads; if one is missing, the view is left out."""
+    """The tables that the query reads; if a table is missing, the view is left out."""
     sql: str
 
 
 QUERIES: Final = (
     ReadyQuery(
         "who_is_behind",
-        "Groups and topics by their lag at the end, worst first.",
+        "Groups and topics by their lag at the end of the history, worst first.",
         ("catch_up",),
         """
 SELECT group_id, topic, sum(lag_records)::BIGINT AS lag_records, max(lag_s) AS lag_s,
@@ -32,7 +32,7 @@ ORDER BY lag_records DESC""",
     ),
     ReadyQuery(
         "who_never_catches_up",
-        "Partitions that never catch up: written faster than the group reads them, or not read.",
+        "Partitions that never catch up: the group reads too slowly, or does not read.",
         ("catch_up",),
         """
 SELECT group_id, topic, "partition", verdict, member_count, lag_records, lag_s,
@@ -120,7 +120,7 @@ ORDER BY commits DESC""",
     ),
     ReadyQuery(
         "rebalances_by_hour",
-        "How often each group changed, hour by hour.",
+        "The number of generations of each group in each hour.",
         ("generations",),
         """
 SELECT date_trunc('hour', began_at) AS hour, group_id, count(*) AS generations,
@@ -132,7 +132,7 @@ ORDER BY hour, generations DESC""",
     ),
     ReadyQuery(
         "who_unsettles_groups",
-        "Members by the rebalances that they caused as they joined or left.",
+        "Members by the number of rebalances that they caused by joining or leaving.",
         ("restless_members",),
         """
 SELECT group_id, client_id, client_host, rebalances, share, joins, leaves, member_ids
@@ -141,7 +141,7 @@ ORDER BY rebalances DESC""",
     ),
     ReadyQuery(
         "what_expires_next",
-        "Committed offsets that Kafka will delete, the next first.",
+        "Committed offsets that Kafka will delete, soonest first.",
         ("expiring_offsets",),
         """
 SELECT expires_at, group_id, topic, "partition", committed_offset, committed_at, rule, expired

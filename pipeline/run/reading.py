@@ -1,7 +1,7 @@
 """Chooses the engine that queries a run's tables, for figures, the report and Prometheus.
 
-For Spark each query is a job, and costs a second of CPU for a few rows. DuckDB reads files of this
-machine in a hundredth of that, whichever engine wrote them.
+In Spark each query is a job, which costs a second of CPU time for a few rows. DuckDB reads files on
+this machine in a hundredth of this time, whichever engine wrote them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pipeline.storage.store import Store
 
 
 class Reader:
-    """The engine for queries: the run's own, or a second one that has only written tables."""
+    """The engine for queries: the run's own engine, or DuckDB over the written tables."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
-        """``store`` has the tables' files, for a second engine."""
+        """``store`` has the tables' files, for a second engine; None: the run's own engine."""
         self.engine = engine
         self._store = store
 
     def relation(self, table: Table, own: str) -> str:
-        """The relation of a written table; in the run's own engine it is ``own``."""
+        """Return the relation of a written table; in the run's own engine it is ``own``."""
         if self._store is None:
             return own
         self.engine.open(table.name, self._store.table_files(table.name), table.schema)
@@ -38,7 +38,7 @@ class Reader:
 
 @contextmanager
 def reading(engine: Engine, store: Store, records: int) -> Iterator[Reader]:
-    """The engine for queries over a history of ``records`` records."""
+    """Open the engine for queries over a history of ``records`` records."""
     is_beside = (
         not isinstance(engine.dialect, DuckDialect)
         and engine.is_here

@@ -1,6 +1,6 @@
-"""Writes the report of a run next to its tables, or again from existing tables.
+"""Writes the report of a run next to its tables, and again from existing tables.
 
-A note file next to the report has the facts that tables do not have: source, engine and as-of.
+A file next to the report has the facts that the tables do not have: source, engine and as-of.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_KNOWN: Final = "not known"
 
 
 def write_report(engine: Engine, store: Store, there: Collection[str], head: Head) -> str:
-    """Write the report from an engine's relations, the tables of a run; return its path."""
+    """Write the report from the tables of a run, as an engine's relations; return its path."""
     store.write_text(REPORT, make_report(engine, there, head, clock.now_ms()))
     note = asdict(head)
     del note["thresholds"]
@@ -58,7 +58,9 @@ def write_report_again(
 
 
 def _noted(store: Store) -> Head:
-    """The last run's note; a minimal one if it left none."""
+    """Read the facts of the last run; without its file, only the folder and the cluster id are
+    known.
+    """
     text = store.read_text(NOTE)
     if text is None:
         return Head(store.folder, NOT_KNOWN, cluster_id=store.cluster_id())

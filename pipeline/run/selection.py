@@ -1,7 +1,7 @@
-"""Selects a part of a history, some groups up to a time, as SQL over the records read.
+"""Selects a part of a history as SQL: some groups and partitions, up to a time.
 
-Damaged and unknown records and transaction markers belong to no group and stay in, so a selection
-hides no damage and changes no outcome.
+Damaged records, records of unknown kinds and transaction markers belong to no group and are always
+selected, so a selection hides no damage and changes no outcome.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from pipeline.names import where_named
 from pipeline.run.as_of import Span
 
 WRITTEN = "coalesce(written_at, commit_at)"
-"""The time when an event reached the log; logs of the oldest format have only the commit's own."""
+"""SQL: the time when an event was appended to the log. Logs of the oldest format have only the
+commit's own time."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The wanted part of a history; None for all."""
+    """The requested part of a history; a field of None selects everything."""
 
     groups: Sequence[str] | None = None
-    """Names, or patterns with ``*``."""
+    """Group names, or patterns with ``*``."""
     partitions: Sequence[int] | None = None
-    """Partitions of `__consumer_offsets`."""
+    """Partition numbers of `__consumer_offsets`."""
     span: Span = field(default_factory=Span)
-    """Records at or after its `until_ms`, or after its `as_of_ms`, are not read."""
+    """The time span: records at or after `until_ms`, or after `as_of_ms`, are left out."""
 
     def events(self, d: Dialect, history: str) -> str:
-        """The selected rows of relation ``history``, with columns of EVENTS. Rows without a time
-        stay.
+        """SQL: the selected rows of the relation ``history``, with the columns of EVENTS.
+
+        Rows without a time are always selected.
         """
         conditions = []
         if self.partitions is not None:

@@ -1,8 +1,8 @@
-"""Runs tasks in parallel, a few at a time, each after those that it needs.
+"""Runs tasks in parallel, a few at a time, each after the tasks that it needs.
 
-The caller's thread reports what begins and receives Ctrl-C; other threads do the work. If a task
-fails, or the caller is interrupted, no further task begins, and running ones end before the error
-is raised: so an engine is never closed while a thread uses it.
+The caller's thread reports which task begins, and receives Ctrl-C; other threads run the tasks. If
+a task fails, or the caller is interrupted, no further task begins, and the error is raised only
+after the running tasks have ended. So an engine is never closed while a thread uses it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pipeline import clock
 
 @dataclass(frozen=True)
 class Task:
-    """One task."""
+    """A task with its function and the tasks that it needs."""
 
     name: str
     needs: Collection[str]
-    """Names of tasks that must end before it begins; names without a task are ignored."""
+    """The names of tasks that must end before this one begins; names without a task are ignored."""
     work: Callable[[], object]
     what: str = ""
-    """Its purpose, in the user's terms."""
+    """The purpose of the task, for the user."""
 
 
 def side_by_side(
@@ -32,12 +32,12 @@ def side_by_side(
     begin: Callable[[Task], None],
     interrupt: Callable[[], None],
 ) -> None:
-    """Run all tasks; their order must allow them to run one by one.
+    """Run all tasks; each must come after the tasks that it needs.
 
-    ``begin`` is called in this thread before each. ``interrupt`` asks running ones to end. The
-    error of the first failed task is raised.
+    ``begin`` is called in the caller's thread before each task. ``interrupt`` makes running tasks
+    end. The error of the first failed task is raised.
     """
-    if at_once == 1:  # in this thread, so that Ctrl-C reaches the work itself
+    if at_once == 1:  # in this thread, so that Ctrl-C interrupts the task
         for task in tasks:
             begin(task)
             task.work()

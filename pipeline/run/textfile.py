@@ -1,7 +1,7 @@
-"""The lag of a run for Prometheus: a file for node_exporter's textfile collector.
+"""Writes the lag of a run to a file for Prometheus: node_exporter's textfile collector reads it.
 
-The labels are those of Muster's own metrics. The names differ: a Prometheus that scrapes Muster too
-would otherwise count each partition twice. `source` distinguishes several clusters.
+The labels are those of Muster's own metrics. The names differ, since a Prometheus that also scrapes
+Muster would otherwise count each partition twice. The label `source` distinguishes clusters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PARTITIONS: Final = 50_000
-"""The maximum number of partitions with series; partitions with less lag are left out."""
+"""The maximum number of partitions in the file; the partitions with the least lag are left out."""
 _GROUP: Final = ("source", "consumergroup")
 _PLACE: Final = (*_GROUP, "topic", "partition")
 GAUGES: Final = {
@@ -27,7 +27,7 @@ GAUGES: Final = {
         "Records that the group has not read; negative for a committed offset above the log end"
         " offset.",
     ),
-    "muster_pipeline_lag_seconds": ("lag_s", "Age of the first unread record."),
+    "muster_pipeline_lag_seconds": ("lag_s", "Age of the oldest unread record."),
     "muster_pipeline_lost_records": (
         "lost_records",
         "Records that were deleted before the group read them.",
@@ -42,7 +42,7 @@ GAUGES: Final = {
     ),
     "muster_pipeline_catch_up_seconds": (
         "catch_up_s",
-        "Seconds until the lag is 0 at these rates; absent if it never will be.",
+        "Seconds until the lag is 0 at the present rates; absent if the lag does not fall.",
     ),
 }
 """For each partition: a metric's name, its column in CATCH_UP, and its help text."""
@@ -53,9 +53,9 @@ LEFT_OUT: Final = "muster_pipeline_partitions_left_out"
 
 
 def check_textfile(file: str) -> None:
-    """Check that a file can be written and that node_exporter will read it.
+    """Check that a file can be written, and that node_exporter will read it.
 
-    WrongUse or PipelineError if not; NotInstalled if the package that writes it is missing.
+    Raises WrongUse or PipelineError; NotInstalled if the package that writes the file is missing.
     """
     if not file.endswith(".prom"):
         raise WrongUse(f"--textfile {file}: node_exporter reads only files that end in .prom")
@@ -74,10 +74,10 @@ def check_textfile(file: str) -> None:
 
 
 def write_textfile(engine: Engine, file: str, source: str, as_of_ms: int) -> str:
-    """Write the engine's CATCH_UP atomically; return the path. PipelineError if it can't be
-    written.
+    """Write the engine's CATCH_UP to a file atomically; return the path.
 
-    The temporary file next to it has another ending, which node_exporter does not read.
+    PipelineError if the file can't be written. The temporary file next to it has another extension,
+    which node_exporter does not read.
     """
     from prometheus_client.exposition import write_to_textfile
     from prometheus_client.registry import Collector
@@ -101,11 +101,11 @@ def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
     source = source.encode(errors="replace").decode()  # a folder's name may not be valid text
     [counted] = engine.ask("SELECT count(*) AS partitions FROM catch_up")
     rows = _rows(engine)
-    whole = GaugeMetricFamily(
-        AS_OF, "The time of the state that these values show.", labels=["source"]
-    )
+    whole = GaugeMetricFamily(AS_OF, "The time for which the values hold.", labels=["source"])
     whole.add_metric([source], as_of_ms / 1000)
-    left_out = GaugeMetricFamily(LEFT_OUT, "Partitions left out of this file.", labels=["source"])
+    left_out = GaugeMetricFamily(
+        LEFT_OUT, "Partitions that this file leaves out.", labels=["source"]
+    )
     left_out.add_metric([source], counted["partitions"] - len(rows))
     places = [[source, row["group_id"], row["topic"], str(row["partition"])] for row in rows]
     gauges = []
@@ -116,7 +116,7 @@ def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
                 gauge.add_metric(place, row[column])
         gauges.append(gauge)
     verdict = GaugeMetricFamily(
-        VERDICT, "1 for the verdict of the partition.", labels=[*_PLACE, "verdict"]
+        VERDICT, "1 for the present verdict of the partition.", labels=[*_PLACE, "verdict"]
     )
     for place, row in zip(places, rows, strict=True):
         verdict.add_metric([*place, row["verdict"]], 1)

@@ -1,9 +1,9 @@
-"""The tables of a store for DuckDB: `views.sql`, or one database file that contains them.
+"""Makes the tables of a store available in DuckDB: as views in `views.sql`, or as a database file.
 
-    duckdb -init views.sql
+duckdb -init views.sql
 
-A view names the files of its table: all in its folder, or the present ones of a Delta or Iceberg
-table, so no extension is needed. Each run rewrites the views.
+A view reads the files of its table: all files in its folder, or the current files of a Delta or
+Iceberg table, so no extension is needed. Each run rewrites the views.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _text = DuckDialect().text
 
 
 def write_views(store: Store) -> str | None:
-    """Write the views of the existing tables; return the path. None if DuckDB can't read the place.
+    """Write the views of the existing tables; return the path of the file.
 
-    PipelineError if the store has no tables.
+    None if DuckDB can't read the store's files. PipelineError if the store has no tables.
     """
     if not (is_local(store.folder) or s3.is_s3(store.folder)):
         return None
@@ -94,7 +94,7 @@ def _there(store: Store) -> list[str]:
 
 
 def _rows_of(table: str, files: Sequence[str]) -> str:
-    """The query that reads files of a table; its columns are those of its schema."""
+    """Return the query that reads files of a table with the columns of its schema."""
     types = {field.name: type_of(field.type) for field in _SCHEMAS[table]}
     values = {name: f'"{name}"' for name in types}
     for name, former in FORMER_NAMES.get(table, {}).items() if files else ():
@@ -115,8 +115,9 @@ def _rows_of(table: str, files: Sequence[str]) -> str:
 
 
 def _ready(names: Sequence[str]) -> Iterator[str]:
-    """SQL statements for views of tables under their former names, and for the ready queries whose
-    tables exist.
+    """Return the SQL statements of further views.
+
+    These are tables under their former names, and the ready queries whose tables exist.
     """
     for name in FORMER_NAMES:
         if name in names:

@@ -13,8 +13,9 @@ _ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
 
 def addresses_of(where: str) -> list[Address] | None:
-    """The brokers that a source names; None if it is not an address. PipelineError for half
-    of one.
+    """Parse the broker addresses in the name of a source; None if the name is not an address.
+
+    PipelineError for an incomplete address.
     """
     text = where.removeprefix(_SCHEME).rstrip("/") if where.startswith(_SCHEME) else where
     found = [_ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
@@ -26,5 +27,5 @@ def addresses_of(where: str) -> list[Address] | None:
 
 
 def bootstrap_of(addresses: Iterable[Address]) -> str:
-    """The addresses in the form of Kafka's `bootstrap.servers`."""
+    """Return addresses in the form of Kafka's `bootstrap.servers`."""
     return ",".join(map(name_of, addresses))

@@ -1,4 +1,4 @@
-"""An archive as a source: the files that its manifest named when it was opened."""
+"""An archive as a source: the files that its manifest named when the source was opened."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ from pipeline.storage.set_aside import (
 )
 
 _TRIES = 3
-"""Attempts: a writer may replace files between the read of a manifest and of its files."""
+"""The maximum number of attempts: a writer may replace files after the manifest was read."""
 
 
 @dataclass(frozen=True)
 class StretchFile:
-    """A part: STRETCHES of some topics in one file."""
+    """A part with the rows of STRETCHES of some topics in one file."""
 
     file: Path
     topics: tuple[str, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """See Part."""
+        """Implements `Part.read`."""
         wanted = pa.array(self.topics, pa.string())
         for rows in batches_of(self.file, STRETCHES):
             yield from rows.filter(pc.is_in(rows["topic"], wanted)).to_batches()
 
 
 class ArchiveSource(OfFiles):
-    """A folder with an archive. Its files stay while this source is open, even if a writer is
-    active.
+    """A folder with an archive.
 
-    Damaged files are moved to its `quarantine/` if this process may write there and no other
-    process does; else they are left out and stay.
+    The files of the archive stay while this source is open, even if a writer is active. Damaged
+    files are moved to `quarantine/` of the archive if this process may write there and no other
+    process writes there. Otherwise this source leaves them out, and does not move them.
     """
 
     def __init__(self, where: str, copy: tempfile.TemporaryDirectory[str] | None = None) -> None:
-        """``copy`` is the local copy of an archive in object storage, deleted with this source.
+        """``copy`` is the local copy of an archive in object storage; `close` deletes it.
 
-        PipelineError if its manifest can't be read.
+        PipelineError if the manifest can't be read.
         """
         self.where = where
         self.said: list[str] = []
-        """A sentence for each damaged file, and each that is intact again."""
+        """A sentence for each damaged file, and for each file that is intact again."""
         self._copy = copy
         self._folder = Path(local_folder(where) if copy is None else copy.name)
         self._lock = Lock.shared(self._folder / READERS)
@@ -74,20 +74,22 @@ class ArchiveSource(OfFiles):
         """The paths of damaged files that were not moved."""
         self._beside: tempfile.TemporaryDirectory[str] | None = None
         self._stand_ins: dict[str, list[str]] = {}
-        """By table, stand-in files outside the archive for the damaged ones."""
+        """By table, the files with the stand-in rows for damaged files; they are outside the
+        archive."""
         self._manifest = self._whole(())
         self.cluster_id = self._manifest.cluster_id
 
     @classmethod
     def fetched(cls, url: str) -> ArchiveSource:
-        """A source from a local copy of an archive in object storage."""
+        """Copy an archive from object storage to a temporary folder; return its source."""
         copy = tempfile.TemporaryDirectory(prefix="muster-archive-")
         fetch_archive(url.rstrip("/"), copy.name)
         return cls(url, copy)
 
     def set_aside(self) -> bool:
-        """Read every file completely and leave out damaged ones; return whether more are damaged
-        now.
+        """Read every file completely and leave out damaged files.
+
+        Returns whether more files are damaged than before.
         """
         before = self._lost()
         self._manifest = self._whole(TABLES)
@@ -99,15 +101,16 @@ class ArchiveSource(OfFiles):
         absent = sorted(set(partitions or ()) - known)
         if absent:
             raise PipelineError(
-                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
+                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}:"
+                " check --partitions"
             )
 
     def event_files(self) -> Sequence[str]:
-        """See Source."""
+        """Implements `Source.event_files`."""
         return self._files("events")
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """See Source. The ends of topics at the last check come from the manifest."""
+        """Implements `Source.stretch_parts`. The manifest has the last ends of topics."""
         topics = tuple(sorted(asked.topics))
         parts: list[Part] = [StretchFile(Path(file), topics) for file in self._files("stretches")]
         return [*parts, Rows(self._ends(topics))]
@@ -116,15 +119,15 @@ class ArchiveSource(OfFiles):
         """Return None: stretches are parts, because the manifest adds to them."""
 
     def topics(self) -> Collection[str]:
-        """See Source."""
+        """Implements `Source.topics`."""
         return self._manifest.topics
 
     def records_estimate(self) -> int:
-        """See Source."""
+        """Implements `Source.records_estimate`."""
         return self._manifest.rows("events")
 
     def end_ms(self) -> int | None:
-        """See Source."""
+        """Implements `Source.end_ms`."""
         return self._manifest.read_until_ms
 
     def close(self) -> None:
@@ -137,7 +140,7 @@ class ArchiveSource(OfFiles):
         return [*here, *self._stand_ins.get(table, ())]
 
     def _lost(self) -> set[str]:
-        """The paths of the files that do not count."""
+        """The paths of the damaged files, which are not read."""
         return {gone.file.path for gone in self._manifest.set_aside} | self._left_out
 
     def _loaded(self) -> Manifest:
@@ -147,7 +150,7 @@ class ArchiveSource(OfFiles):
         return manifest
 
     def _whole(self, deep: Collection[str]) -> Manifest:
-        """The current manifest without damaged files."""
+        """Load the manifest, and return it without damaged files."""
         for tries in range(_TRIES):
             manifest = self._loaded()
             try:
@@ -168,7 +171,9 @@ class ArchiveSource(OfFiles):
         raise AssertionError("the last try returns or raises")
 
     def _settled(self, deep: Collection[str]) -> Settled | str:
-        """Move damaged files, as a writer; or return the reason why that is impossible."""
+        """Move damaged files, if this process can be the writer; else return the reason why it
+        can't.
+        """
         if self._copy is not None:
             return "the source is a copy"
         try:
@@ -188,7 +193,10 @@ class ArchiveSource(OfFiles):
     def _without(
         self, manifest: Manifest, damaged: Sequence[Damaged], bad: Sequence[Damaged], why: str
     ) -> Manifest:
-        """Leave out damaged files, in this process only. ``bad`` copies do not count anyway."""
+        """Return the manifest without damaged files, for this process only.
+
+        The manifest does not list the ``bad`` files; they are only reported.
+        """
         manifest = without(manifest, damaged)
         self._left_out = {each.file.path for each in damaged}
         self._beside = tempfile.TemporaryDirectory(prefix="muster-archive-")
@@ -201,7 +209,7 @@ class ArchiveSource(OfFiles):
             for table, files in new.finish().items()
         }
         self._say(
-            f"{each.lost(self.where)}: it was not moved, since {why}, and {each.missing}"
+            f"{each.lost(self.where)}: it was not moved, because {why}, and {each.missing}"
             for each in (*damaged, *bad)
         )
         return manifest

@@ -1,4 +1,4 @@
-"""Sources whose files turn out to be damaged while they are read."""
+"""Handles damaged files of a source that are detected while the source is read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ T = TypeVar("T")
 
 
 class LeftOut(PipelineError):
-    """Damaged files of a source are left out from now on."""
+    """Damaged files were found: the source leaves them out from now on."""
 
 
 def said_of(source: Source) -> list[str]:
-    """Sentences about the damaged files of a source found until now."""
+    """Return sentences about the damaged files of a source that were found so far."""
     return source.said if isinstance(source, ArchiveSource) else []
 
 
 def whole(source: Source, work: Callable[[], T]) -> T:
     """Run a function that reads a source, and return its result.
 
-    If it fails because files of an archive are damaged, they are left out and it runs again.
-    PipelineError names a damaged file of tables, which are not read without it.
+    If the function fails because files of an archive are damaged, the source leaves these files out
+    and the function runs again. PipelineError names a damaged file of tables, which can't be left
+    out.
     """
     while True:
         try:
@@ -39,9 +40,9 @@ def whole(source: Source, work: Callable[[], T]) -> T:
 
 @contextmanager
 def naming_damage(source: Source) -> Iterator[None]:
-    """If the block fails, read every file of the source completely.
+    """If the block fails, read every file of the source completely to find damaged files.
 
-    LeftOut if files of an archive are damaged, PipelineError if a file of tables is.
+    LeftOut if files of an archive are damaged, PipelineError if a file of tables is damaged.
     """
     try:
         yield
@@ -54,7 +55,7 @@ def naming_damage(source: Source) -> Iterator[None]:
             source.check(deep=True)
         if isinstance(source, ArchiveSource) and source.set_aside():
             raise LeftOut(
-                f"{source.where} has damaged files, which are left out from now on: run the"
-                " command again"
+                f"{source.where} has damaged files: run the command again, which leaves these files"
+                " out"
             ) from error
         raise

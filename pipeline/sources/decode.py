@@ -1,9 +1,9 @@
 """Decodes the entries of a `__consumer_offsets` log to rows, for every message format.
 
-A batch of magic 2 is read as bytes: neighbouring records that differ only in their numbers, such as
-the offsets of one commit, are read as a table (numpy), the rest record by record. Messages of magic
-0 and 1 have their own reader. Records of a transaction have its producer; its marker, the record of
-a control batch, is a row too.
+A batch of magic 2 is read as bytes. Neighbouring records that differ only in their numbers, such as
+the offsets of one commit, are read together as a table (numpy), the others one by one. Messages of
+magic 0 and 1 have their own reader. The rows of a transaction's records have its producer; its
+marker, the record of a control batch, is also a row.
 """
 
 from __future__ import annotations
@@ -34,17 +34,20 @@ from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong
 
 _STRETCH_MIN = 6
-"""For fewer records a table costs more than one read for each."""
+"""The minimum number of records that are read as a table: fewer are faster one by one."""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
-"""The number of records read one by one after a failed attempt at a table."""
+"""The number of records that are read one by one after a table could not be made."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
 
 
 class _Places(NamedTuple):
-    """Positions in a record, from its first byte; its size, and the layout of its value."""
+    """The positions of fields relative to a record's first byte, the record's size, and the layout
+    of
+    its value.
+    """
 
     delta_at: int
     key_at: int
@@ -56,11 +59,11 @@ class _Places(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Records of one size whose numbers are at the same places."""
+    """The shape of records that have the same size and the same positions of numbers."""
 
     record: np.dtype[Any]
     fixed: NDArray[np.uint8]
-    """The bits that are equal in every record."""
+    """The mask of the bits that are equal in every record."""
 
 
 def add_entry(
@@ -68,7 +71,8 @@ def add_entry(
 ) -> None:
     """Add the records of one entry from the first of ``offsets`` to before the second.
 
-    CorruptRecords if its checksum, codec or structure is wrong; rows added before the error stay.
+    CorruptRecords if the checksum, the codec or the structure of the entry is wrong; rows that were
+    added before the error stay.
     """
     validate_stored(buffer, header)
     first, behind = offsets
@@ -122,7 +126,7 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
             wait -= 1
             continue
         step = end - start
-        ahead = end + (_STRETCH_MIN - 1) * step  # the start of the record some places ahead
+        ahead = end + (_STRETCH_MIN - 1) * step  # the start of the record that many records ahead
         value_at = value_start - start
         if (
             count - done >= _STRETCH_MIN
@@ -147,11 +151,12 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
 
 
 def _head_at(section: bytes, start: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """The head of the record at ``start``: time delta; position of the offset delta, and the delta;
-    position of the key's size, that size, position of the key; the value's size and position; the
-    record's end.
+    """Read the head of the record at ``start``.
 
-    IndexError or CorruptRecords if the section ends within it. One-byte numbers are read in place.
+    Returns the time delta; the position of the offset delta, and the delta; the position of the
+    key's size, the size, and the position of the key; the size and the position of the value; and
+    the record's end. IndexError or CorruptRecords if the section ends within the head. One-byte
+    numbers are decoded inline, which is faster.
     """
     length, at = read_varint(section, start)
     if section[at + 1]:
@@ -187,9 +192,9 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Add the plain records after the one at ``start`` with the same shape; return their number.
+    """Add the plain records after the record at ``start`` that have the same shape.
 
-    Group and topic may differ, but not in length.
+    Returns their number. Group and topic may differ, but not in length.
     """
     size = places.size
     end = start + size
@@ -225,8 +230,9 @@ def _add_stretch(
 def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
-    """The number of rows after the first with valid keys, and the string places of group
-    and topic.
+    """Return the number of rows after the first with valid keys, and the string numbers of their
+    groups
+    and topics.
     """
     keys = table[:, places.key_start : places.partition_at]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
@@ -244,7 +250,9 @@ def _names(
 
 
 def _deltas(records: NDArray[Any], width: int) -> NDArray[np.int64]:
-    """Offset deltas, zigzag varints of ``width`` bytes; only even ones, so not negative."""
+    """Decode offset deltas, which are zigzag varints of ``width`` bytes; negative deltas do not
+    occur.
+    """
     delta = (records["delta0"] & 0x7F).astype(np.int64)
     for byte in range(1, width):
         delta |= (records[f"delta{byte}"] & 0x7F).astype(np.int64) << (7 * byte)

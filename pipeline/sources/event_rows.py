@@ -1,7 +1,7 @@
-"""Collects rows of the history, singly or in stretches, and returns Arrow batches of `EVENTS`.
+"""Collects rows of the history, one by one or in stretches, and returns Arrow batches of `EVENTS`.
 
-The numbers of a row are packed in one buffer, which numpy reads as columns. Strings are kept once,
-and rows refer to them by place. Rare values (groups, raw bytes, damage) are kept in lists.
+The numbers of all rows are packed in one buffer, which numpy reads as columns. Each string is
+stored once, and rows refer to it by number. Lists have the rare values (groups, raw bytes, damage).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from protocol.records.batch import ABORT as ABORT_MARKER
 from protocol.records.batch import COMMIT as COMMIT_MARKER
 
 ROWS_AT_ONCE: Final = 32_768
-"""Rows of one Arrow batch, approximately: some 8 MiB while it is built."""
+"""The approximate number of rows of an Arrow batch, which takes some 8 MiB while it is built."""
 
 NONE: Final = NO_TIME
-"""Null in a row, for strings, numbers and times; no real value is -1."""
+"""The value in a row that means null, for strings, numbers and times; no real value is -1."""
 ROW: Final = np.dtype(
     [
         ("log_offset", "<i8"),
@@ -86,17 +86,17 @@ _STATE_COLUMNS = (
 
 
 class EventRows:
-    """Rows since the last ``take``, in the order in which they were added."""
+    """The rows that were added since the last ``take``, in the same order."""
 
     def __init__(self, log_partition: int = 0, topic_names: TopicNames | None = None) -> None:
         self.log_partition = log_partition
         self.producer_id = self.producer_epoch = NONE
-        """Producer of the rows added next, if a transaction wrote them; else NONE."""
+        """The producer of the next added rows if a transaction wrote them; else NONE."""
         self._topic_names = topic_names or {}
         self.packed: bytearray
-        """Packed rows of `ROW`."""
+        """The rows, packed as `ROW`."""
         self.look = 64
-        """The maximum length of the next stretch: a guess from the last one."""
+        """The maximum length of the next stretch, estimated from the previous stretch."""
         self._clear()
 
     def _clear(self) -> None:
@@ -113,14 +113,13 @@ class EventRows:
 
     @property
     def last_offset(self) -> int:
-        """The log offset of the last row added; at least one row must exist."""
+        """The log offset of the last added row; at least one row must exist."""
         return int.from_bytes(self.packed[-ROW.itemsize :][:8], "little")
 
     def names(self, key_head: bytes) -> tuple[int, int] | None:
-        """The places of group and topic of an offset key without its partition; None if it is
-        invalid.
+        """The numbers of the strings of group and topic in an offset key without its partition.
 
-        Valid until the next ``take``.
+        None if the key is invalid. The numbers are valid until the next ``take``.
         """
         places = self._names.get(key_head)
         if places is None:
@@ -133,7 +132,9 @@ class EventRows:
     def add_record(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """Add one record; a record that can't be decoded becomes a damaged row with its bytes."""
+        """Add one record. A record that can't be decoded becomes a row of kind DAMAGED with its
+        bytes.
+        """
         layout = value and layout_of(value)
         if layout and value:
             places = key and self.names(key[:-4])
@@ -154,7 +155,9 @@ class EventRows:
     def add_marker(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """Add a control record; one that does not end a transaction is UNKNOWN."""
+        """Add a control record. A record that does not end a transaction becomes a row of kind
+        UNKNOWN.
+        """
         marker = None
         if key is not None and len(key) >= _marker_key.size:
             marker = _MARKERS.get(_marker_key.unpack_from(key)[1])
@@ -175,14 +178,15 @@ class EventRows:
         key: bytes | None = None,
         value: bytes | None = None,
     ) -> None:
-        """Add bytes that could not be read, from ``position`` of ``file``; ``key`` for a single
-        record.
+        """Add a row for bytes that could not be read, from ``position`` of ``file``.
+
+        ``key`` is for a single record.
         """
         self._damage.append((len(self), {"file": file, "position": position, "reason": reason}))
         self._add_raw(kind, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
-        """Set the place of the batch in all damage since ``first_row``."""
+        """Set the file and position of the batch in all damage since ``first_row``."""
         for row, damage in reversed(self._damage):
             if row < first_row:
                 break
@@ -198,7 +202,7 @@ class EventRows:
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
         if key is None or len(key) < 2:
-            raise Malformed("its key is missing or shorter than its type")
+            raise Malformed("the record key is missing or shorter than its type field")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if value is not None and len(value) < 2:
             raise Malformed(f"a value of {len(value)} bytes has no version")
@@ -222,7 +226,7 @@ class EventRows:
     ) -> None:
         places = self.names(key[:-4])
         if places is None:
-            raise Malformed("its offset key does not hold a group, a topic and a partition")
+            raise Malformed("the offset key has no valid group, topic and partition")
         partition = int.from_bytes(key[-4:], "big", signed=True)
         if value is None:
             self._append(COMMIT_TOMBSTONE, log_offset, written_ms, *places, partition)
@@ -268,7 +272,7 @@ class EventRows:
         value: bytes | None,
         version: int | None = None,
     ) -> None:
-        """Add a record that is not understood, with its group if the key is readable."""
+        """Add the bytes of a record of unknown kind, with its group if the key is readable."""
         group = _first_string(key) if key else None
         self._raw.append((len(self), key, value))
         place = NONE if group is None else self._place(group)
@@ -338,7 +342,7 @@ def _taken(values: pa.Array, places: NDArray[Any]) -> pa.Array:
 
 
 def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.Array:
-    """A column with values at the rows ``at`` and null elsewhere."""
+    """Make a column with values at the rows ``at``, and null in the others."""
     kind = EVENTS.field(name).type
     if not at:
         return pa.nulls(count, kind)
@@ -348,8 +352,8 @@ def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.A
 
 
 def _first_string(key: bytes) -> str | None:
-    """The first text after a key's type, with which keys of all known types begin; None if
-    invalid.
+    """Read the string after a key's type; None if it is invalid. All known keys begin with a
+    string.
     """
     end = 4 + int.from_bytes(key[2:4], "big", signed=True)
     if not 4 <= end <= len(key):

@@ -1,4 +1,4 @@
-"""The interface between an archive and a history that grows, which it reads look by look."""
+"""The interface through which an archive reads a growing history, one look after the other."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import pyarrow as pa
 from pipeline.storage.manifest import TopicEnds
 
 Held = Mapping[tuple[str, int], Collection[int]]
-"""By topic and partition, offsets that groups committed."""
+"""By topic and partition, the offsets that groups committed."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """The growth of topics."""
+    """The growth of topics since the previous look."""
 
     stretches: Iterable[pa.Table] = ()
-    """Tables of STRETCHES; ``topics`` is complete only after all were consumed."""
+    """Tables of STRETCHES. ``topics`` is complete only after all these tables were consumed."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and recreated under the same name."""
 
 
 class News(Protocol):
-    """A history as it was at one look."""
+    """The state of a history at one look."""
 
     @property
     def cluster_id(self) -> str | None:
-        """None if unknown."""
+        """The cluster id; None if unknown."""
 
     @property
     def log_id(self) -> str | None:
@@ -38,7 +38,7 @@ class News(Protocol):
 
     @property
     def at_ms(self) -> int | None:
-        """The time of the look; None for files, which report only their records."""
+        """The time of the look in ms; None for files, which have only times of records."""
 
     @property
     def starts(self) -> Mapping[int, int]:
@@ -46,15 +46,19 @@ class News(Protocol):
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """The log end offset of each partition; empty if unknown before everything is read."""
+        """The log end offset of each partition; empty if it is unknown before the log was read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """EVENTS from these offsets on, or from the log start of a partition that is not named;
-        some earlier rows may be included. Unreachable, PipelineError.
+        """Return EVENTS from these offsets on, or from the log start offset of a partition without
+        one.
+
+        Some earlier rows may be included. Raises Unreachable and PipelineError.
         """
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """The growth of known topics, and of topics that groups committed to. Unreachable."""
+        """Return the growth of known topics, and of topics in which groups committed. Raises
+        Unreachable.
+        """
 
 
 class Feed(Protocol):
@@ -64,4 +68,4 @@ class Feed(Protocol):
     """The name of the source, as given by the user."""
 
     def look(self) -> News:
-        """The present state. Unreachable if no broker answers."""
+        """Return the present state of the history. Unreachable if no broker answers."""

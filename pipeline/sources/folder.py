@@ -1,4 +1,4 @@
-"""A history in folders of segments: a broker's data folders, partitions' folders, or copies."""
+"""A history in folders of segments: the data folders of a broker, partition folders, or copies."""
 
 from __future__ import annotations
 
@@ -27,41 +27,43 @@ from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
-"""Neighbouring segments share a part up to this size: a part costs more than a few of them."""
+"""The maximum size of neighbouring segments in one part: small segments share a part, which has a
+cost of its own."""
 RECORD_BYTES: Final = 60
-"""Approximate size of a stored commit: some 100 bytes plain, fewer in compressed batches."""
+"""The approximate size of a stored commit in bytes: about 100 uncompressed, fewer in compressed
+batches."""
 
 
 @dataclass(frozen=True)
 class EventSegments:
-    """A part: EVENTS of segments, one after the other."""
+    """A part with the EVENTS of several segments, one segment after the other."""
 
     segments: tuple[Segment, ...]
     names: TopicNames
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """See Part. Unreadable data of a segment becomes rows too."""
+        """Implements `Part.read`. Unreadable data of a segment becomes rows too."""
         for segment in self.segments:
             yield from read_segment(segment, OffsetRows(segment, self.names))
 
 
 @dataclass(frozen=True)
 class StretchSegments:
-    """A part: STRETCHES of segments, one for each batch."""
+    """A part with the STRETCHES of several segments, one row for each batch."""
 
     segments: tuple[Segment, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """See Part."""
+        """Implements `Part.read`."""
         for segment in self.segments:
             yield from read_segment(segment, StretchRows(segment))
 
 
 class FolderSource(OfFiles):
-    """Folders of segments."""
+    """A source that reads the segments in folders."""
 
     def __init__(self, where: str) -> None:
-        """PipelineError if no partition of `__consumer_offsets` is found."""
+        """Find the partitions in the folders. PipelineError if `__consumer_offsets` has none."""
         self.where = where
         self.cluster_id = cluster_id_of(where)
         self._folders = partition_folders(where)
@@ -74,16 +76,17 @@ class FolderSource(OfFiles):
             )
 
     def starts(self) -> dict[int, int]:
-        """The first offset that each partition of the log may still have."""
+        """Return the first offset that each partition of the log may still have."""
         segments = {number: self._segments(OFFSETS_TOPIC, number) for number in self._log}
         return {number: found[0].base_offset for number, found in segments.items() if found}
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
-        """See Source."""
+        """Implements `Source.event_parts`."""
         absent = sorted(set(partitions or ()) - {*self._log, *self._lost})
         if absent:
             raise PipelineError(
-                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
+                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}:"
+                " check --partitions"
             )
         wanted = {*self._log, *self._lost} if partitions is None else set(partitions)
         segments = [
@@ -102,7 +105,7 @@ class FolderSource(OfFiles):
         """Return None: the events are in segments."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
-        """See Source."""
+        """Implements `Source.stretch_parts`."""
         if not self.topics():
             return None
         logs = [
@@ -121,19 +124,19 @@ class FolderSource(OfFiles):
         """Return None: stretches are parts."""
 
     def topics(self) -> Collection[str]:
-        """See Source."""
+        """Implements `Source.topics`."""
         return {topic for topic, _ in self._folders if not topic.startswith("__")}
 
     def records_estimate(self) -> int:
-        """See Source."""
+        """Implements `Source.records_estimate`."""
         segments = [each for number in self._log for each in self._segments(OFFSETS_TOPIC, number)]
         return sum(_size_of(each) or 0 for each in segments) // RECORD_BYTES
 
     def end_ms(self) -> None:
-        """Return None: the last record's time."""
+        """Return None: the history is complete until the last record's time."""
 
     def _start(self, first: Segment) -> dict[str, Any]:
-        """The row with the start of a log."""
+        """Return the row of STRETCHES that shows the start of a log."""
         folder = self._folders[first.topic, first.partition]
         start = log_start(first.topic, first.partition, folder, first.base_offset)
         return {
@@ -149,8 +152,9 @@ class FolderSource(OfFiles):
 
 
 def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
-    """Split segments into parts; neighbours share one up to PART_BYTES. Empty ones are skipped if
-    nothing should be in them.
+    """Split segments into parts of at most PART_BYTES; a larger segment has its own part.
+
+    Empty segments are skipped, unless other files show that they had records.
     """
     parts: list[list[Segment]] = []
     room = 0
@@ -167,7 +171,9 @@ def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
 
 
 def _size_of(segment: Segment) -> int | None:
-    """The size of its file in bytes; None if it can't be read, which its reader reports."""
+    """The size of a segment's file in bytes; None if the file can't be read, which its reader
+    reports.
+    """
     try:
         return os.stat(segment.file).st_size
     except OSError:

@@ -1,6 +1,6 @@
-"""Records of groups: the columns of `EVENTS` that each fills.
+"""Converts records of groups to columns of `EVENTS`.
 
-The keys of KIP-848, KIP-932 and KIP-1071 groups name a group, or a group and its member;
+The keys of KIP-848, KIP-932 and KIP-1071 records name a group, or a group and a member;
 `protocol.log_records` has the tables of keys and values.
 """
 
@@ -22,7 +22,7 @@ from protocol.log_records import BY_NAME
 from protocol.schema import UUID, Array, LogRecord, Primitive, Struct, Type
 
 TopicNames = Mapping[str, str]
-"""Topic names by Kafka's text of their ids."""
+"""Topic names by topic id, in Kafka's text form of a UUID."""
 
 
 def _by_type(end: str) -> dict[int, LogRecord]:
@@ -52,14 +52,13 @@ _HOLDS: Final = ("topic_partitions", "assigned_partitions")
 
 
 def knows_version(record_type: int, version: int) -> bool:
-    """Whether a value of this version can be read."""
+    """Whether values of this version can be read."""
     return version in _VALUES[record_type].versions
 
 
 def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
-    """The columns from the key of one of `RECORD_KINDS`: all the columns of a tombstone.
-
-    Malformed if the key is invalid.
+    """Decode the key of one of `RECORD_KINDS`: all columns of a tombstone. Malformed if it is
+    invalid.
     """
     fields = _decode(_KEYS[record_type], 0, key)
     columns = {
@@ -73,10 +72,10 @@ def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
 
 
 def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> dict[str, Any]:
-    """The columns of one of `RECORD_KINDS` whose value has a known version.
+    """Decode one of `RECORD_KINDS` whose value has a known version.
 
-    Fields of the key other than group and member, such as a regular expression, are in ``details``
-    too. Raises Malformed.
+    Key fields other than group and member, such as a regular expression, are in ``details`` too.
+    Raises Malformed.
     """
     found = key_columns(record_type, key)
     record = _VALUES[record_type]
@@ -92,7 +91,7 @@ def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> di
 
 
 def classic_columns(value: GroupValue) -> dict[str, Any]:
-    """The columns that a record of a classic group fills."""
+    """Convert the value of a classic group's record to columns."""
     consumers = value.protocol_type == CONSUMER
     return {
         "protocol_type": value.protocol_type,
@@ -105,7 +104,9 @@ def classic_columns(value: GroupValue) -> dict[str, Any]:
 
 
 def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
-    """Subscription and assignment are the members' own bytes: null if they are not a consumer's."""
+    """Convert a member of a classic group. Subscription and assignment are null unless it is a
+    consumer.
+    """
     subscription: list[str] | None = None
     assignment: list[dict[str, Any]] | None = None
     if consumers:
@@ -130,12 +131,12 @@ def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """The text of a UUID as Kafka writes it."""
+    """The text form of a topic id, as Kafka writes it."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
 
 
 def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
-    """The fields after the two bytes of type or version."""
+    """Decode the fields after the two bytes of type or version."""
     try:
         return record.message(version).decode(data, 2)
     except ProtocolError as error:
@@ -143,7 +144,7 @@ def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
 
 
 def _member(member_id: str, fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
-    """A member with the fields of `MEMBERS`; fields that a record lacks are null."""
+    """A member with the fields of `MEMBERS`; fields that a record does not have are null."""
     classic = fields.get("classic_member_metadata") or {}
     holds = next((fields[name] for name in _HOLDS if name in fields), None)
     return {
@@ -168,7 +169,7 @@ def _holding(fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
 
 
 def _plain(kind: Type, value: Any) -> Any:
-    """A value for JSON: UUIDs as Kafka's text, bytes in base64."""
+    """Convert a value for JSON: UUIDs to Kafka's text form, bytes to base64."""
     if value is None:
         return None
     if isinstance(kind, Struct):

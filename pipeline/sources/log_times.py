@@ -13,14 +13,16 @@ _TIME_MAX_MS = (1 << 63) // 1000 - 1
 
 
 def times(column: NDArray[Any]) -> pa.Array:
-    """Milliseconds to timestamps: -1, and values outside the range of a timestamp, become null."""
+    """Convert milliseconds to timestamps; -1 and values outside the range of a timestamp become
+    null.
+    """
     return pa.array(column * 1000, pa.int64(), mask=~has_time(column)).cast(
         pa.timestamp("us", "UTC")
     )
 
 
 def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which milliseconds are a time that a timestamp can hold."""
+    """Whether each value in milliseconds is a time that a timestamp can represent."""
     known: NDArray[np.bool_] = (
         (column != NO_TIME) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
     )
@@ -28,5 +30,5 @@ def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def time_or_none(ms: int) -> int | None:
-    """Microseconds of one time, as in `times`."""
+    """Convert one time from milliseconds to microseconds; None where `times` returns null."""
     return None if ms == NO_TIME or abs(ms) > _TIME_MAX_MS else ms * 1000

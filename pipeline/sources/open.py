@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def is_remote(where: str) -> bool:
-    """Whether a folder is in a file system that only an engine can reach."""
+    """Whether a folder is in a file system that only an engine can access."""
     return addresses_of(where) is None and not is_local(where) and not is_s3(where)
 
 
@@ -38,12 +38,14 @@ def open_source(
     timeout_s: float = TIMEOUT_S,
     files: Callable[[str], Files] | None = None,
 ) -> Source:
-    """The source that ``where`` names; PipelineError if it is not a source.
+    """Open the source that ``where`` names; PipelineError if the name is invalid or nothing is
+    there.
 
-    `HOST:PORT` (several with commas) or `kafka://HOST:PORT` is a broker, reached with ``security``.
-    Other names are an archive, or a folder with the table `events`, or folders of segments: a
-    broker's data folders (several with commas), a partition's folder, live or archived. ``files``
-    returns the file system of a folder with tables, if it may be on another machine.
+    `HOST:PORT` (several with commas) or `kafka://HOST:PORT` is a broker, accessed with
+    ``security``. Other names are an archive, a folder with the table `events`, or folders of
+    segments: a broker's data folders (several with commas) or a partition's folder, live or
+    archived. ``files`` returns the file system of a folder with tables that may be on another
+    machine.
     """
     addresses = addresses_of(where)
     if addresses is not None:
@@ -57,12 +59,14 @@ def open_source(
         if store is not None:
             return TablesSource(where, store)
         if is_s3(where):
-            raise PipelineError(f"{where} has neither the table {EVENTS} nor an archive")
+            raise PipelineError(
+                f"{where} has no table {EVENTS} and is not an archive: check --source"
+            )
     return FolderSource(where)
 
 
 def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
-    """The store of the tables there; None if it has no table of events."""
+    """The store of the tables in a folder; None if the folder has no table `events`."""
     if files is not None and is_remote(where):
         store = Store(where, files(where))
         return store if store.has(EVENTS) else None
@@ -72,12 +76,10 @@ def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
 def open_feed(
     where: str, security: Security = PLAINTEXT, timeout_s: float = TIMEOUT_S
 ) -> BrokerFeed | StoredFeed:
-    """The feed that ``where`` names, for appending to an archive. PipelineError as in
-    `open_source`.
-    """
+    """Open the feed that ``where`` names, for an archive. PipelineError as in `open_source`."""
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerFeed(where, Reach(tuple(addresses), security, timeout_s))
-    from pipeline.sources.stored import StoredFeed  # it needs DuckDB, which a cluster may lack
+    from pipeline.sources.stored import StoredFeed  # a cluster may not have DuckDB
 
     return StoredFeed(open_source(where))

@@ -23,7 +23,7 @@ _TOPIC_ID_TAG = b"\1\0\x10"  # one tag, 0, of 16 bytes
 
 
 class Layout(NamedTuple):
-    """The positions in such a value. ``numbers`` reads offset, epoch and commit timestamp."""
+    """The positions in a plain value. ``numbers`` reads offset, epoch and commit timestamp."""
 
     version: int
     size: int
@@ -38,7 +38,7 @@ _V4_WITH_TOPIC = _V4._replace(size=42, topic_id_at=26)
 
 
 def layout_of(value: bytes) -> Layout | None:
-    """The layout of a plain value; None for other values."""
+    """Return the layout of a plain value; None for other values."""
     head = value[:2]
     if head == b"\0\3":
         return _V3 if len(value) == _V3.size and value[_METADATA_AT:16] == b"\0\0" else None

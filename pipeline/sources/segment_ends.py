@@ -1,10 +1,10 @@
-"""The end of a log according to other files in its folder, so that a truncated log is detected.
+"""Reads the end of a log from other files in its folder, to detect a truncated log.
 
-Each of these files was written after the records that it refers to. A producer snapshot is named by
-the offset at which it was made. The leader epochs have the offset at which each began. The
+Each of these files is written after the records to which it refers. The name of a producer snapshot
+is the offset at which it was made. The leader epochs have the offset at which each began. The
 checkpoints of a data folder have the offsets up to which records were written, replicated and
-cleaned. An offset index has the positions of batches in its segment. A file that is missing, or in
-an unknown format, is ignored.
+cleaned. An offset index has the positions of batches in its segment. A missing file, or a file of
+unknown format, is ignored.
 """
 
 from __future__ import annotations
@@ -27,34 +27,37 @@ _INDEX_ENTRY: Final = struct.Struct(">ii")
 
 
 class LogEnd(NamedTuple):
-    """Records before ``offset`` were written, according to the file ``by``."""
+    """A lower bound of a log's end: the file ``by`` shows that records before ``offset`` were
+    written.
+    """
 
     offset: int
     by: str
 
 
 class Indexed(NamedTuple):
-    """A batch that was in a segment: its last offset, and its position."""
+    """The last offset and the position of a batch in a segment, according to the offset index."""
 
     last_offset: int
     position: int
 
 
 def log_end(topic: str, partition: int, folder: str) -> LogEnd | None:
-    """The highest end in any file; None if no file has one."""
+    """Return the highest end that any file shows; None if no file shows one."""
     return max((LogEnd(*each) for each in _said(topic, partition, folder)), default=None)
 
 
 def log_start(topic: str, partition: int, folder: str, base_offset: int) -> int:
-    """The start of a log whose first segment is known: some of its records may have been
-    deleted.
+    """Return the start offset of a log whose first segment begins at ``base_offset``.
+
+    Some records of that segment may have been deleted.
     """
     deleted = _checkpoint(os.path.dirname(folder), _STARTS) or {}
     return max(base_offset, deleted.get((topic, partition), 0))
 
 
 def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
-    """The partitions of a topic that a data folder has, or had, and how far they were written."""
+    """Return the partitions of a topic that a data folder has or had, with the end of each log."""
     name = _REACHED[0]
     return {
         partition: LogEnd(offset, name)
@@ -64,13 +67,13 @@ def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
 
 
 def cleaned_to(topic: str, partition: int, folder: str) -> int | None:
-    """The cleaner has removed no record at or after this offset; None if unknown."""
+    """Return the offset from which on the cleaner has not cleaned yet; None if unknown."""
     checkpoint = _checkpoint(os.path.dirname(folder), _CLEANED)
     return None if checkpoint is None else checkpoint.get((topic, partition), 0)
 
 
 def last_indexed(log_file: str, base_offset: int) -> Indexed | None:
-    """The last batch in a segment's offset index; None without an index.
+    """Return the last batch in a segment's offset index; None without an index.
 
     An index file has its full size from the start: its unused part is zeros.
     """
@@ -107,7 +110,7 @@ def _said(topic: str, partition: int, folder: str) -> Iterator[tuple[int, str]]:
 
 
 def _checkpoint(data_folder: str, name: str) -> Mapping[tuple[str, int], int] | None:
-    """Offsets by topic and partition; None without the file."""
+    """Read a checkpoint file: offsets by topic and partition. None if the file does not exist."""
     file = os.path.join(data_folder, name)
     try:
         return _read_checkpoint(file, os.stat(file).st_mtime_ns)
@@ -117,15 +120,18 @@ def _checkpoint(data_folder: str, name: str) -> Mapping[tuple[str, int], int] | 
 
 @lru_cache(maxsize=16)
 def _read_checkpoint(file: str, changed_ns: int) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
-    """Read once for the thousands of partitions that a data folder may have."""
+    """Read a checkpoint file.
+
+    The result is cached, because a data folder can have thousands of partitions.
+    """
     lines = _lines(file, words=3)
     return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
 
 
 def _lines(file: str, words: int) -> list[list[str]]:
-    """The lines after version and count of a checkpoint that have ``words`` words.
+    """Read the lines of a checkpoint after version and count that have ``words`` words.
 
-    All words but the first are numbers of at least 0.
+    All words after the first must be numbers of at least 0.
     """
     try:
         with open(file, encoding="utf-8", errors="replace") as text:

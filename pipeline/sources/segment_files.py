@@ -1,7 +1,8 @@
-"""Finds the files of a topic's partitions: folders of a broker, live or archived.
+"""Finds the files of a topic's partitions in folders of a broker, live or archived.
 
-Changes that a broker makes when it opens the folder are made here too, but not on disk: `.deleted`
-and `.cleaned` are skipped, and a complete `.swap` replaces the segments that it was made from.
+The listing shows the changes that a broker makes when it opens a folder, without changes on disk:
+it skips `.deleted` and `.cleaned`, and a complete `.swap` replaces the segments from which it was
+made.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PARTITION_META = "partition.metadata"
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment file. ``behind`` is the next segment's base offset, None for a log's last."""
+    """A segment file. ``behind`` is the next segment's base offset; None for the last segment."""
 
     file: str
     topic: str
@@ -38,18 +39,19 @@ class Segment:
     base_offset: int
     behind: int | None
     due: LogEnd | None = None
-    """The end of its records, unless compaction removed the last of them."""
+    """The end of the segment's records, unless compaction removed the last of them; None if
+    unknown."""
     cleaned: bool | None = None
-    """Whether the cleaner may have processed it; None if no file says so."""
+    """Whether the cleaner may have processed the segment; None if no file shows this."""
 
 
 def is_local(where: str) -> bool:
-    """Whether a place is a folder of this machine: a path, or a `file:` URI."""
+    """Whether a location is a folder of this machine: a path, or a `file:` URI."""
     return re.match(r"(?!file:)[a-z][a-z0-9+.-]+://", where) is None
 
 
 def local_folder(where: str) -> str:
-    """The path of a folder given as a path or a `file:` URI; PipelineError for other URIs."""
+    """Return the path of a folder from a path or a `file:` URI; PipelineError for other URIs."""
     if where.startswith("file:"):
         where = "/" + where.removeprefix("file:").lstrip("/")
     elif not is_local(where):
@@ -61,14 +63,15 @@ def local_folder(where: str) -> str:
 
 
 def folders_of(path: str) -> list[str]:
-    """The folders of an option that may name several, like Kafka's `log.dirs`."""
+    """Split the value of an option that may name several folders, like Kafka's `log.dirs`."""
     return [local_folder(part.strip()) for part in path.split(",") if part.strip()]
 
 
 def partition_folders(path: str) -> dict[tuple[str, int], str]:
-    """Folders by (topic, partition), in the folders of ``path`` or one of these folders itself.
+    """Find the folders of partitions, by topic and partition.
 
-    PipelineError if a folder is missing or unreadable, or two hold the same partition.
+    Each folder of ``path`` is a data folder or a partition's folder. PipelineError if a folder is
+    missing or unreadable, or if two folders have the same partition.
     """
     found: dict[tuple[str, int], str] = {}
     for folder in folders_of(path):
@@ -86,15 +89,15 @@ def partition_folders(path: str) -> dict[tuple[str, int], str]:
         for key, place in here:
             if key in found:
                 raise PipelineError(
-                    f"{found[key]} and {place} are both {key[0]}-{key[1]}: name folders of one"
-                    " broker, or one copy of each partition"
+                    f"{found[key]} and {place} are both {key[0]}-{key[1]}: name the folders"
+                    " of only one broker, or only one copy of each partition"
                 )
             found[key] = place
     return found
 
 
 def list_folder(folder: str) -> list[str]:
-    """The names in a folder; PipelineError if it does not exist or can't be read."""
+    """List the names in a folder; PipelineError if the folder does not exist or can't be read."""
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -111,12 +114,12 @@ def list_folder(folder: str) -> list[str]:
 
 
 def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
-    """The segments of one partition's folder, in order.
+    """List the segments of a partition's folder, in order of offset.
 
-    A folder without files has no segments, or the missing first segment if another file shows that
-    the log had records.
+    For a folder without files the result is empty, or the missing first segment if another file
+    shows that the log had records.
     """
-    end = log_end(topic, partition, folder)  # before the files are listed: a log grows
+    end = log_end(topic, partition, folder)  # read before the listing: a log grows
     first_dirty = cleaned_to(topic, partition, folder)
     names = list_folder(folder)
     bases = {int(name[:20]): name for name in names if _SEGMENT.fullmatch(name)}
@@ -126,7 +129,7 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
             continue
         base = int(name[:20])
         if cleaned and base >= min(cleaned):
-            continue  # its siblings are not complete, so the source segments are the log
+            continue  # other .swap files are incomplete: the sources count
         behind = _end_of(os.path.join(folder, name), base)
         bases = {other: file for other, file in bases.items() if not base <= other < behind}
         bases[base] = name
@@ -148,9 +151,9 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
 
 
 def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, Segment]:
-    """Partitions of a topic that the data folders of ``path`` had, but no longer have.
+    """Find partitions of a topic that the data folders of ``path`` no longer have.
 
-    Each is represented by its missing first segment.
+    Each partition is represented by its missing first segment.
     """
     return {
         partition: Segment(
@@ -164,7 +167,7 @@ def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, 
 
 
 def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> list[Segment]:
-    """The segments that can hold an offset from ``start_offset`` to before ``end_offset``."""
+    """Select the segments that can have offsets from ``start_offset`` to before ``end_offset``."""
     return [
         segment
         for segment in segments
@@ -174,7 +177,10 @@ def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> l
 
 
 def cluster_id_of(path: str) -> str | None:
-    """The cluster id in `meta.properties`, None without one; PipelineError for several clusters."""
+    """Read the cluster id from `meta.properties`; None if it is unknown.
+
+    PipelineError if the folders are of several clusters.
+    """
     found: dict[str, str] = {}
     for folder in folders_of(path):
         for place in (folder, os.path.dirname(folder)):
@@ -191,7 +197,10 @@ def cluster_id_of(path: str) -> str | None:
 
 
 def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
-    """Topic names by the ids in `partition.metadata`; ``folders`` is from `partition_folders`."""
+    """Read topic names by topic id from `partition.metadata`.
+
+    ``folders`` is the result of `partition_folders`.
+    """
     found: dict[str, str] = {}
     named: set[str] = set()
     for (topic, _), folder in folders.items():
@@ -205,9 +214,9 @@ def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
 
 
 def open_segment(segment: Segment) -> int:
-    """Open the segment's file, under its other name if it was deleted since it was listed.
+    """Open a segment's file. If it was deleted since the listing, open it under its new name.
 
-    Kafka keeps a deleted segment for `file.delete.delay.ms` under that name. Raises OSError.
+    Kafka keeps a deleted segment under that name for `file.delete.delay.ms`. Raises OSError.
     """
     try:
         return os.open(segment.file, os.O_RDONLY)
@@ -216,10 +225,12 @@ def open_segment(segment: Segment) -> int:
 
 
 def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None) -> str | None:
-    """A sentence about records that are missing after the entries of ``file``; None if complete.
+    """Return a sentence about records that are missing after the entries of ``file``; None if
+    complete.
 
     ``indexed`` was read before the file was opened. Compaction may have removed the last records of
-    a segment that is not the log's last; then only its index proves that they existed.
+    a segment that is not the last of its log; then only the index of the segment proves that these
+    records existed.
     """
     told = []
     if indexed is not None and (segment.behind is None or indexed.last_offset < segment.behind):
@@ -240,8 +251,9 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
-    """Whether the open file is still the listed one: not cleaned since, and still the log's
-    last.
+    """Whether the open file is still the segment of the listing.
+
+    It is not if the segment was cleaned, or if it was the last of its log and no longer is.
     """
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
@@ -266,7 +278,7 @@ def _end_of(file: str, base: int) -> int:
 
 
 def _value_of(wanted: str, file: str, between: str) -> str | None:
-    """The value of a name in a properties file; None without it or the file."""
+    """Read the value of a name in a properties file; None if either does not exist."""
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             for line in lines:

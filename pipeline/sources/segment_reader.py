@@ -1,9 +1,10 @@
-"""The entries of one segment file, in bounded memory, even if the file is damaged.
+"""Reads the entries of one segment file in bounded memory, even if the file is damaged.
 
-Bytes that can't be an entry are returned as `Damage`, and reading continues after it: at the
-position given by its length if a plausible entry is there, else at the next entry with a valid
-checksum; without one the rest of the file is one damage. The tail of a log's last segment may be
-the beginning of one entry, which is marked as torn: its broker is writing it, or was killed.
+Bytes that can't be an entry are returned as `Damage`. Reading continues after them: at the position
+that their length gives if a plausible entry begins there, else at the next entry with a valid
+checksum. Without such an entry, the rest of the file is one damage. The end of a log's last segment
+may be the beginning of an entry, and is then marked as torn: the broker is writing the entry, or
+was killed while it wrote.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES_MAX = 128 << 20
-"""A larger batch is treated as damage; Kafka's default of `message.max.bytes` is 1 MiB."""
+"""The maximum size of a batch in bytes; a larger one counts as damage. Kafka's default of
+`message.max.bytes` is 1 MiB."""
 _HEAD_BYTES = MAGIC_POSITION + 1
 _MAGICS = 3
 _SMALLEST_SIZE = 14
 _SEARCH_BYTES = 256 << 20
-"""Bytes of possible entries that a search checks before it gives up."""
+"""The maximum number of bytes of possible entries that one search checks."""
 
 
 class Entry(NamedTuple):
-    """A complete entry: at ``header.position`` of ``buffer``, at ``position`` of the file."""
+    """A complete entry, at ``header.position`` of ``buffer`` and at ``position`` of the file."""
 
     position: int
     buffer: bytes
@@ -39,37 +41,38 @@ class Entry(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes from ``position`` on that are not an entry; ``offset`` is the log offset expected
-    there.
-    """
+    """Damage from ``position`` on; ``offset`` is the log offset that was expected there."""
 
     position: int
     offset: int
     reason: str
     rest: bool = False
-    """The rest of the file can't be read."""
+    """Whether the rest of the file can't be read."""
     torn: bool = False
-    """It is the beginning of the last entry of a log's last segment."""
+    """Whether the bytes are the beginning of the last entry in a log's last segment."""
 
 
 class SegmentFile:
-    """An open segment. ``behind`` is the next segment's base offset, None for the last one."""
+    """An open segment file. ``behind`` is the base offset of the next segment; None for the last
+    one.
+    """
 
     def __init__(self, descriptor: int, base_offset: int, behind: int | None) -> None:
         self.descriptor = descriptor
         self.base_offset = base_offset
         self.behind = behind
         self.size = os.fstat(descriptor).st_size
-        """The size when it was opened; bytes written later are not read."""
+        """The size of the file when it was opened; bytes that are written later are not read."""
         self.next_offset = base_offset
-        """The log offset expected after the entries returned so far."""
+        """The log offset that is expected after the entries that were returned so far."""
         self.untouched = True
-        """No offsets are missing between entries, as in a segment that was never cleaned."""
+        """Whether no offsets are missing between entries, as in a segment that was never cleaned.
+        """
         self._window = b""
         self._window_at = 0
 
     def entries(self) -> Iterator[Entry | Damage]:
-        """Entries in order, without a check of their CRC, with the damage between them."""
+        """Return the entries in order, without CRC checks, and the damage between entries."""
         position = 0
         while position < self.size:
             try:
@@ -93,16 +96,16 @@ class SegmentFile:
             position += header.size_bytes
 
     def _tail(self, position: int, reason: str) -> Iterator[Damage]:
-        """The damage after the last entry that could be read."""
+        """Return the damage after the last entry that could be read."""
         torn = self.behind is None and self._incomplete(position)
         if not torn:
-            reason = f"{reason} Nothing after it can be read."
+            reason = f"{reason} The rest of the segment can't be read."
         elif self._is_blank(position):
             return  # preallocated space
         yield Damage(position, self.next_offset, reason, rest=True, torn=torn)
 
     def _entry(self, position: int, expected: int) -> Entry:
-        """The entry at a position; CorruptRecords if it can't be one."""
+        """Return the entry at a position; CorruptRecords if the bytes can't be an entry."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             raise CorruptRecords(f"The segment ends {len(head)} bytes into a batch.")
@@ -128,7 +131,7 @@ class SegmentFile:
         return Entry(position, self._window, header)
 
     def _after(self, position: int, expected: int) -> int | None:
-        """The position at which to continue after damage; None if no entry is found."""
+        """Find the position where reading continues after damage; None if no entry is found."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) == _HEAD_BYTES:
             size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
@@ -142,7 +145,7 @@ class SegmentFile:
         return self._search(position + 1, expected)
 
     def _search(self, start: int, expected: int) -> int | None:
-        """The first position from ``start`` on of an entry with a valid checksum."""
+        """Find the first entry from ``start`` on with a valid checksum, and return its position."""
         budget = _SEARCH_BYTES
         while start + _HEAD_BYTES <= self.size:
             window = os.pread(self.descriptor, CHUNK_BYTES + _HEAD_BYTES, start)
@@ -160,7 +163,7 @@ class SegmentFile:
         return None
 
     def _incomplete(self, position: int) -> bool:
-        """Whether the rest is the beginning of one entry, or preallocated zeros."""
+        """Whether the rest of the file is the beginning of one entry, or preallocated zeros."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             return True
@@ -170,12 +173,12 @@ class SegmentFile:
         return self._is_blank(position)
 
     def _is_blank(self, position: int) -> bool:
-        """Whether there are only zeros from ``position`` on."""
+        """Whether the file has only zeros from ``position`` on."""
         chunks = range(position, self.size, CHUNK_BYTES)
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """At most ``size`` bytes of the file; all of them are then in the window."""
+        """Return at most ``size`` bytes of the file; the window then has all of them."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:
@@ -186,7 +189,9 @@ class SegmentFile:
 
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
-    """Positions in a window where magic, size and the upper half of the offset fit an entry."""
+    """Return the positions in a window where magic, size and the upper half of the offset fit an
+    entry.
+    """
     import numpy as np  # only the reader of segments needs it
 
     count = len(window) - _HEAD_BYTES + 1
@@ -204,7 +209,7 @@ def _candidates(window: bytes, left: int, expected: int) -> list[int]:
 
 
 def _big_endian(data: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
-    """The 32-bit number that begins at each byte from ``at`` on."""
+    """Return the 32-bit number that begins at each byte from ``at`` on."""
     import numpy as np
 
     number = np.zeros(count, np.int64)

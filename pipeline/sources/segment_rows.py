@@ -1,4 +1,4 @@
-"""Converts a segment's entries: events of the offsets log, stretches, or any topic's records."""
+"""Converts the entries of a segment to EVENTS, STRETCHES, or the records of any topic."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BYTES_AT_ONCE = 8 << 20
 _NO_TIMESTAMP_TYPE = -1
 
 Offsets = tuple[int, int]
-"""The first log offset requested, and the one after the last."""
+"""The first requested log offset, and the offset after the last requested one."""
 
 
 class SegmentRows(Protocol):
-    """Collects the rows of one segment."""
+    """An object that collects the rows of one segment."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
         """Add the rows of a complete entry, limited to ``offsets``."""
@@ -40,7 +40,7 @@ class SegmentRows(Protocol):
         """Add damage: data of the segment can't be read, or is missing."""
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """The log ends within a batch, as after a kill of its broker."""
+        """Add the incomplete batch at the end of a log, as after a kill of its broker."""
 
     @property
     def waiting(self) -> int:
@@ -48,21 +48,21 @@ class SegmentRows(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether the rows should be taken now."""
+        """Whether there are enough rows for a batch."""
 
     def take(self) -> pa.RecordBatch:
         """Return the collected rows, and clear them."""
 
 
 class OffsetRows:
-    """Rows of `EVENTS`."""
+    """Collects rows of `EVENTS`."""
 
     def __init__(self, segment: Segment, names: TopicNames | None = None) -> None:
         self._file = segment.file
         self._rows = EventRows(segment.partition, names)
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Decode its records; unreadable ones become a damaged row."""
+        """Decode the records of an entry; unreadable records become a row of kind DAMAGED."""
         rows, first = self._rows, len(self._rows)
         try:
             add_entry(rows, entry.buffer, entry.header, offsets)
@@ -80,26 +80,26 @@ class OffsetRows:
 
     @property
     def waiting(self) -> int:
-        """The number of rows."""
+        """The number of rows that `take` would return."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """Depends on the number of rows: they are small."""
+        """Whether there are enough rows; their bytes do not matter, because they are small."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """A batch of `EVENTS`."""
+        """Return the rows as a batch of `EVENTS`, and clear them."""
         return self._rows.take()
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
-    """The offset at which reading of an entry stopped: after the last row from it."""
+    """The offset at which reading of an entry stopped: after the last row of the entry."""
     return rows.last_offset + 1 if len(rows) > first else entry.header.base_offset
 
 
 class RecordRows:
-    """Rows of `SEGMENT_RECORDS`, the records of any topic."""
+    """Collects rows of `SEGMENT_RECORDS`, the records of any topic."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -107,7 +107,7 @@ class RecordRows:
         self._bytes = 0
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Add its records, unless it is a transaction marker."""
+        """Add the records of an entry; a transaction marker adds no row."""
         header = entry.header
         try:
             validate_stored(entry.buffer, header)
@@ -126,12 +126,12 @@ class RecordRows:
                 self._bytes += 64 + len(record.key or b"") + len(record.value or b"")
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Add a row with neither key nor value."""
+        """Add a row with the damage, without key and value."""
         damage = {"file": self._segment.file, "position": position, "reason": reason}
         self._row(offset, None, None, NO_TIMESTAMP, None, None, damage)
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Add no row: it never was a record."""
+        """Add no row: an incomplete batch never was a record."""
 
     def _row(
         self,
@@ -148,16 +148,16 @@ class RecordRows:
 
     @property
     def waiting(self) -> int:
-        """The number of rows."""
+        """The number of rows that `take` would return."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """Depends on their number or their bytes."""
+        """Whether there are enough rows, or enough bytes of rows."""
         return len(self._rows) >= ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """A batch of `SEGMENT_RECORDS`."""
+        """Return the rows as a batch of `SEGMENT_RECORDS`, and clear them."""
         count = len(self._rows)
         key, value, offset, time, kind, headers, damage = zip(*self._rows, strict=True)
         columns = {
@@ -176,17 +176,19 @@ class RecordRows:
 
 
 def _header(key: str, value: bytes | None) -> dict[str, Any]:
-    """A header as a row; its key need not be UTF-8, but a column's text must."""
+    """Convert a header to a row; bytes of its key that are not UTF-8 are replaced, as a column
+    requires.
+    """
     return {"key": key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
             "value": value}  # fmt: skip
 
 
 class StretchRows:
-    """Rows of `STRETCHES`, one for each batch, from the headers alone.
+    """Collects rows of `STRETCHES`, one for each batch, from the headers alone.
 
-    No checksum is verified, no record decoded. A timestamp from the broker itself, by LogAppendTime
-    or in a transaction marker, is a time at which the log ended there: a segment's first one has
-    its own row.
+    No checksum is verified and no record is decoded. A timestamp that the broker itself set
+    (LogAppendTime, or that of a transaction marker) shows when the log ended there: the first of a
+    segment has a row of its own.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -194,7 +196,7 @@ class StretchRows:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
         self._is_seen = False
-        """Whether a row for the log's end at a time was added."""
+        """Whether a row that shows the log end offset at a time was added."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
         """Add one row; a wrapper of old messages begins after the entry before it."""
@@ -220,25 +222,25 @@ class StretchRows:
             )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Add no row: `as=records` shows it. A missing segment fails the job."""
+        """Add no row: `as=records` shows the damage. A missing segment fails the job."""
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Add no row."""
+        """Add no row for an incomplete batch."""
 
     @property
     def waiting(self) -> int:
-        """The number of rows."""
+        """The number of rows that `take` would return."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """Depends on their number."""
+        """Whether there are enough rows."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """A batch of `STRETCHES`."""
+        """Return the rows as a batch of `STRETCHES`, and clear them."""
         base, last, first, greatest, size = np.array(self._rows, np.int64).T
         count = len(self._rows)
         columns = {
@@ -257,8 +259,9 @@ class StretchRows:
 def read_segment(
     segment: Segment, rows: SegmentRows, offsets: Offsets = ALL_OFFSETS
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one segment; unreadable data becomes rows too, not an error."""
-    indexed = last_indexed(segment.file, segment.base_offset)  # before the log, which grows first
+    """Read the rows of one segment; unreadable data becomes rows too, and raises no error."""
+    # The index is read before the log, because a broker appends to the log first.
+    indexed = last_indexed(segment.file, segment.base_offset)
     try:
         descriptor = open_segment(segment)
     except OSError as error:
@@ -295,8 +298,9 @@ def read_segment(
 
 
 def _is_behind(entry: Entry, offsets: Offsets) -> bool:
-    """Whether an entry is after the requested offsets; a wrapper's base offset is its last
-    message's.
+    """Whether an entry is after the requested offsets.
+
+    The base offset of a wrapper of old messages is the offset of its last message.
     """
     header = entry.header
     return header.base_offset >= offsets[1] and header.record_count != UNKNOWN_COUNT
@@ -309,7 +313,7 @@ def _add_end(
     position = file.size if tail is None else tail.position
     said = " ".join(each for each in (tail and tail.reason, missing) if each)
     if tail is not None and tail.torn and missing is None:
-        rows.torn(file.next_offset, position, f"The log ends within a batch. {said}")
+        rows.torn(file.next_offset, position, f"The log ends in the middle of a batch. {said}")
     elif said:
         rows.damaged(file.next_offset, position, said)
 

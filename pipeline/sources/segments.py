@@ -1,13 +1,16 @@
-"""`spark.read.format("kafka_segments")`: any topic's segment files as rows.
+"""`spark.read.format("kafka_segments")`: the rows of any topic's segment files.
 
-Each segment is a task; small segments share one.
+Each segment is a task; small segments share a task. The options are:
 
-Options: ``path`` (a data folder, several with commas between them, or a partition's folder),
-``topic`` (`__consumer_offsets`; several with commas, `*` for all but Kafka's own), ``partitions``
-(such as `0,3`), ``start_offset`` (from it on), ``end_offset`` (before it) and ``as``: `records`
-(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), or `batches` (`STRETCHES`, one per batch,
-from batch headers only). Spark 4.0.0 passes no filters to a Python data source, so these options
-limit the rows that it reads.
+- ``path``: a data folder, several data folders with commas, or a partition's folder;
+- ``topic``: `__consumer_offsets` by default; several topics with commas, or `*` for all topics that
+  are not Kafka's own;
+- ``partitions``: such as `0,3`;
+- ``start_offset`` and ``end_offset``: rows from the first to before the second;
+- ``as``: `records` (`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), or `batches`
+  (`STRETCHES`, one row for each batch, from the headers alone).
+
+Spark 4.0.0 passes no filters to a Python data source, so only these options limit the rows.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ _ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[StretchRows]] = {
 
 
 class SegmentsTask(InputPartition):
-    """The segments that one task reads, one after the other, and the requested offsets."""
+    """The segments that one task reads one after the other, and the requested offsets."""
 
     def __init__(self, segments: Sequence[Segment], offsets: Offsets) -> None:
         super().__init__((segments, offsets))
@@ -66,28 +69,30 @@ class KafkaSegments(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The schema for the option `as`."""
+        """The schema that the option `as` selects."""
         return from_arrow_schema(_SCHEMAS[_what(self.options)])
 
     def reader(self, schema: StructType) -> SegmentsReader:  # noqa: ARG002
-        """The reader, which plans and reads."""
+        """Return the reader, which plans the tasks and reads the segments."""
         return SegmentsReader(dict(self.options))
 
 
 class SegmentsReader(DataSourceReader):
-    """Plans one task for each segment on the driver, and reads it on an executor."""
+    """Plans the tasks on the driver, and reads their segments on executors."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
         self.what = _what(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A task for each segment that can hold requested offsets; small ones share one."""
+        """Return a task for each segment that can have requested offsets; small segments share a
+        task.
+        """
         segments, offsets = plan(self.options)
         return [SegmentsTask(part, offsets) for part in in_parts(segments)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a task in Arrow batches; none without a segment."""
+        """Read the rows of a task as Arrow batches; a task without segments has none."""
         if not isinstance(partition, SegmentsTask):
             return
         for segment in partition.segments:
@@ -95,10 +100,7 @@ class SegmentsReader(DataSourceReader):
 
 
 def plan(options: Mapping[str, str]) -> tuple[list[Segment], Offsets]:
-    """The segments and offsets that the options request.
-
-    PipelineError names an invalid option.
-    """
+    """Parse the options to segments and offsets. PipelineError names an invalid option."""
     path = options.get("path")
     if not path:
         raise PipelineError("kafka_segments needs a path, such as .load('/var/lib/kafka')")

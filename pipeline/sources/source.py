@@ -1,4 +1,4 @@
-"""The interface of a source: pieces of a history that any engine can read."""
+"""The interface of a source: parts of a history that any engine can read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipeline.engines.engine import Part
 class TimesAsked:
     """The topics and records whose times a run needs.
 
-    A source with all times at hand returns all stretches of these topics. A source that must ask
-    its brokers returns the window by the minute, and the records at these offsets as exactly as it
-    can.
+    A source that has all times returns all stretches of these topics. A source that must ask its
+    brokers returns one time for each minute of the window, and the times of the records at these
+    offsets as exactly as possible.
     """
 
     topics: Collection[str]
@@ -23,47 +23,48 @@ class TimesAsked:
     since_ms: int | None = None
     """The start of the window that ends with ``as_of_ms``; None if none was requested."""
     offsets: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
-    """The offsets that groups hold at the ends of the window, by topic and partition."""
+    """The offsets that groups have at both ends of the window, by topic and partition."""
     moved_bytes: int = 0
-    """The bytes that reading the history moved over the wire: asking for times may move as many."""
+    """The bytes that the read of the history moved over the wire; requests of times may move as
+    many."""
 
 
 class OfFiles:
-    """The methods that are the same for every source of files."""
+    """Methods that are the same for every source of files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
         """Return nothing: files hide no topics."""
         return ()
 
     def moved_bytes(self) -> int:
-        """Return 0: files move nothing over the wire."""
+        """Return 0: a source of files moves no bytes over the wire."""
         return 0
 
 
 class Source(Protocol):
-    """A place from which a history is read; opened once for a run, independent of the engine.
+    """A history that can be read, independently of the engine; a run opens it once.
 
-    Events are parts, or Parquet files if the history was written as such: exactly one of
-    `event_parts` and `event_files` is not None. The same holds for stretches, but both are None if
-    the topics' own records are unknown.
+    The events are parts, or Parquet files if the history was written as Parquet: exactly one of
+    `event_parts` and `event_files` is not None. The same is true of stretches, except that both are
+    None if the topics' own records are unknown.
     """
 
     where: str
     """The name of the source, as given by the user."""
     cluster_id: str | None
-    """None if unknown."""
+    """The cluster id; None if unknown."""
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
-        """EVENTS of these partitions of `__consumer_offsets`; of all for None.
+        """Return EVENTS of these partitions of `__consumer_offsets`, or of all partitions for None.
 
-        PipelineError for a partition that does not exist.
+        PipelineError if a partition does not exist.
         """
 
     def event_files(self) -> Sequence[str] | None:
-        """The Parquet files of EVENTS, or folders of them laid out by a column."""
+        """The Parquet files of EVENTS, or folders of such files laid out by a column."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
-        """STRETCHES of the requested topics; a topic that no longer exists has none."""
+        """Return STRETCHES of the requested topics; a topic that no longer exists has no rows."""
 
     def stretch_files(self) -> Sequence[str] | None:
         """The Parquet files of STRETCHES."""
@@ -72,18 +73,19 @@ class Source(Protocol):
         """The ordinary topics whose stretches are parts; None if stretches are files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
-        """The topics among these that a broker hides from this client; none for files."""
+        """The topics among these that a broker hides from this client; empty for files."""
 
     def records_estimate(self) -> int | None:
-        """Approximate number of records of `__consumer_offsets`; None if unknown."""
+        """The approximate number of records of `__consumer_offsets`; None if unknown."""
 
     def end_ms(self) -> int | None:
-        """The time until which the history is complete: a broker's opening, an archive's last read.
-        None means the last record's time.
+        """The time in ms until which the history is complete; None for the last record's time.
+
+        It is the time of opening for a broker, and the time of the last read for an archive.
         """
 
     def moved_bytes(self) -> int:
-        """Bytes that its own requests moved over the wire until now; 0 for files.
+        """The bytes that the source's own requests have moved over the wire; 0 for files.
 
-        The engine counts those moved by reading parts.
+        The engine counts the bytes that the read of parts moves.
         """

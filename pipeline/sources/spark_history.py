@@ -1,9 +1,9 @@
 """`spark.read.format("muster_history")`: the history of offsets as EVENTS, or as a stream.
 
-A broker is read up to its present end, or followed by `spark.readStream`; folders of segments are
-read once. Options: ``path`` (`HOST:PORT`, or folders of partitions' folders), ``partitions`` of
-`__consumer_offsets` (such as `0-3,7`), ``command_config`` (Kafka's client properties, a file where
-the query is planned) and ``timeout`` in seconds.
+A broker is read up to its present end, or followed by `spark.readStream`. Folders of segments are
+read once. The options are ``path`` (`HOST:PORT`, or folders of partitions' folders), ``partitions``
+of `__consumer_offsets` (such as `0-3,7`), ``command_config`` (a file of Kafka's client properties,
+on the machine that plans the query) and ``timeout`` in seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pipeline.sources.wire.source import log_parts
 
 FORMAT: Final = "muster_history"
 Offsets = dict[str, int]
-"""By partition of the log, the offset of the next record: Spark keeps it as JSON."""
+"""By partition of the log, the offset of the next record. Spark stores it as JSON."""
 
 
 class HistoryTask(InputPartition):
@@ -61,22 +61,22 @@ class MusterHistory(DataSource):
         return from_arrow_schema(EVENTS)
 
     def reader(self, schema: StructType) -> HistoryReader:  # noqa: ARG002
-        """A reader of the history as it is now."""
+        """Return a reader of the history as it is now."""
         return HistoryReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> HistoryStream:  # noqa: ARG002
-        """A reader of a broker's history as it grows."""
+        """Return a reader of a broker's growing history."""
         return HistoryStream(dict(self.options))
 
 
 class HistoryReader(DataSourceReader):
-    """Plans on the driver, and reads parts on executors."""
+    """Plans tasks on the driver, and reads parts on executors."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A task for each part of the source."""
+        """Return a task for each part of the source."""
         where = _path(self.options)
         reach = _reach(self.options)
         source = open_source(where, reach.security, reach.timeout_s)
@@ -88,13 +88,15 @@ class HistoryReader(DataSourceReader):
         return [HistoryTask(part) for part in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a task; none for an empty history."""
+        """Read the rows of a task; an empty history has none."""
         if isinstance(partition, HistoryTask):
             yield from partition.part.read()
 
 
 class HistoryStream(DataSourceStreamReader):
-    """Opens new connections for every batch: none is kept between two."""
+    """Reads a growing history. Each batch opens new connections; none stays open between two
+    batches.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
@@ -103,15 +105,20 @@ class HistoryStream(DataSourceStreamReader):
             raise PipelineError(f"{_path(options)} is not a broker: a stream needs HOST:PORT")
 
     def initialOffset(self) -> Offsets:
-        """The log start offsets."""
+        """Return the log start offsets."""
         return self._wanted(self._look().starts)
 
     def latestOffset(self) -> Offsets:  # type: ignore[override]
-        """The log end offsets now. Spark 4.2 passes an optional start and limit, 4.0 does not."""
+        """Return the present log end offsets. Spark 4.2 passes an optional start and limit, 4.0
+        does not.
+        """
         return self._wanted(self._look().ends)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """Parts from one position to another; offsets no longer in the log are left out."""
+        """Return tasks for the offsets from ``start`` to ``end``; offsets that the log no longer
+        has are left
+        out.
+        """
         grown = {int(n): (start.get(n, 0), end[n]) for n in end if end[n] > start.get(n, 0)}
         if not grown:
             return []
@@ -122,7 +129,7 @@ class HistoryStream(DataSourceStreamReader):
         return [HistoryTask(part) for part in log_parts(self.reach, offsets, news.names)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task."""
+        """Read the rows of a task."""
         if isinstance(partition, HistoryTask):
             yield from partition.part.read()
 
@@ -143,7 +150,7 @@ def _path(options: Mapping[str, str]) -> str:
 
 
 def _reach(options: Mapping[str, str]) -> Reach:
-    """Addresses and settings of the brokers; no addresses for folders."""
+    """Parse the addresses and settings of brokers; the addresses are empty for folders."""
     file = options.get("command_config")
     security: Security = read_settings(Path(file)).security if file else PLAINTEXT
     addresses = addresses_of(_path(options)) or ()

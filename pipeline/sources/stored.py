@@ -1,4 +1,4 @@
-"""Files as a feed for an archive: segments, or tables that were written before."""
+"""Files as a feed for an archive: segments, or tables of an earlier run."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from pipeline.storage.manifest import TopicEnds
 
 
 class StoredFeed:
-    """A source other than a broker."""
+    """The feed of a source of files."""
 
     def __init__(self, source: Source) -> None:
         self.where = source.where
         self._source = source
 
     def look(self) -> StoredNews:
-        """See Feed."""
+        """Implements `Feed.look`."""
         source = self._source
         starts = source.starts() if isinstance(source, FolderSource) else {}
         return StoredNews(source, source.cluster_id, source.end_ms(), starts)
 
     @property
     def said(self) -> list[str]:
-        """Sentences about damaged files of the source."""
+        """Sentences about the damaged files of the source."""
         return said_of(self._source)
 
     @property
     def moved_bytes(self) -> int:
-        """Return 0: files move nothing over the wire."""
+        """Return 0: files move no bytes over the wire."""
         return 0
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class StoredFeed:
 
 @dataclass
 class StoredNews:
-    """See News."""
+    """Implements `News` for files."""
 
     source: Source
     cluster_id: str | None
@@ -60,7 +60,7 @@ class StoredNews:
     log_id: str | None = None
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """See News. Tables are not ordered, so an engine sorts them."""
+        """Implements `News.events`. An engine sorts the rows of tables, which are not in order."""
         parts = self.source.event_parts(None)
         if parts is None:
             with naming_damage(self.source):
@@ -70,7 +70,9 @@ class StoredNews:
             yield from _behind(part, positions).read()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """See News. A topic's rows in files are added once, by their offsets."""
+        """Implements `News.growth`. Each row of a topic in files is added once, according to its
+        offsets.
+        """
         wanted = {topic for topic, _ in held} | set(known)
         topics = {
             topic: TopicEnds(None, dict(ends.ends), self.at_ms) for topic, ends in known.items()
@@ -107,7 +109,7 @@ class StoredNews:
 
 
 def _behind(part: Part, positions: Mapping[int, int]) -> Part:
-    """A part without the segments that were read before."""
+    """Return a part without the segments that were read before."""
     if not isinstance(part, EventSegments):
         return part
     some = [
@@ -136,7 +138,7 @@ def _sorted_events(files: Sequence[str], positions: Mapping[int, int]) -> Iterat
 
 
 def _asked(files: Sequence[str], schema: pa.Schema, query: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a query over ``rows_of_files``."""
+    """Return the rows of a query over the relation ``rows_of_files``."""
     with tempfile.TemporaryDirectory(prefix="muster-") as scratch:
         engine = DuckEngine(scratch)
         try:

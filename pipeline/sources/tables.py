@@ -1,4 +1,4 @@
-"""A history as a run wrote it: a folder with the table `events`, and `stretches` if known."""
+"""The tables of an earlier run as a source: the table `events`, and `stretches` if it exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRETCHES = "stretches"
 
 
 class TablesSource(OfFiles):
-    """The tables of a store."""
+    """A source that reads the tables of a store."""
 
     def __init__(self, where: str, store: Store) -> None:
         """The store must have the table `events`."""
@@ -28,7 +28,7 @@ class TablesSource(OfFiles):
         """Return None: the events are files."""
 
     def event_files(self) -> Sequence[str]:
-        """See Source. PipelineError names a file that is damaged."""
+        """Implements `Source.event_files`. PipelineError names a file that is damaged."""
         self.check()
         return self._store.table_files(EVENTS)
 
@@ -43,14 +43,14 @@ class TablesSource(OfFiles):
         """Return None: the stretches are files."""
 
     def stretch_files(self) -> Sequence[str] | None:
-        """See Source; None if none were written."""
+        """Implements `Source.stretch_files`; None if the run wrote no stretches."""
         return self._store.table_files(STRETCHES) if self._store.has(STRETCHES) else None
 
     def topics(self) -> None:
         """Return None: the stretches are files."""
 
     def records_estimate(self) -> int | None:
-        """See Source; known only for local files."""
+        """Implements `Source.records_estimate`; None if the files are on other machines."""
         if not os.path.isdir(self._store.path(EVENTS)):
             return None
         self.check()
@@ -58,4 +58,4 @@ class TablesSource(OfFiles):
         return rows
 
     def end_ms(self) -> None:
-        """Return None: the last record's time."""
+        """Return None: the history is complete until the last record's time."""

@@ -1,1 +1,1 @@
-"""The tables as SQL, one definition for every engine. A function gives the text of one query."""
+"""The tables as SQL for every engine: each function returns the text of one query."""

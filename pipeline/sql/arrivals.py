@@ -1,4 +1,4 @@
-"""When the records of topics arrived in their logs, whatever timestamps they have.
+"""Determines when the records of topics arrived in their logs, independently of their timestamps.
 
 A record's own timestamp may be false: a producer copies old records, or its clock is wrong. A log
 is written in order, so each record arrived no earlier than every record before it.
@@ -13,13 +13,14 @@ from pipeline.model.events import COMMIT
 from pipeline.model.params import Params
 
 SKEW_MS: Final = 60_000
-"""A timestamp that is at most this far outside its bounds is the small error of a clock."""
+"""The maximum distance of a timestamp from its bounds that counts as the small error of a clock."""
 HOUR_MS: Final = 3_600_000
-"""Kafka 4 rejects timestamps further ahead than this (`message.timestamp.after.max.ms`) and accepts
-all past ones. So a timestamp further back than an earlier record's is that of a copy.
-"""
+"""Kafka 4 rejects timestamps further in the future than this (`message.timestamp.after.max.ms`).
+
+It accepts all past timestamps. So a timestamp that is further before that of an earlier record is
+the timestamp of a copy."""
 _BUCKET_MS: Final = 600_000
-"""Of a group's commits within this time, only the highest offset is used."""
+"""For each group, only the highest offset of its commits in a span of this length is used."""
 
 _KEY: Final = "topic, partition"
 _PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen"
@@ -29,23 +30,26 @@ _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
 _AFTER: Final = f"{_PLACE} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
 
 _FIRST_SURE: Final = "CASE WHEN sure_ms IS NOT NULL THEN least(sure_ms, first_ms) END"
-"""When the first record of a stretch arrived, if the stretch's timestamp is believed."""
+"""SQL: the arrival of the first record of a stretch; null if the stretch's timestamp is not
+believed."""
 
 
 def arrivals(d: Dialect, p: Params) -> str:
-    """STRETCHES to stretches with their arrival, `began_ms` to `arrived_ms`, which never decreases.
+    """Return the query of `arrivals`: STRETCHES with their arrivals, from `began_ms` to
+    `arrived_ms`.
 
-    Log ends that were seen (`seen`: a row without records) and the time of the read are certain
-    bounds. Within them a timestamp is believed if no other contradicts it (`_believed`). A record
-    whose timestamp is not believed arrived between its neighbours: at the nearer one if its
-    timestamp is almost there, else about the middle; by the as-of if possible, because a broker is
-    asked a moment after it.
+    `arrived_ms` never decreases along a log. Log end offsets that were seen (`seen`: a row without
+    records) and the time of the read are certain bounds. A timestamp within these bounds is
+    believed if no other timestamp contradicts it (`_believed`). A record whose timestamp is not
+    believed arrived between its neighbours: at the nearer neighbour if the timestamp almost agrees
+    with it, else about the middle. If possible, it arrived before the as-of, because the broker
+    returned its log end offset a moment after the as-of.
 
     The records may have arrived up to `early_ms` before `arrived_ms` and up to `late_ms` after it;
     both are null if the arrival has no lower bound. `latest_ms` is set where copies may end
-    (`_proven`): the records arrived by then. `loose_ms` is added to `late_ms` of the records after
-    a stretch's first: a broker that is asked for offsets by time does not report records between
-    two known ones that are older than the first.
+    (`_proven`): the records had arrived by that time. `loose_ms` is added to `late_ms` of the
+    records after the first of a stretch: ListOffsets by time does not return records between two
+    known records that are older than the first.
     """
     early = "least(least_from_ms, coalesce(sure_ms, from_ms))"
     late = "greatest(most_by_ms, coalesce(sure_ms, high_ms))"
@@ -72,7 +76,9 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 
 def _off(disputed: str, between: str) -> str:
-    """How much earlier or later than `arrived_ms` a stretch may have arrived."""
+    """SQL: the maximum difference between `arrived_ms` and the arrival of a stretch; null if
+    unlimited.
+    """
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -81,7 +87,9 @@ def _off(disputed: str, between: str) -> str:
 
 
 def _placed(p: Params) -> str:
-    """The CTE `by_then`: each stretch's own arrival (`then_ms`) and its bounds."""
+    """Return the CTE `by_then`: each stretch with its own arrival (`then_ms`) and the arrival's
+    bounds.
+    """
     return f"""
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
@@ -113,12 +121,12 @@ def _placed(p: Params) -> str:
 
 
 def _told(p: Params) -> str:
-    """The CTE `arrival_rows`: each stretch, the bounds of its arrival, its timestamp if within
-    them.
+    """Return the CTE `arrival_rows`: each stretch with the bounds of its arrival.
 
-    A batch of a file arrives at once (`whole`). A producer holds no record for an hour, so a batch
-    whose timestamps are further apart arrived at its last one. Rows of commits are among the
-    stretches: the log had reached `base_offset` at `read_ms`.
+    It also has the stretch's timestamp if the timestamp is within the bounds. A batch of a file
+    arrives at once (`whole`). A producer buffers no record for an hour, so a batch whose timestamps
+    are further apart arrived at the time of its last timestamp. Commits are rows too: at `read_ms`,
+    the log had reached `base_offset`.
     """
     return f"""
     numbered AS (
@@ -153,14 +161,15 @@ def _told(p: Params) -> str:
 
 
 def _believed() -> str:
-    """The CTE `believed`: `sure_ms` is a believed timestamp, null for any other.
+    """Return the CTE `believed`: `sure_ms` is the timestamp of a stretch, null if it is not
+    believed.
 
-    A timestamp more than an hour before that of an earlier record belongs to a copy. The others
-    fall into parts of the log in which timestamps contradict each other: either those too high are
-    false, or those too low. The choice that leaves fewer disbelieved wins. Both remain possible
-    (`disputed`, as is a record whose timestamp can't be true): the stretch arrived at
-    `least_from_ms` at the earliest, if the high ones are false, and at `most_by_ms` at the latest,
-    if the low ones are.
+    A timestamp more than an hour before that of an earlier record belongs to a copy. The other
+    timestamps form parts of the log in which they contradict each other: either the higher ones or
+    the lower ones of a part are false. The query chooses the side that leaves fewer timestamps
+    disbelieved. Both remain possible for a stretch that is `disputed`, which includes a record
+    whose timestamp can't be true. The stretch arrived at `least_from_ms` or later if the high
+    timestamps are false, and at `most_by_ms` or earlier if the low timestamps are false.
     """
     return f"""
     kept AS (
@@ -204,14 +213,15 @@ def _believed() -> str:
 
 
 def _proven(p: Params) -> str:
-    """The CTE `proven`: adds `latest_ms`, where the first records of a log may be copies.
+    """Return the CTE `proven`, which adds `latest_ms` where the first records of a log may be
+    copies.
 
-    Nothing contradicts old records that are the first in a log. They may be copies if the log, by
-    its timestamps, then rests for more than an hour: they arrived during that rest. They are not
-    copies if the log was evidently written at those times: a group committed an offset within an
-    hour of the record before it, or the log's end was seen. After such a proof copies contradict
-    the records before them. If nothing follows possible copies, no as-of is late enough to give
-    them an age.
+    No earlier record contradicts old timestamps at the start of a log. The first records may be
+    copies if the log, by its timestamps, then rests for more than an hour: they arrived during that
+    rest. They are not copies if there is evidence that the log was written at those times: a group
+    committed an offset within an hour after the record before it, or the log end offset was seen.
+    After such evidence, copies contradict the records before them. If nothing follows possible
+    copies, their age is unknown for every as-of.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

@@ -1,4 +1,4 @@
-"""Estimate of what log compaction would remove."""
+"""Estimates the records and bytes that log compaction would remove."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from pipeline.sql.groups import PERSON_FIELDS
 from pipeline.sql.offsets import ROLLED_BACK
 
 _RECORD_BYTES: Final = 9
-"""Lengths, deltas and counts of a small record of magic 2, without key and value."""
+"""The bytes of lengths, deltas and counts in a small record of magic 2, without key and value."""
 _KEY: Final = "log_partition, of, group_id, topic, partition, member_id, pattern, raw_key"
 
 
 def compaction(d: Dialect, p: Params) -> str:
-    """EVENTS and `offset_records` to COMPACTION: the records a cleaner would drop per partition.
+    """Return the query of COMPACTION: the records that the cleaner would remove from each
+    partition.
 
-    Superseded are all records of a key but the last, and the records of aborted transactions.
-    Tombstones that are the last of their key go later, after `delete.retention.ms`, as do
-    transaction markers once no record of their transaction is left. Bytes are estimated from the
-    content of the records, before any compression.
+    It reads EVENTS and `offset_records`. A record is superseded if a later record has the same key,
+    or if its transaction was aborted. A tombstone that is the last record of its key is removed
+    later, after `delete.retention.ms`, and a transaction marker when no record of its transaction
+    is left. Bytes are estimated from the content of the records, without compression.
     """
     no_key = f"(of = '{UNKNOWN}' AND raw_key IS NULL)"
     last = d.struct(log_offset="log_offset", gone="gone", bytes="bytes")
@@ -74,9 +75,9 @@ def compaction(d: Dialect, p: Params) -> str:
 
 
 def _bytes(d: Dialect) -> str:
-    """A record's size in bytes; a string has a length of two bytes.
+    """Return SQL for a record's size in bytes, by docs/formats/consumer-offsets.md.
 
-    Source: docs/formats/consumer-offsets.md.
+    A string has a length of two bytes.
     """
 
     def size(column: str) -> str:

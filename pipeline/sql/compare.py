@@ -1,4 +1,4 @@
-"""Figures of each group in a window of time, for the comparison of two windows."""
+"""Computes the figures of each group in a window of time, for the comparison of two windows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pipeline.sql.sums import whole_sum
 
 
 def window(d: Dialect, p: Params, *, by_topic: bool) -> str:
-    """A row for each group, or each topic of it, that was seen between `since_ms` and the as-of.
+    """Return a query with one row for each group, or each topic of a group, that the window shows.
 
-    The tables `commits`, `lag` and `churn` must cover that window. Lag is summed over partitions,
-    at the end of the step in which the sum was largest.
+    The window is from `since_ms` to the as-of, and the tables `commits`, `lag` and `churn` must
+    cover it. The lag of a group is the sum over its partitions, at the end of the step with the
+    largest sum.
     """
     assert p.since_ms is not None
     key = "group_id, topic" if by_topic else "group_id"

@@ -1,9 +1,10 @@
-"""The generations of groups: members, changes and durations; and the members that rebalance most.
+"""The generations of groups with their members, changes and durations, and the restless members.
 
-A generation of a group of the newer kinds is an epoch. A log may hold several records of one
-generation: Kafka writes the group again when a static member returns under a new member id. A
-generation's row begins with its first record and has the values of its last. A deleted group starts
-a new life: `life` counts the deletions before it.
+For a KIP-848, KIP-932 or KIP-1071 group, a generation is an epoch. A log may have several records
+of one generation: Kafka writes the group again when a static member returns under a new member id.
+The row of a generation has the time of its first record and the values of its last.
+
+A deleted group starts a new life: `life` counts the deletions before it.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ from pipeline.sql.groups import CLASSIC, FIRST_EPOCH, GROUP_KEY, PERSON_FIELDS
 FIRST, FIRST_SEEN, EMPTIED = "first", "first seen", "emptied"
 JOINED, LEFT, JOINED_AND_LEFT = "joined", "left", "joined and left"
 SAME_MEMBERS: Final = "same members"
-"""A member caused it (its subscription changed, or the leader rejoined), or a topic changed."""
+"""The members did not change: a member changed its subscription or the leader rejoined, or a topic
+changed."""
 CONVERTED: Final = "converted to "
-"""The group's new type follows."""
+"""The prefix of a change to another group type, which follows."""
 
 RATE_FROM_S: Final = 600
-"""A group observed for less than this has no rate of rebalances per hour."""
+"""Below this number of observed seconds, the rate of rebalances per hour is null."""
 
 INT_MAX: Final = 2**31 - 1
 _LIFE: Final = f"{GROUP_KEY}, life"
 
 
 def generations(d: Dialect, p: Params) -> str:
-    """`group_states` to GENERATIONS: one row for each group, life and generation.
+    """Return the query of GENERATIONS: one row for each group, life and generation.
 
-    Members are joined in only where needed: a window over them would copy them all.
+    It reads `group_states`. The last join adds the members, because a window function over them
+    would copy all members.
     """
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
@@ -61,9 +64,10 @@ def generations(d: Dialect, p: Params) -> str:
 
 
 def churn(d: Dialect, p: Params) -> str:
-    """GENERATIONS to CHURN: how often each group rebalanced.
+    """Return the query of CHURN, from GENERATIONS: how often each group rebalanced.
 
-    `rebalances` includes generations that were not seen but are missing between the seen numbers.
+    `rebalances` includes generations that are not in the log, according to the gaps between the
+    numbers of the others.
     """
     latest = d.struct(life="life", log_offset="log_offset")
     watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
@@ -95,10 +99,11 @@ def churn(d: Dialect, p: Params) -> str:
 
 
 def restless_members(d: Dialect, p: Params) -> str:
-    """GENERATIONS to RESTLESS_MEMBERS: the members that caused the most generations.
+    """Return the query of RESTLESS_MEMBERS, from GENERATIONS: the members that caused most
+    generations.
 
-    A member is identified by client id, host and instance id, because its member id is new at each
-    join. `share` is the share of all generations of the group.
+    A member is identified by client id, host and instance id, because it has a new member id after
+    each join. `share` is the share of all generations of the group.
     """
     names = ", ".join(f"who.{name} AS {name}" for name in PERSON_FIELDS)
     return f"""
@@ -123,11 +128,10 @@ def restless_members(d: Dialect, p: Params) -> str:
 
 
 def _counted(p: Params) -> str:
-    """`counted`: the generations in the window; `nth` is the number within its life, 1 for the
-    first.
+    """Return the CTE `counted`: the generations, numbered by `nth` from 1 in each life.
 
-    `counts` is false for generations from before the window. Generation 0 is left out: Kafka 4
-    writes it when a group is created, before any member joined.
+    `counts` is false for generations that began before the window. Generation 0 is left out: Kafka
+    4 writes it when it creates a group, before any member joined.
     """
     return f"""
     counted AS (
@@ -138,7 +142,9 @@ def _counted(p: Params) -> str:
 
 
 def _folded(d: Dialect) -> str:
-    """`generation_rows`: one row for each generation; `nth` counts those of a life from 1."""
+    """Return the CTE `generation_rows`: one row for each generation, numbered by `nth` from 1 in a
+    life.
+    """
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
@@ -183,7 +189,9 @@ def _folded(d: Dialect) -> str:
 
 
 def _numbered() -> str:
-    """`numbered`: generations compared with the one before; `peopled`: with their members."""
+    """Return two CTEs: `numbered` compares each generation with the previous; `peopled` adds its
+    members.
+    """
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     return f"""
     numbered AS (
@@ -205,9 +213,9 @@ def _numbered() -> str:
 
 
 def _changed(d: Dialect) -> str:
-    """`changed`: the members that joined since the generation before, or left.
+    """Return the CTE `changed`: the members that joined since the previous generation, or left.
 
-    Members of the first generation seen count as joined only if it is the group's first.
+    The members of the first generation in the log count as joined only if it is the group's first.
     """
     stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
@@ -234,8 +242,9 @@ def _changed(d: Dialect) -> str:
 
 
 def _moved(d: Dialect) -> str:
-    """`moved`: partitions that had another owner in the generation before. Share groups are left
-    out, because a partition has any number of owners there.
+    """Return the CTE `moved`: the partitions that had another owner in the previous generation.
+
+    Share groups are left out, because a partition of theirs has any number of owners.
     """
     hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
     move = d.struct(
@@ -267,7 +276,7 @@ def _moved(d: Dialect) -> str:
 
 
 def _change(d: Dialect) -> str:
-    """Why the generation began, as far as its members show it."""
+    """SQL: the reason of a generation, according to its members and the previous generation."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
     CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
@@ -278,7 +287,7 @@ def _change(d: Dialect) -> str:
 
 
 def _identity(member: str) -> str:
-    """SQL for the identity of a member that rejoins: the instance id of a static member, else the
+    """SQL: the identity of a member across joins: the instance id of a static member, else the
     member id.
     """
     instance = f"({member}).group_instance_id"

@@ -1,9 +1,9 @@
-"""Groups of every kind as one relation: the group and its members at each of its states.
+"""Groups of every kind as one relation: each state of a group, with its members.
 
 A classic group writes its whole state in one record. A KIP-848, KIP-932 or KIP-1071 group writes an
-epoch record and member records: before the epoch record those of members that joined or left, after
-it those of target and current assignments. So a member's subscription counts from the next epoch,
-and its assignment from the epoch before it.
+epoch record and member records. The records of members that joined or left precede the epoch
+record; the records of target and current assignments follow it. So a member's subscription counts
+from the next epoch record on, and its assignment from the epoch record before it.
 """
 
 from __future__ import annotations
@@ -28,31 +28,33 @@ CLASSIC: Final = "classic"
 PERSON_FIELDS: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
 FIRST_EPOCH: Final = 2
-"""The first epoch of a group of the newer kinds is 1 until Kafka 4.2 and 2 since 4.3."""
+"""The highest first epoch of a KIP-848, KIP-932 or KIP-1071 group: 1 until Kafka 4.2, 2 since 4.3.
+"""
 
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
-"""SQL condition on a state: the group has members or had them, though it may be empty. Standalone
-consumers commit for a group that never had any (Kafka 4 writes it without a protocol type) or that
-was deleted.
-"""
+"""SQL condition on a state: the group has or had members, though it may be empty now.
+
+It is false for a group in which only standalone consumers commit: a group that never had members
+(Kafka 4 writes it without a protocol type), or a deleted group."""
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
-"""The role of a record for its group. A doubt is a record of the group that was not understood;
-damage may have hit a record of any group.
-"""
+"""The roles of records that could not be understood: `_DOUBT` is a record of one group; `_DAMAGE`
+may have been a record of any group."""
 _SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
 def group_states(d: Dialect, p: Params) -> str:
-    """EVENTS to a row for each state of a group, in the order of the log.
+    """Return the query of `group_states`, from EVENTS: each state of a group, in the order of the
+    log.
 
-    A row is a record of the group itself, with `own` true: a generation or an epoch, or, with
-    `alive` false, its deletion. A conversion to another kind is not a deletion. One more row may
-    follow the last of them, for members that changed since or for records that were not understood.
-    `known` is false if such records may have changed the members. Members have PERSON,
-    `subscription`, `pattern` (a regular expression) and `assignment`, which is the target
-    assignment; the current one is in records of the kinds `_current_member`.
+    A row with `own` true is a record of the group itself: a generation or an epoch, or, with
+    `alive` false, its deletion. A conversion to another kind is not a deletion. A group may have
+    one more row after the last of these, for members that changed later or for records that were
+    not understood. `known` is false if such records may have changed the members.
+
+    Members have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, the
+    target assignment. Records of the kinds `_current_member` have the current assignment.
     """
     return f"""
     WITH {_records()}, {_turns()}, {_numbered()}, {_stays(d)}, {_memberships(d)},
@@ -79,7 +81,7 @@ def group_states(d: Dialect, p: Params) -> str:
 
 
 def _stated(d: Dialect) -> str:
-    """`stated`: the states, each with the values of the group's own last record."""
+    """Return the CTE `stated`: the states, each with the values of the group's own last record."""
     names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
         alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
@@ -105,18 +107,24 @@ def _classic_members(d: Dialect) -> str:
 
 
 def kinds_of(*ends: str) -> list[str]:
-    """The kinds of the newer groups' records with these endings: ``kinds_of("_epoch")``."""
+    """Return the kinds of group records with these endings, in KIP-848, KIP-932 and KIP-1071
+    groups.
+
+    ``kinds_of("_epoch")`` returns the kinds of epoch records.
+    """
     return [kind for kind in RECORD_KINDS.values() if kind.endswith(ends)]
 
 
 def quoted(texts: Iterable[str]) -> str:
-    """A list of literals for `IN`."""
+    """Return texts as a list of SQL literals for `IN`."""
     return "(" + ", ".join(f"'{text}'" for text in texts) + ")"
 
 
 def _records() -> str:
-    """`records`: the records of groups, each with its role for its group. Damage has a row in every
-    group that the log of its partition names, at the place of its last occurrence only.
+    """Return the CTE `records`: the records of groups, each with its role for its group.
+
+    Damage has one row in each group that the log of its partition names, at the offset of the last
+    damage.
     """
     roles = {
         _STATE: [GROUP, *kinds_of("_epoch")],
@@ -160,7 +168,7 @@ def _records() -> str:
 
 
 def member_kinds() -> list[str]:
-    """The kinds of records that describe a member."""
+    """Return the kinds of records that describe a member."""
     return [f"{group_type}_group_member" for group_type in GROUP_TYPES]
 
 
@@ -169,10 +177,11 @@ def _with_tombstones(kinds: Iterable[str]) -> list[str]:
 
 
 def _turns() -> str:
-    """`turns`: records, marked where they make a state: turns, and at most one after the last.
+    """Return the CTE `turns`: the records, with a mark on those that make a state.
 
-    A group's tombstone followed in the same batch by a record of another kind is a conversion: the
-    coordinator writes both at the same time.
+    These are the group's own records (turns), and at most one record after the last turn. If a
+    record of another kind follows a group's tombstone in the same batch, the two are a conversion:
+    the coordinator writes both at the same time.
     """
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset"
     whole = f"role = '{_END}' OR kind = '{GROUP}'"
@@ -200,9 +209,9 @@ def _turns() -> str:
 
 
 def _numbered() -> str:
-    """`numbered`: turns, with the number of each state; states of one era have members in common.
+    """Return the CTE `numbered`: the turns, with the number of each state and its era.
 
-    An era ends with any tombstone of the group.
+    States of the same era have members in common. A tombstone of the group ends an era.
     """
     later = (
         f"log_offset > coalesce(last_turn, -1) AND (role IN {quoted((_MEMBER, _DOUBT, _DAMAGE))}"
@@ -230,10 +239,10 @@ def _numbered() -> str:
 
 
 def _stays(d: Dialect) -> str:
-    """`staying`: from which state to which state each member was in a group of the newer kinds.
+    """Return the CTE `staying`: the first and last state in which each member was in its group.
 
-    A member has its target assignment, or its current one if compaction removed the target. Neither
-    counts before the member joined.
+    It covers KIP-848, KIP-932 and KIP-1071 groups. A member has its target assignment, or its
+    current assignment if compaction removed the target. Both count only after the member joined.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 
@@ -284,7 +293,9 @@ def _stays(d: Dialect) -> str:
 
 
 def _memberships(d: Dialect) -> str:
-    """`memberships`: the members of each state, and the assignor that most of them ask for."""
+    """Return the CTE `memberships`: the members of each state, and the assignor that most of them
+    prefer.
+    """
     return f"""
     present AS (
         SELECT {GROUP_KEY}, n.nth AS nth, member, protocol

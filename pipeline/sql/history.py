@@ -7,10 +7,10 @@ from pipeline.model.params import Params
 
 
 def events(d: Dialect, p: Params) -> str:
-    """Return EVENTS unchanged."""
+    """Return the query of the table `events`: all rows of EVENTS."""
     return "SELECT * FROM events"
 
 
 def stretches(d: Dialect, p: Params) -> str:
-    """Return STRETCHES of the selected topics."""
+    """Return the query of the table `stretches`: STRETCHES of the selected topics."""
     return "SELECT * FROM stretches"

@@ -1,8 +1,9 @@
-"""The lag of groups, step by step, and whether they will ever catch up.
+"""The lag of groups over time, and whether they will catch up.
 
-A group's offset at a step's end is the last that it had committed by then. Steps without commits
-carry it forward up to the as-of, because a stopped group falls behind too. Log end offsets and
-record ages follow arrival (`arrivals.arrivals`), whatever timestamps the records have.
+A group's offset at the end of a step is the last offset that it had committed by then. Steps
+without commits repeat this offset up to the as-of, because a stopped group also falls behind. Log
+end offsets and record ages follow the arrival of records (`arrivals.arrivals`), not their
+timestamps.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from pipeline.sql.arrivals import SKEW_MS
 from pipeline.sql.groups import OF_MEMBERS
 
 MOST_ROWS: Final = 10_000_000
-"""The upper bound for rows of a lag table: steps are longer where minutes would exceed it."""
+"""The maximum number of rows of a lag table: steps are longer if minutes would make more rows."""
 STEPS_MS: Final = tuple(60_000 * n for n in (1, 5, 15, 60, 360, 1440))
 RECENT_MINUTES: Final = 10
-"""Current rates are those of this many minutes, the last before the as-of."""
+"""The number of minutes before the as-of from which the current rates are computed."""
 _KEY: Final = "group_id, topic, partition"
 
 CAUGHT_UP, CATCHING_UP, LEVEL = "caught up", "catching up", "level"
@@ -39,7 +40,9 @@ _VERDICT: Final = f"""
 
 
 def lag_steps(d: Dialect, p: Params) -> str:
-    """One row: the steps of LAG, from `first_ms` to `last_ms`, the start of the last step."""
+    """Return a query of one row: the steps of LAG, from `first_ms` to `last_ms`, the start of the
+    last.
+    """
     steps = " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS step_ms" for each in STEPS_MS)
     span_ms = p.as_of_ms - p.lag_since_ms
     return f"""
@@ -57,7 +60,9 @@ def lag_steps(d: Dialect, p: Params) -> str:
 
 
 def recent_steps(d: Dialect, p: Params) -> str:
-    """The steps of the last minutes, from which the current rates are computed."""
+    """Return the query of the last RECENT_MINUTES as steps, from which the current rates are
+    computed.
+    """
     first_ms = p.as_of_ms - RECENT_MINUTES * STEPS_MS[0] - 1
     return f"""
     SELECT step_ms, {_begin(str(first_ms))} AS first_ms, {_begin(str(p.as_of_ms - 1))} AS last_ms
@@ -66,17 +71,17 @@ def recent_steps(d: Dialect, p: Params) -> str:
 
 
 def lag(d: Dialect, p: Params) -> str:
-    """LAG: the lag of each group at the end of each step of the window.
+    """Return the query of LAG: the lag of each group at the end of each step of the window.
 
-    In seconds, lag is the age of the first record that was not read. It is a lower bound, with no
-    precision, if the record's age has no upper bound. Both are null if nothing is known of the
-    topic's records. An age is never below 0, so the error is at most the age itself on that side.
+    The lag in seconds is the age of the first unread record. It is a lower bound, and its precision
+    is null, if the record's age has no upper bound. Both are null if nothing is known of the
+    topic's records. An age is never below 0, so its error towards 0 is at most the age itself.
     """
     return _lag(d, p, "lag_steps")
 
 
 def recent_lag(d: Dialect, p: Params) -> str:
-    """LAG of the last minutes, whatever the window is."""
+    """Return the query of LAG for the last RECENT_MINUTES before the as-of, for any window."""
     return _lag(d, p, "recent_steps")
 
 
@@ -121,7 +126,7 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _held(d: Dialect, p: Params, steps: str) -> str:
-    """The CTE `held`: each group's committed offset at the end of each step."""
+    """Return the CTE `held`: each group's committed offset at the end of each step."""
     steps_held = d.numbers("CAST(0 AS BIGINT)", "CAST((until_ms - begin_ms) / step_ms AS BIGINT)")
     return f"""
     dated AS (
@@ -156,12 +161,13 @@ def _held(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _ends(d: Dialect, p: Params) -> str:
-    """The CTE `ends`: each log's end and start offset at the end of each step.
+    """Return the CTE `ends`: the log end and start offset of each partition at the end of each
+    step.
 
-    A log start that was seen holds for the minute before, because a run reads it after its as-of.
-    `known_end` and `known_start` are upper bounds at the as-of: records that had begun to arrive by
-    then may have been in the log. A group that has read up to an offset shows that the log reached
-    it, whatever the timestamps are.
+    A log start offset that was seen holds for the minute before, because a run reads it after its
+    as-of. `known_end` and `known_start` are upper bounds at the as-of: records that had begun to
+    arrive by then may have been in the log. A group that has read up to an offset proves that the
+    log had reached this offset, despite other timestamps.
     """
     stretch = d.struct(
         base_offset="base_offset",
@@ -213,13 +219,15 @@ def _ends(d: Dialect, p: Params) -> str:
 
 
 def catch_up(d: Dialect, p: Params) -> str:
-    """CATCH_UP: whether each group's partition will catch up, by the rates of the last minutes.
+    """Return the query of CATCH_UP: whether each group will catch up in each partition.
 
-    `never` is true if the group falls behind or has stopped with records unread. Partitions whose
-    offsets were deleted before the as-of, or whose lag is unknown, have no row. The verdict for a
-    group without members is `nobody runs it`, unless it reads on since it became empty: a consumer
-    may commit for a group without being its member. A group that never had members, or was deleted,
-    can only have such consumers, and its member count is null.
+    The verdict follows the rates of the last RECENT_MINUTES. `never` is true if the group falls
+    behind, or has stopped with unread records. A partition whose offset was deleted before the
+    as-of, or whose lag is unknown, has no row.
+
+    The verdict for a group without members is `nobody runs it`, unless the offset advanced after
+    the group became empty: a consumer may commit without being a member. Only such consumers commit
+    in a group that never had members or was deleted; its member count is null.
     """
     columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
                "lost_records", "lag_s", "lag_precision_s")  # fmt: skip

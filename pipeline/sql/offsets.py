@@ -1,13 +1,13 @@
-"""Offsets as the coordinator held them: commits, each with the previous one, and their rates.
+"""The committed offsets of groups as the coordinator had them: commits and their rates.
 
-A plain commit holds from its record on. A transaction's commits hold from its COMMIT marker on, and
-only if their record is newer than that of the offset held then: Kafka's coordinator compares the
-offsets of the records. So a plain commit or a tombstone between a transaction's commit and its
-marker wins.
+A plain commit counts from its record on. The commits of a transaction count from its COMMIT marker
+on, and only if their records are newer than that of the offset that counts at that time: Kafka's
+coordinator compares the offsets of the records. So a plain commit or a tombstone between a
+transaction's commit and its marker wins.
 
 If an earlier marker of a higher producer epoch precedes a commit, the commit was written after the
-end of its transaction. No later marker commits it: the broker ignores it when it loads the log, and
-so do these tables (docs/internals/transactions.md).
+end of its transaction. A later marker does not commit it: the broker ignores the commit when it
+loads the log, as these tables do (docs/internals/transactions.md).
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ from pipeline.model.events import COMMIT, COMMIT_TOMBSTONE, COMMITTED, MARKER
 from pipeline.model.params import Params
 
 KEY: Final = "log_partition, group_id, topic, partition"
-"""The identity of a chain of commits. A group lives in one partition of the log."""
+"""The columns that identify the commits of a group in a partition. All records of a group are in
+one
+partition of the log."""
 
 TAKEN, SUPERSEDED, ROLLED_BACK, OPEN = "committed", "superseded", "aborted", "open"
-"""Outcomes of a transaction's commit. Superseded: committed, but a newer offset was held already.
-"""
+"""Outcomes of a commit in a transaction. `SUPERSEDED`: the transaction was committed, but a newer
+offset already counted."""
 
 
 def offset_records(d: Dialect, p: Params) -> str:
-    """EVENTS to every commit and tombstone, with its `outcome`: whether it was ever held.
+    """Return the query of `offset_records`, from EVENTS: every commit and tombstone with its
+    `outcome`.
 
-    It holds from the log offset `effect_offset` and the time `effect_at` on.
+    The outcome says whether the offset ever counted. It counts from the log offset `effect_offset`
+    and the time `effect_at` on.
     """
     return f"""
     WITH marked AS (
@@ -82,7 +86,9 @@ def offset_records(d: Dialect, p: Params) -> str:
 
 
 def offset_changes(d: Dialect, p: Params) -> str:
-    """`offset_records` to the offsets that were ever held, each with the one that it replaced."""
+    """Return the query of `offset_changes`: the offsets that ever counted, each with the previous
+    offset.
+    """
     return f"""
     SELECT {KEY}, kind, log_offset, effect_offset, effect_at AS at, committed_offset, leader_epoch,
         metadata, commit_at, expire_at, producer_id, marker_offset,
@@ -94,7 +100,7 @@ def offset_changes(d: Dialect, p: Params) -> str:
 
 
 def held_at(at_ms: int) -> str:
-    """`offset_changes` to each topic, partition and offset that a group held at a time."""
+    """Return a query of each topic, partition and offset that a group had at a time in ms."""
     return f"""
     SELECT DISTINCT topic, partition, committed_offset FROM (
         SELECT topic, partition, committed_offset, kind,
@@ -107,7 +113,9 @@ def held_at(at_ms: int) -> str:
 
 
 def commits(d: Dialect, p: Params) -> str:
-    """COMMITS: each commit that held, with the previous one of its group and partition."""
+    """Return the query of COMMITS: each commit that counted, with the previous one of its group and
+    partition.
+    """
     return f"""
     SELECT c.*, c.at AS committed_at, t.at AS record_at, t.precision_s AS record_at_precision_s,
         (unix_millis(c.at) - unix_millis(c.previous_at)) / 1e3 AS since_previous_s,
@@ -124,7 +132,7 @@ def commits(d: Dialect, p: Params) -> str:
 
 
 def transactional_commits(d: Dialect, p: Params) -> str:
-    """TRANSACTIONAL_COMMITS: the commits of transactions and their outcome."""
+    """Return the query of TRANSACTIONAL_COMMITS: the commits in transactions and their outcomes."""
     return f"""
     SELECT group_id, topic, partition, written_at, committed_offset, metadata, producer_id,
         producer_epoch, outcome, ended_at, log_partition, log_offset, marker_offset
@@ -133,7 +141,9 @@ def transactional_commits(d: Dialect, p: Params) -> str:
 
 
 def rates(d: Dialect, p: Params) -> str:
-    """COMMITS to RATES: a row for each group, topic and minute with a commit."""
+    """Return the query of RATES, from COMMITS: one row for each group, topic and minute with a
+    commit.
+    """
     return f"""
     SELECT group_id, topic, minute, count(DISTINCT partition) AS partitions, count(*) AS commits,
         sum(CASE WHEN advanced_records > 0 THEN advanced_records ELSE 0 END) AS advanced_records,

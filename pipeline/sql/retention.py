@@ -1,12 +1,15 @@
-"""Effects of retention: offsets that expire, and groups that are dead.
+"""The effects of retention: offsets that expire, and groups that are dead.
 
-The rules are Kafka's since KIP-211, as in offsets/expiry.py. The expire timestamp of a client
-counts before all else. The retention time of an offset begins: for a classic group that is empty,
-when it became empty; for a group that never had members, at the commit; for a topic to which no
-member of a live consumer group subscribes, at the commit. All other offsets are kept. Offsets of a
-KIP-848 or KIP-1071 group expire after their commit if no member subscribes, also when the group is
-empty. A pending commit of an open transaction keeps the offset. Where records were not understood,
-no verdict is given.
+The rules are Kafka's since KIP-211, as in offsets/expiry.py. The expire timestamp of a client takes
+precedence over all other rules. The retention of an offset begins
+
+- when a classic group becomes empty;
+- at the commit, in a group that never had members;
+- at the commit, for a topic to which no member of a live consumer group subscribes.
+
+All other offsets are kept. An offset of a KIP-848 or KIP-1071 group expires after its commit if no
+member subscribes to the topic, even if the group is empty. A pending commit of an open transaction
+keeps the offset. If records were not understood, the result is unknown.
 """
 
 from __future__ import annotations
@@ -34,15 +37,15 @@ NOTHING_KEPT: Final = "empty and nothing kept"
 ALL_EXPIRED: Final = "empty and all its offsets have expired"
 
 _FAR_MS: Final = 9_000_000_000_000_000
-"""Later times are left as they are: a sum would not fit a timestamp."""
+"""Times in ms after this are not changed: a sum would not fit a timestamp."""
 
 
 def expiring_offsets(d: Dialect, p: Params) -> str:
-    """`offset_changes`, `group_states` and EVENTS to EXPIRING_OFFSETS: every offset that is held at
-    --as-of, and when it expires.
+    """Return the query of EXPIRING_OFFSETS: every offset that exists at the as-of, and its expiry.
 
-    `expires_at` is null for an offset that is kept while its group is in its present state. If
-    `expired` is true, the coordinator removes the offset at its next check; null is unknown.
+    It reads `offset_changes`, `group_states` and EVENTS. `expires_at` is null for an offset that is
+    kept while its group is in its present state. If `expired` is true, the coordinator removes the
+    offset at its next check; null is unknown.
     """
     later = f"timestamp_millis(unix_millis(since) + {p.offsets_retention_ms})"
     return f"""
@@ -87,10 +90,10 @@ def expiring_offsets(d: Dialect, p: Params) -> str:
 
 
 def dead_groups(d: Dialect, p: Params) -> str:
-    """`group_states`, `offset_changes` and EXPIRING_OFFSETS to DEAD_GROUPS: the groups that are
-    deleted or abandoned at --as-of.
+    """Return the query of DEAD_GROUPS: the groups that are deleted or abandoned at the as-of.
 
-    A share group keeps its offsets elsewhere, so it is dead only if it was deleted.
+    It reads `group_states`, `offset_changes` and EXPIRING_OFFSETS. A share group keeps its offsets
+    in another topic, so it is dead only after its deletion.
     """
     return f"""
     WITH {_last_states(d)}, {_pending()},
@@ -125,7 +128,9 @@ def dead_groups(d: Dialect, p: Params) -> str:
 
 
 def _rule() -> str:
-    """SQL for the rule that applies to an offset; the expire timestamp is applied later."""
+    """SQL: the retention rule of an offset, without the client's expire timestamp, which applies
+    later.
+    """
     return f"""
     CASE WHEN NOT coalesce(known, true) THEN '{GROUP_NOT_KNOWN}'
         WHEN pending THEN '{PENDING}'
@@ -138,8 +143,8 @@ def _rule() -> str:
 
 
 def _held(d: Dialect) -> str:
-    """`held`: the last commit of each group's partition; `pending`: the partitions that an open
-    transaction may change.
+    """Return two CTEs: `held` has the last commit of each group and partition; `pending` has the
+    partitions that an open transaction may change.
     """
     names = ("kind", "committed_offset", "expire_at", "log_offset")
     value = d.struct(**{name: name for name in names}, committed_at='coalesce(commit_at, "at")')
@@ -155,7 +160,7 @@ def _held(d: Dialect) -> str:
 
 
 def _pending() -> str:
-    """`pending`: a tombstone removes the commits that an open transaction wrote before it."""
+    """Return the CTE `pending`. A tombstone cancels the earlier commits of an open transaction."""
     return f"""
     pending AS (
         SELECT {KEY} FROM offset_records GROUP BY {KEY}
@@ -165,7 +170,10 @@ def _pending() -> str:
 
 
 def _last_states(d: Dialect) -> str:
-    """`last_states`: each group's last state; `blind` if a member's subscription is unknown."""
+    """Return the CTE `last_states`: each group's last state. `blind` is true if a member's
+    subscription
+    is unknown.
+    """
     fields = (
         "alive", "known", "group_type", "protocol_type", "generation", "state_at", "members",
     )  # fmt: skip
@@ -184,8 +192,10 @@ def _last_states(d: Dialect) -> str:
 
 
 def _subscribed(d: Dialect) -> str:
-    """`subscribed`: the topics that a group's members name, or that match their patterns;
-    `topologies`: the topologies of streams groups, whose text names each topic that they read or
+    """Return two CTEs, `subscribed` and `topologies`.
+
+    `subscribed` has the topics that a group's members name, or that match their patterns.
+    `topologies` has the topologies of streams groups, whose text names each topic that they read or
     write.
     """
     regex = "get_json_object(details, '$.regular_expression')"

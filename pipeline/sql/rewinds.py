@@ -1,4 +1,4 @@
-"""Commits below the previous one, and the members of the group at that time."""
+"""Commits below the previous offset, and the members of the group at that time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pipeline.sql.offsets import KEY
 
 _SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _GIVES_UP: Final = "1"
-"""The state (KIP-848) of a member that must revoke partitions, and keeps them until it confirms."""
+"""The KIP-848 state of a member that must revoke partitions, and owns them until it confirms."""
 
 
 def rewinds(d: Dialect, p: Params) -> str:
-    """COMMITS, EVENTS and `group_states` to REWINDS.
+    """Return the query of REWINDS, from COMMITS, EVENTS and `group_states`.
 
-    `owner` is the member that had the partition when the commit was written. It is null if no
-    member had it, as when an administrator set the offset, or if the assignments are not those of
-    consumers. In a group of the newer kinds it is the current owner, which for a while differs from
-    the target one. `members` is empty if the group had none, and null if its records were not
+    `owner` is the member that owned the partition when the commit was written. It is null if no
+    member owned the partition, as when an administrator sets the offset, or if the assignments are
+    not those of consumers. In a KIP-848 group it is the current owner, which can differ from the
+    target owner. `members` is empty if the group had no members, and null if its records were not
     understood.
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
@@ -45,7 +45,7 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """The members to which the commit's partition was assigned."""
+    """SQL: the members to which the commit's partition was assigned."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -53,7 +53,10 @@ def _assigned(d: Dialect, person: str) -> str:
 
 
 def _asked(d: Dialect) -> str:
-    """`back`: the commits below the previous one; `then_in`: the group's state at each of them."""
+    """Return two CTEs: `back` has the commits below the previous offset; `then_in` has the group's
+    state
+    at the time of each.
+    """
     names = ("generation", "group_type", "alive", "known", "members")
     state = d.struct(**{name: f"g.{name}" for name in names})
     return f"""
@@ -81,7 +84,9 @@ def _asked(d: Dialect) -> str:
 
 
 def _had(d: Dialect) -> str:
-    """`then_had`: the last member that got the partition, and until when it had it."""
+    """Return the CTE `then_had`: the last member that got the partition, and the end of its
+    ownership.
+    """
     members, currents = member_kinds(), kinds_of("_current_member")
     dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (

@@ -1,4 +1,4 @@
-"""When the records at committed offsets were written, and when they arrived in their logs."""
+"""Determines when the records at committed offsets were written, and when they arrived."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ _IN_STRETCHES: Final = """
             THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
     FROM parts
 """
-"""Selects from `parts`: times interpolated within their stretches."""
+"""SQL over the CTE `parts`: the times of positions, interpolated within their stretches."""
 
 
 def offset_times(d: Dialect, p: Params) -> str:
-    """`arrivals` and `offset_changes` to the times of each `position` that a group committed.
+    """Return the query of `offset_times`: the times of each `position` that a group committed.
 
-    The times are those of the first record at or after the position, interpolated between the first
-    and the last record of its stretch. A position without such a record has no row. `at` is the
-    record's own timestamp, null if it has none. `precision_s` bounds its error: the distance to the
-    farther end of the stretch, 0 if the timestamp of this very record is known.
+    It reads `arrivals` and `offset_changes`. The times are those of the first record at or after
+    the position, interpolated between the first and the last record of its stretch. A position
+    without such a record has no row.
 
-    `arrived_ms` is the record's arrival, null if unknown. `early_ms` and `late_ms` bound how much
-    earlier or later it may have been. Where they are null, the arrival has no lower bound.
+    `at` is the record's own timestamp, null if the record has none. `precision_s` bounds its error:
+    the distance to the farther end of the stretch, 0 if the timestamp of this very record is known.
+
+    `arrived_ms` is the record's arrival, null if unknown. The record may have arrived up to
+    `early_ms` earlier or `late_ms` later. These are null if the arrival has no lower bound.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

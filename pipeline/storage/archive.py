@@ -1,9 +1,9 @@
-"""The archive: the history in a folder that grows; its files are never overwritten.
+"""The archive: a growing history in a folder; its files are never overwritten.
 
-`events/day=.../`, `stretches/day=.../` and `quarantine/` are Parquet. `_archive.json` names the
-files that count, and the next offset to read of each partition of `__consumer_offsets`. Rows and
-positions change together, by one rename: a process that ends at any moment leaves the state before
-or after. The next writer deletes files that no manifest names.
+`events/day=.../`, `stretches/day=.../` and `quarantine/` have Parquet files. `_archive.json` lists
+the files that count, and the next offset to read of each partition of `__consumer_offsets`. One
+rename commits rows and offsets together: after a kill, the archive has the state before or after.
+The next writer deletes files that no manifest lists.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from pipeline.storage.set_aside import given_up, settle
 
 ROWS_OF_A_COMMIT: Final = 2_000_000
 FILES_OF_A_DAY: Final = 12
-"""The upper bound for the files of one table and day."""
+"""The maximum number of files of one table and day."""
 LARGE_ROWS: Final = 4_000_000
-"""Files of a past day are joined if they have fewer rows than this."""
+"""Files of a past day are joined only if they have fewer rows than this."""
 WRITER: Final = ".archive.lock"
 READERS: Final = ".archive.readers"
 _DAY_MS: Final = 86_400_000
@@ -54,7 +54,7 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class Appended:
-    """The rows added by an append."""
+    """The numbers of rows that one append added."""
 
     events: int = 0
     stretches: int = 0
@@ -62,22 +62,23 @@ class Appended:
 
 
 class Archive:
-    """An archive that only this process writes; a context manager."""
+    """An archive, locked for this process as the only writer; a context manager."""
 
     def __init__(self, folder: Path, lock: Lock, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
         self.said: list[str] = []
-        """A sentence for each damaged file that was moved away, and each that is intact again."""
+        """A sentence for each damaged file that was moved, and for each file that is intact again.
+        """
         self._lock = lock
         self._unneeded: set[str] = set()
 
     @classmethod
     def open(cls, where: str, cluster_id: str | None = None) -> Archive:
-        """Start an archive in a folder, or continue the existing one.
+        """Open the archive in a folder, or create one. Damaged files are set aside.
 
-        Damaged files are set aside. PipelineError if another process writes it, if it belongs to
-        another cluster, or if the folder has events that no archive wrote.
+        PipelineError if another process writes to it, if it belongs to another cluster, or if the
+        folder has events that are not part of an archive.
         """
         folder = Path(where)
         try:
@@ -119,8 +120,9 @@ class Archive:
         return [self.folder / path for path in self.manifest.read(table)]
 
     def set_aside(self, deep: Collection[str] = ()) -> bool:
-        """Move damaged files to `quarantine/`, and count files that are intact again; return
-        whether there were any. Files of the tables ``deep`` are read completely.
+        """Move damaged files to `quarantine/`, and count files that are intact again.
+
+        Returns whether there were any. Files of the tables ``deep`` are read completely.
         """
         settled = settle(self.folder, self.manifest, deep)
         if settled is None:
@@ -133,8 +135,8 @@ class Archive:
         return True
 
     def whole(self, work: Callable[[], None]) -> None:
-        """Do work that reads files; if it fails because of damaged files, set them aside and retry
-        once.
+        """Run a function that reads files. If damaged files make it fail, set them aside and run it
+        again.
         """
         try:
             work()
@@ -156,12 +158,12 @@ class Archive:
     ) -> Appended:
         """Add new EVENTS, in the order of each partition's log, and STRETCHES.
 
-        ``next_offsets`` says how far the log was read beyond its rows, ``topics`` where topics end
-        now (None if not yet requested). ``forgotten`` names topics that were recreated: the archive
-        drops its rows of them. The append is atomic, except that a very large number of events is
-        committed in parts.
+        ``next_offsets`` has the offsets up to which the log was read, including offsets without
+        rows. ``topics`` has the ends of topics (None if not yet requested). ``forgotten`` lists
+        topics that were recreated: the archive deletes its rows of them. The append is atomic, but
+        a very large number of events is committed in several parts.
         """
-        if forgotten:  # their stretches are rewritten
+        if forgotten:  # stretches of these topics are rewritten
             with self._writing():
                 self.set_aside(["stretches"])
         adding = Arrivals(self.manifest)
@@ -207,7 +209,7 @@ class Archive:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Convert OSError to a PipelineError that names the folder."""
+        """Convert an OSError to a PipelineError that names the folder."""
         try:
             yield
         except OSError as error:
@@ -229,7 +231,9 @@ class Archive:
         return {file.folder for live in found.values() for file in live}
 
     def _without(self, topics: Sequence[str], new: NewFiles) -> Manifest:
-        """The manifest without these topics; their stretches are removed from the files."""
+        """Remove the rows of topics from the files; return the manifest with the rewritten
+        files.
+        """
         if not topics:
             return self.manifest
         kept: list[LiveFile] = []
@@ -250,7 +254,7 @@ class Archive:
         )
 
     def _compact(self, touched: set[str]) -> None:
-        """Keep the files of the current day few, and join those of past days."""
+        """Join files of the current day if there are many, and all files of past days."""
         until_ms = self.manifest.read_until_ms or 0
         today = f"day={np.datetime64(until_ms // _DAY_MS, 'D')}"
         for folder, files in self._folders().items():
@@ -284,7 +288,7 @@ class Archive:
             raise
 
     def _clear_left_overs(self) -> None:
-        """Delete leftovers of a killed writer, and files that were kept for readers."""
+        """Delete files of a killed writer, and old files that were kept for readers."""
         live = self.manifest.live()
         away = {gone.file.path for gone in self.manifest.set_aside}
         for table in TABLES:
@@ -298,7 +302,7 @@ class Archive:
         self._clear()
 
     def _clear(self) -> None:
-        """Delete files that do not count, unless a process reads the archive now."""
+        """Delete files that the manifest does not list, unless a process reads the archive now."""
         lock = Lock.nobody_shares(self.folder / READERS)
         if lock is None:
             return
@@ -311,10 +315,10 @@ class Archive:
 
 
 def due(rows: Sequence[int]) -> int:
-    """The number of a day's newest files to join, by the rows of each; 0 while they are few.
+    """Return how many of a day's newest files to join, by the rows of each file; 0 for few files.
 
-    Joining stops at a file larger than all newer ones together. So each row is rewritten only a few
-    times in a day of thousands of appends.
+    The files are the newest up to a file that is larger than all newer files together. So each row
+    is rewritten only a few times in a day of thousands of appends.
     """
     if len(rows) < FILES_OF_A_DAY:
         return 0
@@ -327,9 +331,7 @@ def due(rows: Sequence[int]) -> int:
 
 
 def check_layout(folder: Path) -> None:
-    """Raise PipelineError if a folder has events, stretches or a quarantine that no archive
-    wrote.
-    """
+    """Raise PipelineError if a folder has events, stretches or a quarantine outside an archive."""
     archived = has_manifest(folder)
     for table in TABLES:
         for file in _files_in(folder / table):
@@ -359,7 +361,9 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
 
 
 def _belonging(folder: Path, manifest: Manifest, cluster_id: str | None) -> Manifest:
-    """The manifest of an archive that may be continued, with the cluster noted."""
+    """Check the cluster of an archive that is continued; return its manifest with the
+    cluster id.
+    """
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise PipelineError(
             f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"

@@ -1,4 +1,4 @@
-"""Rows of the history on their way into an archive: new rows and damaged ones."""
+"""Selects the rows that an append adds to an archive: new rows, and damage."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _UNREADABLE: Final = (DAMAGED, TORN)
 
 
 class Arrivals:
-    """The rows that an append adds, and the resulting read position of each partition of the log.
+    """The rows that an append adds, and the next offset to read of each partition of the log.
 
-    Damage after the last readable record may be the end of a growing file: it is recorded once, and
-    records that can be read there later are accepted.
+    Damage after the last readable record may be the end of a growing file. It is recorded once, and
+    records that can be read there later are added.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -32,7 +32,7 @@ class Arrivals:
         self._known = manifest.damaged_at
 
     def take(self, batch: pa.RecordBatch, new: NewFiles) -> None:
-        """Add those rows of a batch that are not in the archive."""
+        """Add the rows of a batch that the archive does not have yet."""
         rows = fitted(batch, EVENTS)
         partitions = rows.column("log_partition").to_numpy()
         for partition in np.unique(partitions).tolist():
@@ -40,12 +40,12 @@ class Arrivals:
             self._take(partition, rows if here.all() else rows.filter(pa.array(here)), new)
 
     def end(self, next_offsets: Mapping[int, int]) -> None:
-        """Note the end: all rows were added, and the log was read up to these offsets."""
+        """Store the next offsets after all rows were added."""
         for partition, offset in next_offsets.items():
             self.next[partition] = max(self.next.get(partition, 0), offset)
 
     def noted(self, manifest: Manifest) -> Manifest:
-        """The manifest with the read position of each partition."""
+        """Return the manifest with the next offset to read of each partition."""
         return replace(
             manifest,
             next_offsets=dict(self.next),

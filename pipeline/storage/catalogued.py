@@ -1,8 +1,8 @@
 """Tables in a Spark catalog (Iceberg REST, Unity, Glue, Hive), which grow by day.
 
-A table is partitioned by `day`. A row of a series has the day of its time, any other row the day
-for which the run's results hold. A run rewrites the newest day of the table and appends the days
-after it; earlier days stay unchanged. So a repeated run duplicates no row.
+A table is partitioned by `day`. For a row of a time series, this is the day of its time; for any
+other row, the day of the run's as-of. A run rewrites the newest day of the table and appends the
+days after it; earlier days stay unchanged. So a repeated run duplicates no row.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ DAY: Final = "day"
 _CLUSTER: Final = "muster.cluster_id"
 _NAME: Final = re.compile(r"\w+(\.\w+)+")
 _FIRST: Final = date(1970, 1, 1)
-"""Also the day of a row of a series without a time."""
+"""The day of rows without a time, in a time series."""
 
 
 @runtime_checkable
 class Commands(Protocol):
-    """An engine that has catalogs."""
+    """An engine that supports catalogs."""
 
     def run(self, sql: str) -> Sequence[Mapping[str, Any]]:
         """Execute a Spark statement; return its rows."""
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
-        """The engine's types of columns, by column name."""
+        """Return the engine's type of each column, by column name."""
 
 
 class CatalogStore(Store):
@@ -45,7 +45,7 @@ class CatalogStore(Store):
     has_files = False
 
     def __init__(self, name: str, engine: Commands, using: str | None) -> None:
-        """``using`` is the format of new tables; None is the catalog's default."""
+        """``using`` is the format of new tables; None selects the catalog's default."""
         if not _NAME.fullmatch(name):
             raise WrongUse(
                 f"--catalog {name}: write it as CATALOG.NAMESPACE, where spark.sql.catalog.CATALOG"
@@ -60,18 +60,20 @@ class CatalogStore(Store):
         engine.run("SET spark.sql.sources.partitionOverwriteMode = dynamic")
 
     def path(self, name: str) -> str:
-        """See Store: the table's full name."""
+        """Implements `Store.path`: the table's full name."""
         return f"{self._namespace}.{name}"
 
     def has(self, name: str) -> bool:
-        """See Store. Spark lists the session's own relations in every namespace."""
+        """Implements `Store.has`; the session's own relations, which Spark lists too, do
+        not count.
+        """
         found = self._engine.run(f"SHOW TABLES IN {self._namespace} LIKE '{name}'")
         return any(row["tableName"] == name and not row["isTemporary"] for row in found)
 
     def since_ms(
         self, series: Sequence[str], asked_ms: int | None, end_ms: int | None
     ) -> int | None:
-        """See Store: the earliest of the newest days of these tables."""
+        """Implements `Store.since_ms`: the earliest of the newest days of these tables."""
         if asked_ms is not None and asked_ms % DAY_MS:
             raise WrongUse(
                 f"--since {instant(asked_ms)}: a catalog is written in whole days: name midnight"
@@ -89,17 +91,17 @@ class CatalogStore(Store):
         return newest_ms
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
-        """Existing tables grow. `check_cluster` rejects those of another cluster."""
+        """Do nothing: existing tables grow. `check_cluster` rejects tables of another cluster."""
         self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._there = [name for name in names if self.has(name)]
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """See Store; new tables note the cluster in their properties."""
+        """Implements `Store.belong_to`; the properties of new tables get the cluster id."""
         self.check_cluster(cluster_id)
         self._cluster_id = cluster_id
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """See Store."""
+        """Implements `Store.check_cluster`."""
         for name in self._there if cluster_id is not None else ():
             rows = self._engine.run(f"SHOW TBLPROPERTIES {self.path(name)}")
             noted = {row["key"]: row["value"] for row in rows}.get(_CLUSTER)
@@ -110,7 +112,7 @@ class CatalogStore(Store):
                 )
 
     def grows(self) -> bool:
-        """Return False: a catalog has no archive, so this run writes the quarantine itself."""
+        """Return False: a catalog has no archive, so this run itself writes the quarantine."""
         return False
 
     def make(
@@ -124,7 +126,7 @@ class CatalogStore(Store):
         overwrite: bool = False,
         at: str | None = None,
     ) -> None:
-        """See Store. ``overwrite`` rewrites all days that have rows."""
+        """Implements `Store.make`. ``overwrite`` rewrites all days that have rows."""
         newest = None if overwrite else self._newest_day(name)
         self._create(name, schema)
         columns = [f'"{each}"' for each in schema.names if each != DAY]
@@ -156,7 +158,7 @@ class CatalogStore(Store):
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """See Store; return no files."""
+        """Implements `Store.put`; return no files."""
         self.make(engine, f"written_{name}", name, query, schema, by, overwrite)
         return []
 
@@ -165,10 +167,10 @@ class CatalogStore(Store):
         return False
 
     def write_text(self, name: str, text: str) -> None:
-        """Do nothing: marks of a run are needed only where tables are renamed."""
+        """Do nothing: files that mark a run are needed only where tables are renamed."""
 
     def delete(self, name: str) -> None:
-        """See `write_text`."""
+        """Do nothing: `write_text` writes no files."""
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         kinds = {**self._engine.types(schema), DAY: "date"}
@@ -181,7 +183,7 @@ class CatalogStore(Store):
         )
 
     def _newest_day(self, name: str) -> date | None:
-        """The last day with rows; None if the table is empty or does not exist."""
+        """Return the last day with rows; None if the table is empty or does not exist."""
         if not self.has(name):
             return None
         [row] = self._engine.run(f"SELECT max({DAY}) AS newest FROM {self.path(name)}")

@@ -1,7 +1,7 @@
-"""Parquet files of an archive while they are written, hidden: one for each table and day.
+"""Writes the Parquet files of an archive: one for each table and day.
 
-A file is written as `.NAME.partial`, fsynced, and renamed when complete. Memory holds fewer than
-`ROWS_AT_ONCE` rows of a table, however many there are to write.
+A file is written as `.NAME.partial`, fsynced, and renamed when it is complete. Fewer than
+`ROWS_AT_ONCE` rows of a table are in memory.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ _DATED_BY: Final = {
     "events": ("written_at", "commit_at", "state_at"),
     "stretches": ("last_at", "first_at"),
 }
-"""The columns of a row's day: the first that has a time. The other tables lie in one folder."""
+"""The columns that determine the day of a row: the first column with a time. Tables without such
+columns have one folder."""
 NO_DAY: Final = "day=__HIVE_DEFAULT_PARTITION__"
-"""The name that readers of Parquet treat as an unknown day."""
+"""The folder of rows without a time: readers of Parquet treat this name as null."""
 OWN_NAME: Final = re.compile(r"archive-\d{12}\.parquet")
 PARTIAL_NAME: Final = re.compile(r"\.archive-\d{12}\.parquet\.partial")
 ROWS_AT_ONCE: Final = 131_072
 OPEN_FILES: Final = 128
 _DAY_US: Final = 86_400_000_000
 _DAYS: Final = (-719_162, 2_932_896)
-"""The years 1 to 9999, in days since 1970."""
+"""The range of years 1 to 9999, in days since 1970."""
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "base_offset", "last_offset")
-"""Columns that a dictionary does not make smaller."""
+"""Columns whose values rarely repeat, so that a dictionary does not make them smaller."""
 
 
 class NewFiles:
-    """Files that the next manifest will name."""
+    """New files, which the next manifest will list."""
 
     def __init__(self, folder: Path, first_number: int) -> None:
         self.rows = 0
-        """The number of rows added so far, of all tables."""
+        """The number of rows that were added, in all tables."""
         self._folder = folder
         self.next_number = first_number
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -59,7 +60,7 @@ class NewFiles:
         self._closed: list[_File] = []
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Add rows of a table with its columns; they are laid out by day."""
+        """Add rows that have the columns of the table; they are written by day."""
         if not rows.num_rows:
             return
         self.rows += rows.num_rows
@@ -69,12 +70,12 @@ class NewFiles:
             self._write(table)
 
     def add_to(self, folder: str, rows: pa.Table) -> None:
-        """Add rows to one folder of a table, ``events/day=2026-01-31``."""
+        """Add rows to one folder of a table, such as ``events/day=2026-01-31``."""
         table, _, day = folder.partition("/")
         self._file(table, day).write(rows)
 
     def finish(self) -> dict[str, list[LiveFile]]:
-        """Fsync the files and give them their names; return them by table, ordered by number."""
+        """Fsync the files and rename them; return them by table, in the order of their numbers."""
         for table in list(self._waiting):
             self._write(table)
         done = sorted([*self._closed, *self._open.values()], key=lambda file: file.live.path)
@@ -92,7 +93,7 @@ class NewFiles:
         return found
 
     def drop(self) -> None:
-        """Delete all files that have no name yet."""
+        """Delete all files that were not renamed yet."""
         for file in [*self._closed, *self._open.values()]:
             file.drop()
 
@@ -112,12 +113,12 @@ class NewFiles:
                 self._closed.append(oldest)
             file = _File(self._folder, table, day, self.next_number)
             self.next_number += 1
-        self._open[key] = file  # the last used is the last
+        self._open[key] = file  # move it to the end: ordered by last use
         return file
 
 
 class _File:
-    """One file that is being written."""
+    """A file that is being written."""
 
     def __init__(self, folder: Path, table: str, day: str, number: int) -> None:
         name = f"archive-{number:012d}.parquet"
@@ -142,12 +143,12 @@ class _File:
         return LiveFile(self.path, self._rows)
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows, as one row group."""
+        """Write rows as one row group."""
         self._writer.write_table(rows, row_group_size=ROWS_AT_ONCE)
         self._rows += rows.num_rows
 
     def close(self) -> None:
-        """Complete the file and fsync it."""
+        """Complete the file, and fsync it."""
         if self._out.closed:
             return
         self._writer.close()
@@ -157,7 +158,7 @@ class _File:
 
     def drop(self) -> None:
         """Delete the file."""
-        with contextlib.suppress(OSError):  # a full disk can't write the rest now either
+        with contextlib.suppress(OSError):  # on a full disk, the close fails too
             self._out.close()
         with contextlib.suppress(FileNotFoundError):
             self.aside.unlink()
@@ -174,7 +175,7 @@ def make_folders(root: Path, place: str) -> None:
 
 
 def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with a schema's columns, in its order; missing columns are null.
+    """Convert rows to the columns of a schema, in its order; missing columns become null.
 
     An older Muster wrote fewer columns, and Spark writes its own types of strings and times.
     """
@@ -218,7 +219,7 @@ def _by_day(table: str, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _days(at: Any) -> NDArray[np.int64]:
-    """Days since 1970; a day outside the calendar if a row has no time."""
+    """Convert times to days since 1970; a row without a time gets a day outside the calendar."""
     unknown = (_DAYS[1] + 1) * _DAY_US
     us = pc.fill_null(at.cast(pa.int64()), unknown).to_numpy()
     days: NDArray[np.int64] = us // _DAY_US
@@ -230,7 +231,7 @@ def _day_name(day: int) -> str:
 
 
 def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
-    """The columns in which Parquet stores a value of this type."""
+    """Return the columns in which Parquet stores a value of this type."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{name}.{field.name}", field.type)
@@ -241,7 +242,7 @@ def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _in_dictionaries(schema: pa.Schema) -> list[str]:
-    """The columns whose values repeat often."""
+    """Return the columns whose values repeat often."""
     return [
         leaf
         for field in schema

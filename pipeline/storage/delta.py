@@ -1,4 +1,4 @@
-"""Tables as Delta Lake: each write is a version, and earlier versions stay readable."""
+"""Writes tables as Delta Lake: each write makes a version, and earlier versions stay readable."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipeline.storage.formats import DELTA, staged_rows
 
 
 class Delta:
-    """See Format."""
+    """The format Delta Lake; implements `Format`."""
 
     name = DELTA
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """See Format. The commit of the version makes it count."""
+        """Implements `Format.publish`. The commit of the version publishes the files."""
         try:
             write_deltalake(
                 place,
@@ -31,8 +31,9 @@ class Delta:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """See Format. PipelineError if rows were deleted by deletion vectors, without a new
-        file.
+        """Implements `Format.files`.
+
+        PipelineError if deletion vectors delete rows of the files.
         """
         try:
             table = DeltaTable(place, storage_options=_options(place))

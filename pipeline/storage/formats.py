@@ -1,7 +1,7 @@
 """The formats of tables: plain Parquet files, Delta Lake, Apache Iceberg.
 
-Engines write Parquet to a staging folder. A format publishes it at a table's place, atomically, and
-lists the files there; a place is a local folder or a URL of object storage.
+An engine writes Parquet to a staging folder. A format publishes these files as a table, atomically,
+and lists the files of a table. A table is in a local folder, or at a URL of object storage.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ FORMATS: Final = (PARQUET, DELTA, ICEBERG)
 
 _DELTA_LOG: Final = "_delta_log"
 ICEBERG_HINT: Final = "metadata/version-hint.text"
-"""Names the current metadata for readers of Iceberg folders without a catalog."""
+"""The file that names the current metadata, for readers of Iceberg folders without a catalog."""
 
 
 class Format(Protocol):
-    """A format of tables."""
+    """A format in which tables are stored."""
 
     name: str
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
         """Publish the Parquet files in a local folder, laid out by column ``by``, as the table at a
-        place.
+        path.
 
-        An existing table is replaced. PipelineError if the place can't be written.
+        An existing table is replaced. PipelineError if the table can't be written.
         """
 
     def files(self, place: str) -> list[str]:
-        """The Parquet files of the table's current version, at places of the same kind."""
+        """Return the Parquet files of the table's current version, as paths of the same kind."""
 
 
 def format_at(files: Files, place: str) -> str | None:
-    """The format of the table at a place; None if the place is empty."""
+    """Detect the format of the table at a path; None if the path does not exist."""
     if files.exists(f"{place}/{_DELTA_LOG}"):
         return DELTA
     if files.exists(f"{place}/{ICEBERG_HINT}"):
@@ -49,7 +49,7 @@ def format_at(files: Files, place: str) -> str | None:
 
 
 def staged_rows(staged: str, schema: pa.Schema, by: str | None) -> pa.RecordBatchReader:
-    """The rows that an engine staged, all columns nullable, in batches."""
+    """Read the rows that an engine staged in batches; all columns are nullable."""
     layout = None
     if by is not None:
         layout = ds.partitioning(pa.schema([schema.field(by)]), flavor="hive")

@@ -1,6 +1,6 @@
-"""Tables as Apache Iceberg, without a catalog: each write is a snapshot.
+"""Writes tables as Apache Iceberg without a catalog: each write makes a snapshot.
 
-A table's folder has its data and its metadata. The file `version-hint.text` names the current
+The folder of a table has its data and its metadata. The file `version-hint.text` names the current
 metadata. It is replaced last, so an incomplete snapshot never counts. Readers open the folder:
 DuckDB's `iceberg_scan`, PyIceberg's `StaticTable`; any catalog can register the metadata.
 """
@@ -23,22 +23,22 @@ from pipeline.storage import s3
 from pipeline.storage.formats import ICEBERG, ICEBERG_HINT, staged_rows
 
 CHUNK_BYTES = 128 << 20
-"""The bytes of rows written at once; a snapshot may consist of several such chunks."""
+"""The size of the rows that are written at once; a snapshot can have several such chunks."""
 _NAME = ("muster", "table")
 
 
 class Iceberg:
-    """See Format."""
+    """The format Apache Iceberg; implements `Format`."""
 
     name = ICEBERG
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """See Format. The hint makes the snapshot count."""
+        """Implements `Format.publish`. The replaced hint publishes the snapshot."""
         schema = pa.schema([_known(field) for field in schema])
         try:
             table = self._open_or_create(place, schema, by)
             with warnings.catch_warnings(), table.transaction() as change:
-                warnings.simplefilter("ignore")  # about a deletion from an empty table
+                warnings.simplefilter("ignore")  # it warns of a deletion from an empty table
                 if table.current_snapshot() is not None:
                     change.delete(AlwaysTrue())
                 for rows in _chunks(staged_rows(staged, schema, by)):
@@ -50,8 +50,9 @@ class Iceberg:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """See Format. PipelineError if rows were deleted by delete files, without a new
-        data file.
+        """Implements `Format.files`.
+
+        PipelineError if delete files delete rows of the data files.
         """
         try:
             tasks = list(self._at(place).scan().plan_files())
@@ -68,7 +69,7 @@ class Iceberg:
             raise _unreadable(place, error) from error
 
     def _open_or_create(self, place: str, schema: pa.Schema, by: str | None) -> Table:
-        """The table in a catalog of this process, with these columns."""
+        """Open or create the table with these columns, in a catalog of this process."""
         catalog = InMemoryCatalog("muster", **_properties(place))
         catalog.create_namespace(_NAME[0])
         if not s3.files_at(place).exists(f"{place}/{ICEBERG_HINT}"):
@@ -88,17 +89,17 @@ class Iceberg:
 
 def _unreadable(place: str, error: Exception) -> PipelineError:
     words = " ".join(str(error).split())[:200]
-    return PipelineError(f"{place} can't be read, its metadata is damaged or missing: {words}")
+    return PipelineError(f"{place} can't be read: its metadata is damaged or missing ({words})")
 
 
 def _known(field: pa.Field) -> pa.Field:
-    """The field in a type that Iceberg has: it has no integers of 16 bits."""
+    """Convert a field to a type that Iceberg has: it has no integers of 16 bits."""
     kind = pa.int32() if pa.types.is_int16(field.type) else field.type
     return pa.field(field.name, kind)
 
 
 def _chunks(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of about CHUNK_BYTES each."""
+    """Split rows into tables of about CHUNK_BYTES each."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:

@@ -1,8 +1,8 @@
-"""Locks on a folder: one writer, and readers whose files must stay while they read.
+"""Locks a folder: for one writer, or for readers whose files must not be deleted.
 
-These are the system's file locks (flock). A lock ends with the process that holds it, however it
-ends, so no lock is ever stale. The file names the process that holds the lock. The lock file of an
-archive stays; that of a run is deleted with the run.
+These are the system's file locks (flock). A lock ends with the process that holds it, even after a
+kill, so no lock is stale. The lock file names the process that holds the lock. The lock file of an
+archive stays; the lock file of a run is deleted with the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Held(PipelineError):
 
 
 class Lock:
-    """One lock, held until it is released or the process ends."""
+    """A lock, held until it is released or the process ends."""
 
     def __init__(self, file: Path, descriptor: int) -> None:
         self.file = file
@@ -32,7 +32,7 @@ class Lock:
 
     @classmethod
     def alone(cls, file: Path) -> Lock:
-        """Take an exclusive lock. Held names the process that has it already."""
+        """Acquire an exclusive lock. Held names the process that already has the lock."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,9 +44,10 @@ class Lock:
                     " with locks, such as a local disk"
                 ) from None
             raise Held(
-                f"{file.parent} is being written by {_holder(file)}: wait until it ends, or stop it"
+                f"{file.parent} is being written by {_holder(file)}: wait until that process"
+                " ends, or stop it"
             ) from None
-        if not _is(file, descriptor):  # its holder has just deleted it
+        if not _is(file, descriptor):  # the holder has just deleted the file
             os.close(descriptor)
             return cls.alone(file)
         os.ftruncate(descriptor, 0)
@@ -55,7 +56,7 @@ class Lock:
 
     @classmethod
     def shared(cls, file: Path) -> Lock | None:
-        """Take a shared lock; None if the file does not exist."""
+        """Acquire a shared lock; None if the file does not exist."""
         try:
             descriptor = os.open(file, os.O_RDONLY)
         except OSError:
@@ -65,7 +66,7 @@ class Lock:
 
     @classmethod
     def nobody_shares(cls, file: Path) -> Lock | None:
-        """Take an exclusive lock if no process shares it now; else None."""
+        """Acquire an exclusive lock if no process has a shared lock now; else return None."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +80,7 @@ class Lock:
         self._close()
 
     def delete(self) -> None:
-        """Release a lock of `alone`, and delete its file; a second call does nothing."""
+        """Release a lock of `alone` and delete its file; a second call does nothing."""
         if self._close.alive:
             with contextlib.suppress(OSError):
                 self.file.unlink()
@@ -87,7 +88,7 @@ class Lock:
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Whether an open file is the one with this name."""
+    """Whether an open file still has this name."""
     try:
         return os.path.samestat(os.stat(file), os.fstat(descriptor))
     except FileNotFoundError:
@@ -103,7 +104,7 @@ def _ourselves() -> dict[str, object]:
 
 
 def _holder(file: Path) -> str:
-    """The process that wrote its id into a lock file."""
+    """Return the process that is named in a lock file."""
     try:
         found = json.loads(file.read_text())
         return f"process {found['process']} on {found['host']} since {found['since']}"

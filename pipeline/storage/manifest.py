@@ -1,7 +1,7 @@
-"""The manifest of an archive: `_archive.json`, replaced atomically.
+"""The manifest of an archive: `_archive.json`, which is replaced atomically.
 
-Only files that it names count. A file is written and fsynced before the manifest that names it
-replaces the previous one, so a process may end at any moment.
+Only files that the manifest lists count. A file is written and fsynced before a new manifest that
+lists it replaces the previous one. So a process can be killed at any moment.
 """
 
 from __future__ import annotations
@@ -17,34 +17,36 @@ from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 
 MANIFEST: Final = "_archive.json"
-"""Readers of Parquet skip names that begin with an underscore."""
+"""The name of the manifest: readers of Parquet skip names that begin with an underscore."""
 VERSION: Final = 1
 
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of a table: its path in the archive, and its number of rows."""
+    """A file of a table: its path relative to the archive, and its number of rows."""
 
     path: str
     rows: int
 
     @property
     def folder(self) -> str:
-        """The folder of the file: `events/day=2026-01-31`."""
+        """The folder of the file, such as `events/day=2026-01-31`."""
         return self.path.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """A file that was damaged and moved to `quarantine/`."""
+    """A damaged file that was moved to `quarantine/`."""
 
     table: str
     file: LiveFile
-    """The entry it had. An intact copy at its place counts again."""
+    """The former entry of the file. An intact copy at its path counts again."""
     reason: str
-    """The damage, as a sentence."""
+    """A sentence that describes the damage."""
     stand_ins: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """By table, files of rows that mark the missing data; they count instead of it."""
+    """By table, the files with stand-in rows for the missing rows; they count instead of the
+    damaged
+    file."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ class TopicEnds:
     """The ends of a topic at its last check."""
 
     topic_id: str | None
-    """None if unknown: in files, and from old brokers."""
+    """The topic id; None if unknown, as for files and old brokers."""
     ends: dict[int, int]
-    """By partition, the offset after its last record."""
+    """By partition, the offset after the last record."""
     at_ms: int | None
-    """None if the ends come from the records themselves, not from a check."""
+    """The time of the check in ms; None if the ends come from the records, and not from a check."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +69,33 @@ class Manifest:
     log_topic_id: str | None = None
     """The topic id of `__consumer_offsets`."""
     next_offsets: dict[int, int] = field(default_factory=dict)
-    """By partition of `__consumer_offsets`: the first offset that is not in the archive yet."""
+    """By partition of `__consumer_offsets`, the first offset that is not in the archive yet."""
     damaged_at: dict[int, int] = field(default_factory=dict)
     """By partition, the last offset that could not be read."""
     read_until_ms: int | None = None
-    """The archive has all records written before this time."""
+    """The archive has all records that were written before this time in ms."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     topics_asked: bool = True
-    """Whether the topics of all archived events were checked; a run may have ended before its
+    """Whether the topics of all archived events were checked; false if a run ended before its
     check."""
     next_file: int = 1
-    """The number of the next file; no number is used twice."""
+    """The number of the next file; each number is used once."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """By table, in the order in which they were written."""
+    """By table, the files that count, in the order in which they were written."""
     set_aside: tuple[SetAside, ...] = ()
-    """Files that were damaged, and do not count."""
+    """The damaged files, which do not count."""
 
     def read(self, table: str) -> list[str]:
-        """The paths of the files that a reader of a table reads."""
+        """Return the paths of the files that a reader of a table reads."""
         stand_ins = [file for gone in self.set_aside for file in gone.stand_ins.get(table, ())]
         return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
     def rows(self, table: str) -> int:
-        """The number of rows of a table."""
+        """Return the number of rows of a table."""
         return sum(file.rows for file in self.files.get(table, ()))
 
     def live(self) -> set[str]:
-        """The paths of all files that count."""
+        """Return the paths of all files that count."""
         tables = {*self.files, *(table for gone in self.set_aside for table in gone.stand_ins)}
         return {path for table in tables for path in self.read(table)}
 
@@ -104,7 +106,9 @@ def has_manifest(folder: Path) -> bool:
 
 
 def load(folder: Path) -> Manifest | None:
-    """The manifest of a folder; None if it has none. PipelineError if it is damaged."""
+    """Load the manifest of a folder; None if the folder has none. PipelineError if it is
+    damaged.
+    """
     file = folder / MANIFEST
     try:
         data = file.read_bytes()
@@ -124,7 +128,7 @@ def _understood(data: bytes, name: str) -> Manifest:
     if isinstance(version, int) and version > VERSION:
         raise PipelineError(
             f"{name} has archive version {version}, which a later version of Muster wrote: use"
-            " that version"
+            " the later version"
         )
     try:
         return _read(said)
@@ -133,22 +137,22 @@ def _understood(data: bytes, name: str) -> Manifest:
 
 
 def all_files(file: Path, name: str) -> list[str]:
-    """The paths of all files that count in an archive, from a copy of its manifest.
+    """Read the paths of all files of an archive from a copy of its manifest.
 
-    PipelineError if it is damaged; ``name`` is the manifest's place, for the message.
+    PipelineError if the copy is damaged; ``name`` is the path of the manifest, for the message.
     """
     return sorted(_understood(file.read_bytes(), name).live())
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest of a folder, once the new one is fsynced."""
+    """Fsync a new manifest, and replace the manifest of a folder by it."""
     said = {"version": VERSION, **asdict(manifest)}
     LocalFiles().write_text(str(folder / MANIFEST), json.dumps(said, indent=1))
     sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Fsync a folder, and so the names in it."""
+    """Fsync a folder, so that the names in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -196,5 +200,5 @@ def _numbers(said: Mapping[str, int]) -> dict[int, int]:
 def _not_understood(name: str, why: str) -> str:
     return (
         f"{name} is not the manifest of an archive ({why}): restore a copy of the folder, or start"
-        " in another one"
+        " in another folder"
     )

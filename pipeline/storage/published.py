@@ -1,4 +1,4 @@
-"""A store whose tables an engine stages and a format publishes: Delta, Iceberg, object storage."""
+"""A store whose tables are staged by an engine and published by a format (Delta, Iceberg, S3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.storage.store import Store
 
 
 def format_named(name: str) -> Format:
-    """A format, with its library; NotInstalled if that is missing."""
+    """Return a format by name; NotInstalled if its library is missing."""
     try:
         if name == DELTA:
             from pipeline.storage.delta import Delta
@@ -36,10 +36,10 @@ def format_named(name: str) -> Format:
 
 
 class PublishedStore(Store):
-    """See Store. Staged tables are kept until the run ends, because other tables are made from
-    them.
+    """A store whose tables are published by a format; implements `Store`.
 
-    The staging folder is next to the tables, or on this machine for object storage.
+    Staged tables stay until the run ends, because other tables are made from them. The staging
+    folder is next to the tables, or on this machine for object storage.
     """
 
     def __init__(self, folder: str, form: Format) -> None:
@@ -48,7 +48,9 @@ class PublishedStore(Store):
         self.format = form.name
         self._form = form
         self._one_by_one = threading.Lock()
-        """Threads of a run stage in parallel; not every format's library is thread-safe."""
+        """Allows one publication at a time: threads stage in parallel, but some format libraries
+        are not
+        thread-safe."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._staged: list[str] = []
         self._fetched: dict[str, list[str]] = {}
@@ -62,12 +64,12 @@ class PublishedStore(Store):
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """See Store; return the place of the staged files."""
+        """Implements `Store.put`; returns the path of the staged files."""
         self.check_absent([name], overwrite)
         if self._remote and not engine.is_here:
             raise PipelineError(
                 f"{engine.name} works on other machines and can't stage tables for {self.folder}:"
-                " write to a folder that they share, or run with --master local[*]"
+                " write to a folder that these machines share, or run with --master local[*]"
             )
         staged = f"{self._own_folder()}/{name}" if self._remote else self._aside(name, "partial")
         LocalFiles().delete(staged)
@@ -79,7 +81,7 @@ class PublishedStore(Store):
         return [staged]
 
     def table_files(self, name: str) -> Sequence[str]:
-        """See Store. Files in object storage are copied to this machine."""
+        """Implements `Store.table_files`. Files in object storage are copied to this machine."""
         if not self._remote:
             return self.table_urls(name)
         if name not in self._fetched:
@@ -89,21 +91,21 @@ class PublishedStore(Store):
         return self._fetched[name]
 
     def table_urls(self, name: str) -> Sequence[str]:
-        """See Store."""
+        """Implements `Store.table_urls`."""
         return self._form.files(self.path(name))
 
     def close(self) -> None:
-        """See Store."""
+        """Implements `Store.close`."""
         for staged in self._staged:
             LocalFiles().delete(staged)
         self._staged = []
         super().close()
 
     def _settle(self, name: str) -> None:
-        """Do nothing: a format replaces tables without renaming the old one."""
+        """Do nothing: a format replaces a table without a rename of the old table."""
 
     def _own_folder(self) -> str:
-        """A local folder that exists while the store is used."""
+        """Return a local folder that exists while the store is used."""
         with self._one_by_one:
             if self._scratch is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="muster-tables-")
@@ -111,7 +113,7 @@ class PublishedStore(Store):
 
 
 def store_at(place: str, table: str) -> Store | None:
-    """The store in a folder or in object storage that has this table, in any format; or None."""
+    """Return the store in a folder or in object storage that has a table; None if it has none."""
     if s3.is_s3(place):
         place = place.rstrip("/")
         form = format_at(s3.S3Files(), f"{place}/{table}")

@@ -1,8 +1,8 @@
 """Object storage with Amazon's S3 protocol, configured by the usual environment variables.
 
-`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` (or
+These are `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` (or
 `AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for storage that is not
-Amazon's. Without keys the machine's role is used.
+Amazon's. Without keys, the role of the machine is used.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ COPY_BYTES: Final = 8 << 20
 
 
 def is_s3(where: str) -> bool:
-    """Whether a place is a URL of object storage."""
+    """Whether a path is a URL of object storage."""
     return where.startswith(SCHEME)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Address and credentials of the storage."""
+    """The address and the credentials of object storage."""
 
     endpoint: str | None = None
-    """A URL; None for Amazon's."""
+    """The URL of the storage; None for Amazon's."""
     region: str | None = None
     access_key: str | None = None
     secret_key: str | None = None
@@ -41,10 +41,14 @@ class Settings:
 
     @classmethod
     def of_environment(cls, given: Mapping[str, str] = os.environ) -> Settings:
-        """The settings in environment variables. PipelineError if the endpoint is not a URL."""
+        """Read the settings from environment variables. PipelineError if the endpoint is
+        not a URL.
+        """
         endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or None
         if endpoint and not endpoint.startswith(("http://", "https://")):
-            raise PipelineError(f"AWS_ENDPOINT_URL={endpoint}: begin it with http:// or https://")
+            raise PipelineError(
+                f"AWS_ENDPOINT_URL={endpoint}: the URL must begin with http:// or https://"
+            )
         return cls(
             endpoint,
             given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or None,
@@ -54,7 +58,7 @@ class Settings:
         )
 
     def file_system(self) -> fs.S3FileSystem:
-        """Arrow's file system."""
+        """Create Arrow's file system for these settings."""
         scheme, _, address = (self.endpoint or "").partition("://")
         return fs.S3FileSystem(
             access_key=self.access_key,
@@ -66,7 +70,7 @@ class Settings:
         )
 
     def delta_options(self) -> dict[str, str]:
-        """The options for Delta's library; it reads keys from the environment itself."""
+        """Return the options for Delta's library, which itself reads keys from the environment."""
         options = {} if self.region else {"AWS_REGION": "us-east-1"}
         if self.endpoint:
             options["AWS_ENDPOINT_URL"] = self.endpoint
@@ -74,7 +78,7 @@ class Settings:
         return options
 
     def iceberg_properties(self) -> dict[str, str]:
-        """The properties for Iceberg's library."""
+        """Return the properties for Iceberg's library."""
         named = {
             "s3.endpoint": self.endpoint,
             "s3.region": self.region or ("us-east-1" if self.endpoint else None),
@@ -86,24 +90,27 @@ class Settings:
 
 
 class S3Files:
-    """See Files. An object is written atomically; a folder is a common prefix of names."""
+    """Files in object storage; implements `Files`.
+
+    An object is written atomically; a folder is a common prefix of names.
+    """
 
     def __init__(self) -> None:
         self._fs = Settings.of_environment().file_system()
 
     def exists(self, path: str) -> bool:
-        """See Files."""
+        """Implements `Files.exists`."""
         with _said_of(path):
             found: fs.FileInfo = self._fs.get_file_info(key_of(path))
         return bool(found.type != fs.FileType.NotFound)
 
     def rename(self, path: str, to: str) -> None:
-        """See Files. Only for one object: a folder has no name of its own."""
+        """Implements `Files.rename`, only for a single object: folders are not objects."""
         with _said_of(path):
             self._fs.move(key_of(path), key_of(to))
 
     def delete(self, path: str) -> None:
-        """See Files."""
+        """Implements `Files.delete`."""
         with _said_of(path):
             kind = self._fs.get_file_info(key_of(path)).type
             if kind == fs.FileType.Directory:
@@ -112,7 +119,7 @@ class S3Files:
                 self._fs.delete_file(key_of(path))
 
     def read_text(self, path: str) -> str | None:
-        """See Files."""
+        """Implements `Files.read_text`."""
         with _said_of(path):
             try:
                 with self._fs.open_input_stream(key_of(path)) as stream:
@@ -121,19 +128,19 @@ class S3Files:
                 return None
 
     def write_text(self, path: str, text: str) -> None:
-        """See Files."""
+        """Implements `Files.write_text`."""
         with _said_of(path), self._fs.open_output_stream(key_of(path)) as stream:
             stream.write(text.encode())
 
 
 def files_at(place: str) -> Files:
-    """The file system of a place: object storage, or this machine's."""
+    """Return the file system of a path: object storage, or this machine's."""
     return S3Files() if is_s3(place) else LocalFiles()
 
 
 @contextmanager
 def _said_of(path: str) -> Iterator[None]:
-    """Convert an error of the storage to a PipelineError, without its call chain."""
+    """Convert an error of the storage to a PipelineError without its cause."""
     try:
         yield
     except OSError as error:
@@ -143,14 +150,12 @@ def _said_of(path: str) -> Iterator[None]:
 
 
 def key_of(path: str) -> str:
-    """Bucket and key of a URL, as Arrow names objects."""
+    """Return the bucket and the key of a URL, as Arrow names objects."""
     return path.removeprefix(SCHEME)
 
 
 def fetch(url: str, table: str, folder: str) -> str:
-    """Copy a file of a table into a local folder, at the same relative path; return its
-    local path.
-    """
+    """Copy a file of a table to the same relative path in a local folder; return the local path."""
     storage = Settings.of_environment().file_system()
     to = os.path.join(folder, os.path.relpath(key_of(url), key_of(table)))
     os.makedirs(os.path.dirname(to), exist_ok=True)

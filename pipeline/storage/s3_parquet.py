@@ -1,9 +1,10 @@
-"""Tables as plain Parquet files in object storage, which has no rename.
+"""Writes tables as plain Parquet files to object storage, which has no rename.
 
-Each write uses new file names. When all files are written, the table's list (`_files.json`) is
-replaced, which publishes them; then the previous files are deleted. Muster reads by the list. A
-program that reads all files in the folder may see those of two writes during a replacement, and
-those of a killed write until the next one. Delta and Iceberg do not have this problem.
+Each write uses new file names. When all files are written, the list of the table (`_files.json`) is
+replaced, which publishes the files; then the previous files are deleted. Muster reads the files in
+the list. A program that reads all files in the folder may see the files of two writes during a
+replacement, and the files of a killed write until the next write. Delta and Iceberg do not have
+this problem.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ LIST: Final = "_files.json"
 
 
 class S3Parquet:
-    """See Format."""
+    """Plain Parquet in object storage; implements `Format`."""
 
     name = PARQUET
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:  # noqa: ARG002
-        """See Format."""
+        """Implements `Format.publish`."""
         storage, folder = Settings.of_environment().file_system(), key_of(place)
         run = clock.fresh_id()
         names: list[str] = []
@@ -51,7 +52,9 @@ class S3Parquet:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """See Format: the files in its list, or all files if another program wrote them."""
+        """Implements `Format.files`: the files in the list, or all files if another program wrote
+        the table.
+        """
         return [SCHEME + key for key in self._keys(place)]
 
     def _keys(self, place: str) -> list[str]:
@@ -69,7 +72,7 @@ class S3Parquet:
 
 
 def fetch_archive(url: str, folder: str) -> None:
-    """Copy the archive at a URL, the files that its manifest names, into a local folder."""
+    """Copy the files that an archive's manifest lists from a URL to a local folder."""
     files = [MANIFEST]
     while files:
         path = fetch(f"{url}/{files.pop()}", url, folder)

@@ -1,11 +1,11 @@
-"""Damaged files of an archive: found, moved to `quarantine/`, and replaced by stand-in rows.
+"""Moves damaged files of an archive to `quarantine/`, and replaces them by stand-in rows.
 
-The content of a lost file is unknown, so stand-in rows mark it: for events a damaged record in each
-partition of the log, which makes tables report unknown; for stretches, stretches without a time in
-the gaps; and a row of the table `quarantine`. An intact copy that is put back in the file's place
-counts again, and its stand-ins are dropped.
+The content of a damaged file is unknown, so stand-in rows mark it. For events, they are a row of
+kind DAMAGED in each partition of the log, which makes tables report unknown. For stretches, they
+are stretches without a time in the gaps. The table `quarantine` also gets a row. If an intact copy
+is put back at the file's path, the copy counts and its stand-in rows are dropped.
 
-A file that can't be read for now, or that does not exist, is not damaged: nothing is moved then.
+A file that can't be read now, or that does not exist, is not damaged: it is not moved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipeline.storage.whole import fault_of
 
 FOLDER: Final = "quarantine"
 YOUNG_S: Final = 10.0
-"""A file that changed within this time may be a copy in progress."""
+"""A file that changed less than this number of seconds ago may be a copy in progress."""
 
 
 class Damaged(NamedTuple):
@@ -40,40 +40,40 @@ class Damaged(NamedTuple):
     table: str
     file: LiveFile
     fault: str
-    """See `fault_of`."""
+    """The fault, as words after "it"; `fault_of` returns them."""
 
     def lost(self, folder: str) -> str:
-        """The damage, as the beginning of a sentence."""
+        """The beginning of a sentence, with the damage."""
         return f"{folder}/{self.file.path} is damaged (it {self.fault})"
 
     @property
     def missing(self) -> str:
-        """The effect of the damage, as the end of that sentence."""
+        """The end of the sentence that begins with `lost`: the effect of the damage."""
         return (
-            f"its {self.file.rows} rows are missing from the history until an intact copy is in"
-            " its place"
+            f"its {self.file.rows} rows are missing from the history until an intact copy is put"
+            " back"
         )
 
 
 class FileGone(PipelineError):
-    """A file that a manifest names does not exist."""
+    """A file that the manifest lists does not exist."""
 
 
 class Settled(NamedTuple):
-    """An archive whose damaged files were moved."""
+    """An archive after its damaged files were moved."""
 
     manifest: Manifest
     said: tuple[str, ...]
-    """A sentence for each file."""
+    """A sentence for each moved or restored file."""
 
 
 def damaged_files(
     folder: Path, manifest: Manifest, deep: Collection[str] = ()
 ) -> tuple[Damaged, ...]:
-    """The damaged files that count; files of the tables ``deep`` are read completely.
+    """Find damaged files among the files that count; the tables ``deep`` are read completely.
 
-    If one is found, all tables are read completely. FileGone if a file is missing; PipelineError if
-    a file can't be read for now.
+    If a file is damaged, all tables are read completely. FileGone if a file is missing;
+    PipelineError if a file can't be read now.
     """
     found = tuple(_damaged(folder, manifest, deep))
     if found and set(deep) < set(TABLES):
@@ -101,8 +101,9 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
 
 
 def in_place(folder: Path, gone: SetAside) -> bool:
-    """Whether the file at the place of one that was set aside is intact. False if it can't
-    be read.
+    """Whether an intact file is at the path of a file that was set aside.
+
+    False if it can't be read.
     """
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
@@ -111,8 +112,10 @@ def in_place(folder: Path, gone: SetAside) -> bool:
 
 
 def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
-    """Damaged files that do not count and still have to be moved: they had just changed, a process
-    ended before the move, or they are bad copies at the place of a moved file.
+    """Find damaged files that do not count, but are still at their paths.
+
+    They had just changed, a process ended before the move, or they are bad copies at the path of a
+    moved file.
     """
     found = []
     for gone in manifest.set_aside:
@@ -124,10 +127,11 @@ def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
 
 
 def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Settled | None:
-    """Move damaged files, and count files that are intact again; None if there was nothing to do.
+    """Move damaged files, and count files that are intact again; None if there are neither.
 
-    The caller holds the writer's lock. Stand-ins are fsynced before the manifest names them, and a
-    file is moved after that: a process may end at any moment, and the next one continues.
+    The caller holds the writer's lock. Stand-in rows are fsynced before the manifest lists them,
+    and the damaged file is moved after that. So a process can be killed at any moment, and the next
+    process continues.
     """
     back = [gone for gone in manifest.set_aside if in_place(folder, gone)]
     left = left_behind(folder, manifest)
@@ -142,7 +146,9 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
 
 
 def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
-    """A manifest with stand-ins for damaged files that no longer count."""
+    """Write stand-in rows for damaged files; return a manifest that lists them instead of the
+    files.
+    """
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:
@@ -153,13 +159,13 @@ def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Mani
         except BaseException:
             new.drop()
             raise
-        gone = SetAside(each.table, each.file, f"It {each.fault}.", files)
+        gone = SetAside(each.table, each.file, f"The file {each.fault}.", files)
         settled = replace(settled, next_file=new.next_number, set_aside=(*settled.set_aside, gone))
     return settled
 
 
 def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
-    """A manifest in which damaged files do not count."""
+    """Return a manifest in which damaged files do not count."""
     paths = {each.file.path for each in damaged}
     files = {
         table: tuple(file for file in files if file.path not in paths)
@@ -169,7 +175,7 @@ def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
 
 
 def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
-    """A manifest in which files that were set aside count again."""
+    """Return a manifest in which files that were set aside count again."""
     files = dict(manifest.files)
     for gone in back:
         files[gone.table] = (*files.get(gone.table, ()), gone.file)
@@ -178,8 +184,9 @@ def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
 
 
 def given_up(manifest: Manifest, table: str) -> Manifest:
-    """A manifest in which files of a table that were set aside can't count again: their stand-ins
-    become ordinary files.
+    """Return a manifest in which the damaged files of a table can't count again.
+
+    Their stand-in files become ordinary files.
     """
     files = dict(manifest.files)
     gone = [each for each in manifest.set_aside if each.table == table]
@@ -190,8 +197,8 @@ def given_up(manifest: Manifest, table: str) -> Manifest:
 
 
 def stand_ins(folder: Path, manifest: Manifest, damaged: Damaged) -> dict[str, pa.Table]:
-    """By table, the stand-in rows for a file; the manifest must not count the file any more."""
-    path, reason = damaged.file.path, f"It {damaged.fault}."
+    """Return stand-in rows for a file by table; the manifest must not list the file any more."""
+    path, reason = damaged.file.path, f"The file {damaged.fault}."
     rows = {
         "quarantine": _table(QUARANTINE, [{"file": path, "reason": reason}]),
     }
@@ -216,7 +223,9 @@ def _table(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> pa.Table:
 
 
 def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
-    """By partition of the log, the offset after the last event of a day and all days before it."""
+    """Return, by partition of the log, the offset after the last event of a day and all days
+    before.
+    """
     ends = dict.fromkeys(manifest.next_offsets, 0)
     for file in manifest.files.get("events", ()):
         if file.folder <= day:
@@ -230,7 +239,7 @@ def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
 
 
 def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
-    """Stretches without times for records whose stretches were lost."""
+    """Return stretches without times for records whose stretches are lost."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for file in manifest.files.get("stretches", ()):
         for rows in batches_of(folder / file.path, STRETCHES):
@@ -255,7 +264,7 @@ def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
 
 
 def _quarantined(folder: Path, file: LiveFile) -> Path:
-    """An unused path for a damaged file, with a name that readers of Parquet skip."""
+    """Return an unused path for a damaged file, with a name that readers of Parquet skip."""
     name = f"_{file.path.rpartition('/')[2]}"
     ends = chain(["damaged"], (f"{nth}.damaged" for nth in count(2)))
     places = (folder / FOLDER / f"{name}.{end}" for end in ends)
@@ -268,7 +277,7 @@ def _moved(folder: Path, damaged: Damaged) -> str:
     """
     path = folder / damaged.file.path
     if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
-        done = "it was not moved, since it changed a moment ago and may not be complete yet"
+        done = "it was not moved, because it has just changed and may not be complete yet"
     else:
         to = _quarantined(folder, damaged.file)
         make_folders(folder, FOLDER)

@@ -1,8 +1,8 @@
-"""Tables in a folder, as Parquet: each is written atomically.
+"""Stores tables in a folder as Parquet; each table is written atomically.
 
-A table is written next to its place, as `.NAME.partial`, and renamed when complete; a table that is
-replaced is renamed to `.NAME.old` first. A job that is killed leaves the old table or the new one,
-and its next run cleans up.
+A table is written next to its final path, as `.NAME.partial`, and renamed when it is complete; a
+table that is replaced is first renamed to `.NAME.old`. A killed job leaves the old table or the new
+table, and the next run cleans up.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ from pipeline.storage.formats import PARQUET, format_at
 from pipeline.storage.lock import Held, Lock
 
 CLUSTER_FILE: Final = "_muster.json"
-"""The cluster of the tables; readers of Parquet skip names that begin with an underscore."""
+"""The file with the cluster id of the tables. Readers of Parquet skip names that begin with an
+underscore."""
 ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
-"""Files that following a broker leaves next to the events that it appends."""
+"""Files that `--follow` leaves next to the events that it appends."""
 GROWING: Final = ("events", "stretches")
-"""The tables that following appends to."""
+"""The tables to which `--follow` appends."""
 RUN_LOCK: Final = ".run.lock"
-"""Held by the run that writes tables, and deleted with it. An archive has its own lock."""
+"""The lock file of the run that writes tables, deleted at its end. An archive has its own lock."""
 
 
 class DamagedNote(PipelineError):
-    """The file with the tables' cluster is damaged; ``what`` is the message without the advice."""
+    """The file with the cluster id of the tables is damaged; ``what`` is the message without the
+    advice.
+    """
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f'{what}: restore a copy of it, or write {{"cluster_id": "..."}} into it with the id'
-            " of the tables' cluster"
+            f'{what}: restore a copy of this file, or write {{"cluster_id": "..."}} into it with'
+            " the id of the tables' cluster"
         )
         self.what = what
 
@@ -47,13 +50,13 @@ class Store:
 
     format = PARQUET
     has_files = True
-    """Whether the store can keep files next to the tables."""
+    """Whether the store can have files next to the tables."""
     as_of_ms = 0
-    """The time for which the written results hold, once a run knows it."""
+    """The time in ms for which the written results hold; a run sets it."""
     _lock: Lock | None = None
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
-        """``files`` is the folder's file system; this machine's by default."""
+        """``files`` is the file system of the folder; None is this machine's."""
         self._files = files or LocalFiles()
         self.folder = os.path.abspath(folder) if files is None else folder.rstrip("/") or "/"
 
@@ -62,11 +65,10 @@ class Store:
         return f"{self.folder}/{name}"
 
     def reserve(self, *, new: bool = False) -> bool:
-        """Keep other runs from writing into this folder until `close`; return False if already
-        reserved.
+        """Lock the folder against other runs until `close`; return False if it is already locked.
 
-        ``new`` creates a missing folder. Held names the run that writes there. File systems of
-        other machines, and those without locks, are not reserved.
+        ``new`` creates a missing folder. Held names the run that writes there. Folders on other
+        machines, and on file systems without locks, are not locked.
         """
         if self._lock or not self.has_files or not isinstance(self._files, LocalFiles):
             return False
@@ -85,14 +87,13 @@ class Store:
         return True
 
     def has(self, name: str) -> bool:
-        """Whether a table exists; one that a killed run was replacing is restored first."""
+        """Whether a table exists; if a killed run was replacing the table, it is restored first."""
         self._settle(name)
         return self._files.exists(self.path(name))
 
     def cluster_id(self) -> str | None:
-        """The cluster of these tables; None if unknown.
-
-        DamagedNote if the file that names it is damaged.
+        """Return the cluster id of these tables; None if unknown. DamagedNote if its file is
+        damaged.
         """
         text = self.read_text(CLUSTER_FILE)
         if text is None:
@@ -108,9 +109,7 @@ class Store:
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Raise PipelineError if these tables belong to another cluster; None is always
-        accepted.
-        """
+        """Raise PipelineError if these tables are of another cluster; None is always accepted."""
         try:
             noted = None if cluster_id is None else self.cluster_id()
         except DamagedNote as error:
@@ -125,8 +124,8 @@ class Store:
             )
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Note the cluster of these tables, which `check_cluster` has accepted; None is not
-        noted.
+        """Write the cluster id of these tables, which `check_cluster` has accepted; None is not
+        written.
         """
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
@@ -137,34 +136,35 @@ class Store:
         asked_ms: int | None,
         end_ms: int | None,  # noqa: ARG002
     ) -> int | None:
-        """The start of the series that a run writes into these tables; None for the whole history.
+        """Return the start of the time series that a run writes; None for the whole history.
 
-        In a folder it is the requested start. ``end_ms`` is the end of the run, if requested.
+        For a folder, this is the requested start. ``end_ms`` is the end of the run, if one is
+        requested.
         """
         return asked_ms
 
     def grows(self) -> bool:
-        """Whether the folder is an archive: it keeps its own events, stretches and quarantine."""
+        """Whether the folder is an archive, which has its own events, stretches and quarantine."""
         return any(self.has_file(name) for name in ARCHIVE_FILES)
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
         """Raise PipelineError if one of these tables exists and may not be replaced.
 
-        Tables that following appends to are never replaced: its next batch would go to another
-        table.
+        Tables to which `--follow` appends are never replaced, because the next batch would be
+        appended to another table.
         """
         grown = [name for name in names if name in GROWING]
         if grown and self.grows():
             raise PipelineError(
                 f"{self.folder} is an archive that grows by --follow or --incremental: its"
-                f" {', '.join(grown)} are never replaced; add what is new with `muster pipeline all"
+                f" {', '.join(grown)} are never replaced; add new records with `muster pipeline all"
                 " --incremental`, or choose another --out"
             )
         there = [name for name in names if self.has(name)]
         if there and not overwrite:
             raise PipelineError(
                 f"{self.folder} already has {', '.join(there)}: choose another --out, or replace"
-                " what is there with --overwrite"
+                " these tables with --overwrite"
             )
         for name in there:
             form = format_at(self._files, self.path(name))
@@ -177,7 +177,8 @@ class Store:
     def write(self, name: str, into: Callable[[str], None], overwrite: bool = False) -> str:
         """Write a table atomically by a function that creates a folder of files; return its path.
 
-        PipelineError if it exists and ``overwrite`` is not set, or if the folder can't be written.
+        PipelineError if the table exists and ``overwrite`` is not set, or if the folder can't be
+        written.
         """
         self.check_absent([name], overwrite)
         partial, old, place = (
@@ -205,7 +206,7 @@ class Store:
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """Write a query's rows as a table; return the paths of its files. See `write`."""
+        """Write a query's rows as a table, as in `write`; return the paths of its files."""
         return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
 
     def make(
@@ -219,18 +220,20 @@ class Store:
         overwrite: bool = False,
         at: str | None = None,  # noqa: ARG002
     ) -> None:
-        """Write a query's rows as a table, and define a relation of them; see `write`.
+        """Write a query's rows as a table, as in `write`, and define a relation of these rows.
 
-        ``at`` is the time of a row, as SQL, if the rows are a series.
+        ``at`` is the SQL of a row's time, if the rows are a time series.
         """
         engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:
-        """The Parquet files of an existing table, or folders of them, for an engine."""
+        """Return the Parquet files of an existing table, or folders of them, for an engine."""
         return [self.path(name)]
 
     def table_urls(self, name: str) -> Sequence[str]:
-        """The addresses of a table's files for other programs; with ``*`` and ``**``."""
+        """Return the addresses of a table's files for other programs; they may have ``*`` and
+        ``**``.
+        """
         return [f"{self.path(name)}/**/*.parquet"]
 
     def close(self) -> None:
@@ -244,7 +247,7 @@ class Store:
         return self._files.exists(self.path(name))
 
     def read_text(self, name: str) -> str | None:
-        """The text of a file next to the tables; None if it does not exist."""
+        """Return the text of a file next to the tables; None if the file does not exist."""
         try:
             return self._files.read_text(self.path(name))
         except OSError as error:
@@ -253,7 +256,7 @@ class Store:
             ) from error
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file next to the tables atomically; an existing one is replaced."""
+        """Write a file next to the tables atomically; an existing file is replaced."""
         try:
             self._files.write_text(self.path(name), text)
         except OSError as error:
@@ -267,7 +270,7 @@ class Store:
         return f"{self.folder}/.{name}.{what}"
 
     def _settle(self, name: str) -> None:
-        """Restore or delete leftovers of a killed replacement; leave one in progress alone."""
+        """Restore or delete the files of a killed replacement, but not of one in progress."""
         place, old = self.path(name), self._aside(name, "old")
         if not self._files.exists(old):
             return

@@ -1,7 +1,7 @@
-"""Checks whether a Parquet file is intact: every byte as it was written.
+"""Checks whether a Parquet file is intact, with every byte as it was written.
 
-A fault is an error in the bytes of a file, independent of reader and time. A temporary read error
-(permissions, a network, a disk) is not a fault: it raises OSError.
+A fault is an error in the bytes of a file, for every reader and at every time. A temporary read
+error (permissions, a network, a disk) is not a fault: it raises OSError.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from pipeline.storage.day_files import OWN_NAME, TABLES
 
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8
-"""The length of the footer in four bytes, and the magic."""
+"""The size of the end of a file: the length of the footer in four bytes, and the magic."""
 _KEYS: Final = {
     "events": ("log_partition", "log_offset", "kind"),
     "stretches": ("topic", "partition", "base_offset", "last_offset"),
     "quarantine": ("reason",),
 }
-"""Columns that a table's files of every version have."""
+"""Columns that the files of a table have in every version of Muster."""
 
 
 def fault_of(
     file: Path, table: str | None = None, rows: int | None = None, *, deep: bool = False
 ) -> str | None:
-    """The fault of a file, as words after "it"; None if it is intact.
+    """Return the fault of a file, as words after "it"; None if the file is intact.
 
     ``table`` and ``rows`` are the expected content. The beginning and the end of the file are read;
-    ``deep`` reads and decodes all of it.
+    with ``deep`` the whole file is read and decoded.
     """
     with file.open("rb") as opened:
         size = os.fstat(opened.fileno()).st_size
@@ -59,7 +59,7 @@ def fault_of(
 
 
 def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
-    """The fault in the bytes of a file without its rows."""
+    """Return the fault in the bytes of a file without its rows."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()
@@ -68,14 +68,14 @@ def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
     for name in _KEYS.get(table or "", ()):
         kind = TABLES[table or ""].field(name).type
         if name not in schema.names or schema.field(name).type != kind:
-            return f"has no column {name} of type {kind}, another program wrote it"
+            return f"has no column {name} of type {kind}; another program wrote the file"
     if rows is not None and metadata.num_rows != rows:
         return f"has {metadata.num_rows} rows instead of {rows}"
     return None
 
 
 def _of_rows(data: bytes) -> str | None:
-    """The fault in all bytes of a file; they are in memory, so no error is a read error."""
+    """Return the fault in all bytes of a file; they are in memory, so no error is a read error."""
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as opened:
             for batch in opened.iter_batches():
@@ -86,10 +86,10 @@ def _of_rows(data: bytes) -> str | None:
 
 
 def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[str]:
-    """The Parquet files at the places of a table on this machine.
+    """List the Parquet files of a table at its paths on this machine.
 
-    PipelineError names a folder without files: even a table without rows has one. In a growing
-    archive a table ``may_have_none``.
+    PipelineError names a folder without files: even a table without rows has a file. Only in a
+    growing archive a table ``may_have_none``.
     """
     found = []
     for place in places:
@@ -104,7 +104,7 @@ def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[s
 
 
 def check_files(files: Iterable[str], *, deep: bool = False) -> None:
-    """Raise PipelineError if one of these local files of a table is not intact."""
+    """Raise PipelineError if a local file of a table is damaged or can't be read."""
     for file in files:
         try:
             fault = fault_of(Path(file), deep=deep)

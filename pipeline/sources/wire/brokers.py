@@ -1,4 +1,4 @@
-"""The brokers of a cluster: leaders, a connection to each broker, and a count of all bytes."""
+"""Connections to the brokers of a cluster, their leaders, and a count of the moved bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOVED: Final = frozenset(
         errors.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Error codes of a partition that another broker, or the same one, will soon serve."""
+"""Error codes of a partition that some broker will serve soon: a retry may succeed."""
 _NO_ID: Final = bytes(16)
 
 Partition = tuple[str, int]
@@ -42,32 +42,35 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Reach:
-    """Addresses and settings for a cluster; can be pickled."""
+    """The addresses and settings of a cluster; an object can be pickled."""
 
     addresses: tuple[Address, ...]
     security: Security = PLAINTEXT
     timeout_s: float = TIMEOUT_S
-    """The timeout of one response, and of a partition without a leader."""
+    """The timeout of one response, and of a partition without a leader, in seconds."""
 
 
 @dataclass
 class View:
-    """The cluster according to a broker's metadata."""
+    """The state of a cluster according to a broker's Metadata response."""
 
     cluster_id: str | None = None
     brokers: dict[int, Address] = field(default_factory=dict)
     leaders: dict[Partition, int] = field(default_factory=dict)
-    """The node id of each partition's leader; -1 without one."""
+    """The node id of each partition's leader; -1 without a leader."""
     topic_ids: dict[str, str] = field(default_factory=dict)
-    """Topic names by Kafka's text of their ids; empty before Kafka 2.8."""
+    """Topic names by topic id, in Kafka's text form; empty before Kafka 2.8."""
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, in order; none if it does not exist."""
+        """The partitions of a topic, in order; empty if the topic does not exist."""
         return sorted(number for name, number in self.leaders if name == topic)
 
 
 class Brokers:
-    """The connections of one reader. PipelineError if the cluster refuses or does not answer."""
+    """The connections of one reader.
+
+    Methods raise PipelineError if the cluster denies access or does not answer.
+    """
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
@@ -88,13 +91,13 @@ class Brokers:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes of all requests and responses until now."""
+        """The bytes of all requests and responses so far."""
         return self._closed_bytes + sum(each.moved_bytes for each in self._connections.values())
 
     def look(self, topics: Sequence[str] | None) -> View:
-        """Request metadata of these topics, of all for None, and store it as the view.
+        """Request Metadata of these topics (None: of all topics), and store it as the view.
 
-        The first broker that answers is used. Unreachable if none answers.
+        The first broker that answers is used. Unreachable if no broker answers.
         """
         failure: PipelineError | None = None
         for address in dict.fromkeys([*self.reach.addresses, *self.view.brokers.values()]):
@@ -107,7 +110,7 @@ class Brokers:
         raise failure or PipelineError("no address of a broker was given")
 
     def leader(self, partition: Partition) -> Connection | None:
-        """The connection to a partition's leader; None if it has no leader or the leader is
+        """Return the connection to a partition's leader; None without a leader, or if the leader is
         down.
         """
         address = self.view.brokers.get(self.view.leaders.get(partition, -1))
@@ -121,16 +124,16 @@ class Brokers:
             raise sentence(error) from error
 
     def any_connection(self) -> Connection:
-        """A connection to some broker; after a look, to the one that answered.
+        """Return a connection to any broker; after `look`, to the broker that answered.
 
-        Unreachable if none answers.
+        Unreachable if no broker answers.
         """
         if not self._connections:
             self.look([])
         return next(reversed(self._connections.values()))
 
     def drop(self, address: Address) -> None:
-        """Close the connection to a broker that failed; the next look makes another."""
+        """Close the connection to a broker that failed; the next look opens another."""
         connection = self._connections.pop(address, None)
         if connection is not None:
             self._closed_bytes += connection.moved_bytes
@@ -173,15 +176,16 @@ class Brokers:
 
 
 class Patience:
-    """A timeout for a condition that should pass; progress restarts it."""
+    """A timeout for a condition that should end; progress restarts the timeout."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ends_s = clock.monotonic_s() + seconds
 
     def renew(self, more_s: float = 0.0) -> None:
-        """Restart the timeout after progress; ``more_s`` is a requested wait and not counted as
-        delay.
+        """Restart the timeout after progress.
+
+        ``more_s`` is a wait that the reader itself requested; it does not count as delay.
         """
         self._ends_s = clock.monotonic_s() + self._seconds + more_s
 
@@ -192,14 +196,16 @@ class Patience:
 
 
 def sentence(error: ClientError) -> PipelineError:
-    """The PipelineError for an error of a connection."""
+    """Convert an error of a connection to a PipelineError."""
     if isinstance(error, NoBroker):
-        return Unreachable(f"{error}: start one with `muster serve`, or name another with --source")
+        return Unreachable(
+            f"{error}: start a broker with `muster serve`, or name another address with --source"
+        )
     return Unreachable(str(error)) if isinstance(error, NoAnswer) else PipelineError(str(error))
 
 
 def refusal(partition: Partition, code: int, right: str) -> PipelineError:
-    """The error for a partition that a broker refuses; ``right`` is what the request needs."""
+    """Return the error for a partition that a broker refuses; ``right`` is the operation."""
     if code == errors.TOPIC_AUTHORIZATION_FAILED:
         return denial(f"{partition[0]}:{partition[1]}", [partition[0]], right)
     return PipelineError(
@@ -208,7 +214,7 @@ def refusal(partition: Partition, code: int, right: str) -> PipelineError:
 
 
 def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
-    """The error for a broker that denies a client the rights on topics."""
+    """Return the error for a broker that denies a client these operations on topics."""
     code = errors.NAMES[errors.TOPIC_AUTHORIZATION_FAILED]
     acls = "ACL" if len(rights) == 1 else "ACLs"
     named = "topic" if len(topics) == 1 else "topics"
@@ -219,7 +225,7 @@ def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
 
 
 def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, list[Value]]]:
-    """Entries of a request by topic, in the order of their first."""
+    """Group the entries of a request by topic, in the order of each topic's first entry."""
     topics: dict[str, list[Value]] = {}
     for (topic, _), entry in partitions:
         topics.setdefault(topic, []).append(entry)
@@ -227,7 +233,7 @@ def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, li
 
 
 def described(view: View, partitions: Iterable[Partition], seconds: float) -> str:
-    """A sentence about the first of these partitions, which could not be read in time."""
+    """Return a sentence about the first of the partitions that no broker served in time."""
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"

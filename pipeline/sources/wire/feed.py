@@ -1,7 +1,7 @@
 """Follows a running cluster: new records of its log, and the ends of its topics.
 
-A follower observes the ends of topics itself. Records between two ends were written between its two
-looks; for the first of them the broker also returns the time.
+A follower observes the log end offsets of topics. Records between two observed ends were written
+between the two looks. For the first of these records, the broker also returns the time.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from pipeline.sources.wire.times import ask_times
 from pipeline.storage.manifest import TopicEnds
 
 TIMES_BYTES: Final = 8 << 20
-"""The limit of bytes for requests about the past of topics that are new to a follower."""
+"""The maximum number of bytes of requests for the past of topics that are new to a follower."""
 
 
 class BrokerFeed:
-    """A cluster; connections are kept from look to look."""
+    """A cluster as a feed; connections stay open between looks."""
 
     said: tuple[str, ...] = ()
-    """Sentences about damaged files: none, because it reads no files."""
+    """Sentences about damaged files: empty, because a broker feed reads no files."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
         self._brokers = Brokers(reach)
 
     def look(self) -> BrokerNews:
-        """See Feed."""
+        """Implements `Feed.look`."""
         brokers = self._brokers
         at_ms = clock.now_ms()
         view = brokers.look(None)
@@ -66,22 +66,22 @@ class BrokerFeed:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes moved over the wire until now."""
+        """The bytes moved over the wire so far."""
         return self._brokers.moved_bytes
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         self._brokers.close()
 
 
 @dataclass
 class BrokerNews:
-    """See News."""
+    """Implements `News` for a running cluster."""
 
     brokers: Brokers
     cluster_id: str | None
     names: Mapping[str, str]
-    """Topic names by id; empty before Kafka 2.8."""
+    """Topic names by topic id; empty before Kafka 2.8."""
     at_ms: int
     starts: Mapping[int, int]
     ends: Mapping[int, int]
@@ -92,11 +92,11 @@ class BrokerNews:
 
     @property
     def log_id(self) -> str | None:
-        """See News."""
+        """Implements `News.log_id`."""
         return self._ids.get(OFFSETS_TOPIC)
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """See News."""
+        """Implements `News.events`."""
         todo = [
             Stretch(number, max(positions.get(number, 0), self.starts[number]), end)
             for number, end in self.ends.items()
@@ -104,7 +104,7 @@ class BrokerNews:
         yield from LogReader(self.brokers, todo, self.names).rows()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """See News."""
+        """Implements `News.growth`."""
         view = self.brokers.look(None)  # the read of the log requested only its own topic
         there = {name for name, _ in view.leaders if not name.startswith("__")}
         seen: dict[Partition, TopicEnds] = {
@@ -138,7 +138,7 @@ class BrokerNews:
         )
 
     def _is_another(self, topic: str, known: TopicEnds) -> bool:
-        """Whether a topic has another id than before."""
+        """Whether a topic has another topic id than at the previous look."""
         ids = known.topic_id, self._ids.get(topic)
         return None not in ids and ids[0] != ids[1]
 
@@ -151,7 +151,7 @@ class BrokerNews:
         }
 
     def _past(self, held: Mapping[Partition, set[int]]) -> pa.Table:
-        """Stretches of partitions that were not known before, from the brokers."""
+        """Return the stretches of newly found partitions, from requests to the brokers."""
         if not held:
             return STRETCHES.empty_table()
         asked = TimesAsked(
@@ -165,7 +165,7 @@ class BrokerNews:
     def _grown(
         self, seen: Mapping[Partition, TopicEnds], now: Mapping[Partition, int]
     ) -> list[dict[str, Any]]:
-        """Rows of STRETCHES: the growth of partitions, and their previous and present ends."""
+        """Return rows of STRETCHES: the growth, and the previous and present ends of partitions."""
         grown = [key for key, end in now.items() if key in seen and end > seen[key].ends[key[1]]]
         looked_ms = {key: seen[key].at_ms or 0 for key in grown}
         firsts = list_known(self.brokers, list(looked_ms.items()))
@@ -197,7 +197,7 @@ def _row(
 
 
 def _ends_of(stretches: pa.Table) -> dict[Partition, int]:
-    """The ends of partitions, from the rows without records."""
+    """Return the ends of partitions from the rows without records."""
     columns = [stretches[name].to_pylist() for name in STRETCHES.names[:4]]
     return {
         (topic, partition): base

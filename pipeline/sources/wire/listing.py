@@ -1,7 +1,7 @@
-"""ListOffsets: the bounds of partitions, and the first record at or after a time.
+"""Requests ListOffsets: the bounds of partitions, and the first record at or after a time.
 
-A request names each partition once, so several times of one partition need several requests; some
-are in flight at once on each connection.
+A request can name each partition only once, so several times of a partition need several requests.
+Several requests are in flight at once on each connection.
 """
 
 from __future__ import annotations
@@ -35,28 +35,31 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
-"""With it the latest offset is the last stable one, at which open transactions begin."""
+"""The isolation level with which LATEST is the last stable offset, where open transactions begin.
+"""
 PARTITIONS_AT_ONCE: Final = 1000
 UNDER_WAY: Final = 4
-"""Requests in flight on one connection: more could fill the buffers of both ends."""
+"""The maximum number of requests in flight on a connection: more could fill the socket buffers of
+both peers."""
 
 Ask = tuple[Partition, int]
-"""A partition, and a time in ms or EARLIEST or LATEST."""
+"""A partition, and a time in ms, EARLIEST or LATEST."""
 
 
 class Found(NamedTuple):
-    """The first record at or after a time; -1 and -1 if not found."""
+    """The first record at or after a time; both fields are -1 if it was not found."""
 
     offset: int
     time_ms: int
-    """-1 also for EARLIEST and LATEST."""
+    """The record's timestamp in ms; -1 also for EARLIEST and LATEST."""
 
 
 def list_offsets(
     brokers: Brokers, asks: Sequence[Ask], isolation: int = READ_UNCOMMITTED
 ) -> list[Found]:
-    """The result of each request. Unreachable, or PipelineError for a partition that no broker
-    serves.
+    """Return the result of each request.
+
+    Unreachable, or PipelineError for a partition that no broker serves.
     """
     listing = _Listing(brokers, asks, isolation)
     while listing.todo:
@@ -69,10 +72,10 @@ def list_offsets(
 
 
 def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
-    """The result of each request; None for a partition that is deleted, refused or leaderless.
+    """Return the result of each request; None for a deleted, refused or leaderless partition.
 
-    Messages of magic 0 have no times, so their result is None too. Unreachable if no broker
-    answers at all.
+    Messages of magic 0 have no times, so their result is also None. Unreachable if no broker
+    answers.
     """
     listing = _Listing(brokers, asks, READ_UNCOMMITTED)
     while listing.todo:
@@ -90,9 +93,9 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
 
 
 def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
-    """The partitions of `__consumer_offsets`, in order; none if it does not exist.
+    """Return the partitions of `__consumer_offsets`, in order; empty if the topic does not exist.
 
-    PipelineError if the client may not describe it.
+    PipelineError if the client has no right to describe the topic.
     """
     found = view.partitions(OFFSETS_TOPIC)
     if not found and hidden(brokers, [OFFSETS_TOPIC]):
@@ -101,11 +104,11 @@ def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
 
 
 def hidden(brokers: Brokers, topics: Sequence[str]) -> list[str]:
-    """The topics among these that the client may not describe. Unreachable.
+    """Return the topics among these that the client may not describe. Raises Unreachable.
 
-    The list of all topics omits them, and topics that do not exist; a request that names a topic
-    gets distinct errors. It is ListOffsets, because brokers before Kafka 2.8 create an internal
-    topic that Metadata names.
+    The list of all topics omits these topics like topics that do not exist, but a request that
+    names a topic gets distinct errors. The request is ListOffsets, because brokers before Kafka 2.8
+    create an internal topic that Metadata names.
     """
     return list(_denied(brokers, topics))
 
@@ -125,7 +128,7 @@ def _denied(brokers: Brokers, topics: Sequence[str]) -> Iterator[str]:
 
 
 class _Listing:
-    """Requests that are retried until they succeed, even if leaders change."""
+    """Requests that are sent again until they succeed, even if leaders change."""
 
     def __init__(self, brokers: Brokers, asks: Sequence[Ask], isolation: int) -> None:
         self._brokers = brokers
@@ -135,10 +138,10 @@ class _Listing:
         self.todo = list(range(len(asks)))
         self.found: dict[int, Found] = {}
         self.refused: dict[int, int] = {}
-        """Error codes that a retry at another broker would not fix."""
+        """By request, an error code that a retry at another broker would not fix."""
 
     def round(self) -> None:
-        """Send every leader the remaining requests."""
+        """Send the remaining requests to the leaders."""
         queues = _requests(self._brokers, self._asks, self.todo)
         under_way: dict[Connection, deque[tuple[Sent, Sequence[int]]]] = {
             connection: deque() for connection in queues
@@ -175,11 +178,11 @@ class _Listing:
                     self.refused[index] = code
 
     def give_up(self, indices: Collection[int]) -> None:
-        """Drop these requests."""
+        """Drop these requests, which are not sent again."""
         self.todo = [index for index in self.todo if index not in indices]
 
     def look_again(self) -> None:
-        """Wait a moment and read the leaders again; Unreachable after the timeout."""
+        """Wait for the retry interval and read the leaders again; Unreachable after the timeout."""
         if not self.todo:
             return
         if self.patience.is_over:
@@ -196,7 +199,7 @@ class _Listing:
 def _requests(
     brokers: Brokers, asks: Sequence[Ask], todo: Sequence[int]
 ) -> dict[Connection, deque[list[int]]]:
-    """The requests for each leader; no partition is twice in one request."""
+    """Return the requests for each leader; a request has each partition at most once."""
     by_leader: dict[Connection, list[list[int]]] = {}
     turns: dict[Partition, int] = {}
     for index in todo:

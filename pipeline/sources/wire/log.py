@@ -1,8 +1,8 @@
-"""`__consumer_offsets` as its record batches, with markers and open transactions.
+"""Reads the record batches of `__consumer_offsets`, including markers and open transactions.
 
-These are the records that a consumer with `read_uncommitted` gets from the log start to the high
-watermark, decoded by the same code as segments. One Fetch requests many partitions of a broker; the
-next is sent before the response is decoded, to every broker at once.
+These are the records that a consumer with `read_uncommitted` gets from the log start offset to the
+high watermark. The code that reads segments decodes them. One Fetch requests many partitions of a
+broker. The next Fetch is sent before the response is decoded, to every broker at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import iter_stored
 
 ANSWER_BYTES: Final = 16 << 20
-"""The limit of one Fetch; a larger batch is returned whole (KIP-74)."""
+"""The maximum size of one Fetch response in bytes; a larger batch is returned whole (KIP-74)."""
 PARTITION_BYTES: Final = 4 << 20
 PARTITIONS_AT_ONCE: Final = 200
 _READ_UNCOMMITTED: Final = 0
@@ -45,28 +45,28 @@ _READ_UNCOMMITTED: Final = 0
 
 @dataclass
 class Stretch:
-    """Offsets of a partition of the log that are still to be read."""
+    """The offsets of one partition of the log that were not read yet."""
 
     partition: int
     position: int
     end: int
-    """The offset after the last one to read."""
+    """The offset after the last offset to read."""
 
 
 @dataclass
 class LogPart:
-    """A part: EVENTS of some partitions, from their first offset to before their end."""
+    """A part with the EVENTS of some partitions, from their first offset to before their end."""
 
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]
-    """Partition, first offset, and the one after the last."""
+    """For each partition: its number, the first offset, and the offset after the last."""
     topic_names: Mapping[str, str] = field(default_factory=dict)
-    """Names of the topics that records of groups name only by id."""
+    """Names of the topics that group records identify only by topic id, by this id."""
     moved_bytes: int = field(default=0, compare=False)
-    """Bytes moved while it was read."""
+    """The bytes that the read of this part moved over the wire."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """See Part. Unreachable, PipelineError."""
+        """Implements `Part.read`. Raises Unreachable and PipelineError."""
         with Brokers(self.reach) as brokers:
             try:
                 stretches = [Stretch(*each) for each in self.stretches]
@@ -76,7 +76,7 @@ class LogPart:
 
 
 class _Taken(NamedTuple):
-    """Fetched records of a partition, and the offsets wanted of them."""
+    """The fetched records of a partition, and the offsets that were requested of them."""
 
     partition: int
     records: bytes
@@ -84,25 +84,26 @@ class _Taken(NamedTuple):
 
 
 class LogReader:
-    """Reads stretches of the log to their ends, even if leaders change."""
+    """Reads ranges of offsets of the log completely, even if leaders change."""
 
     def __init__(
         self, brokers: Brokers, stretches: Sequence[Stretch], topic_names: Mapping[str, str]
     ) -> None:
         self._brokers = brokers
         self._todo = {each.partition: each for each in stretches if each.position < each.end}
-        """In the order of the requests; a partition that got no records stays in front."""
+        """The unread ranges in the order of the requests; a partition that got no records stays
+        first."""
         self._patience = Patience(brokers.reach.timeout_s)
         self._under_way: dict[Connection, tuple[Sent, list[int]]] = {}
         self._moved = True
-        """Whether some of them may have another leader now."""
+        """Whether partitions may have another leader now."""
         self._look_again_s = 0.0
         self._failure: ClientError | None = None
         """The error of the last broker that failed."""
         self._rows = EventRows(topic_names=topic_names)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """EVENTS, in the order of the log within each partition."""
+        """Return EVENTS, in the order of the log within each partition."""
         while self._todo or self._under_way:
             self._ask()
             if not self._under_way:
@@ -161,7 +162,7 @@ class LogReader:
         }
 
     def _take(self, answer: Value, asked: Sequence[int]) -> list[_Taken]:
-        """The records in a response; advances the positions."""
+        """Return the records in a response, and advance the positions."""
         taken = []
         throttled_s = answer["throttle_time_ms"] / 1000
         entries = [entry for topic in answer["responses"] for entry in topic["partitions"]]
@@ -185,9 +186,10 @@ class LogReader:
         return taken
 
     def _records(self, entry: Value, *, is_first: bool) -> list[_Taken]:
-        """The records of one partition.
+        """Return the records of one partition in a response.
 
-        The partition then moves to the end of the queue, or leaves it when it is read to its end.
+        The partition then moves to the end of the queue. When it was read to its end, it leaves the
+        queue.
         """
         stretch = self._todo[entry["partition_index"]]
         records = entry["records"] or b""
@@ -211,7 +213,7 @@ class LogReader:
         return [_Taken(stretch.partition, records, (begin, stretch.end))]
 
     def _back_in_range(self, stretch: Stretch) -> None:
-        """The log's bounds have changed: continue within the new ones."""
+        """Continue within the new bounds of a log after OFFSET_OUT_OF_RANGE."""
         partition = (OFFSETS_TOPIC, stretch.partition)
         [start, end] = list_offsets(self._brokers, [(partition, EARLIEST), (partition, LATEST)])
         if start.offset > stretch.position:
@@ -221,7 +223,7 @@ class LogReader:
             del self._todo[stretch.partition]
 
     def _decode(self, taken: _Taken) -> Iterator[pa.RecordBatch]:
-        """The rows of fetched records; a damaged batch becomes a damaged row."""
+        """Decode fetched records to rows; a damaged batch becomes a row of kind DAMAGED."""
         rows = self._rows
         rows.log_partition = taken.partition
         position = taken.offsets[0]
@@ -237,7 +239,9 @@ class LogReader:
                 if len(rows) >= ROWS_AT_ONCE:
                     yield rows.take()
         except CorruptRecords as error:
-            rows.add_damage(position, None, None, f"{error} Nothing after it was read.")
+            rows.add_damage(
+                position, None, None, f"{error} The rest of the fetched records was not read."
+            )
 
     def _look(self) -> None:
         """Read the leaders, at most once per RETRY_S."""
@@ -252,7 +256,7 @@ class LogReader:
         self._look_again_s = clock.monotonic_s() + RETRY_S
 
     def _wait(self) -> None:
-        """Wait a moment before a retry; Unreachable after the timeout."""
+        """Wait for RETRY_S before a retry; Unreachable after the timeout."""
         if self._patience.is_over:
             if self._failure is not None:
                 raise sentence(self._failure)

@@ -1,4 +1,4 @@
-"""A running cluster as a source: `__consumer_offsets` as it was at the opening."""
+"""A running cluster as a source: `__consumer_offsets` as it was when the source was opened."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pipeline.sources.wire.log import LogPart
 from pipeline.sources.wire.times import ask_times
 
 PART_RECORDS: Final = 500_000
-"""Partitions of the log share a part up to this number of offsets."""
+"""The maximum number of offsets in a part; several partitions of the log can share a part."""
 
 
 class BrokerSource:
-    """The topics of a running cluster. Unreachable if no broker answers."""
+    """A source that reads the topics of a running cluster. Unreachable if no broker answers."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
@@ -47,14 +47,15 @@ class BrokerSource:
             number: (start.offset, end.offset)
             for number, start, end in zip(self.log_partitions, starts, ends, strict=True)
         }
-        """The first offset of each partition of the log, and the one after its last."""
+        """The first offset of each partition of the log, and the offset after the last."""
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
-        """See Source."""
+        """Implements `Source.event_parts`."""
         absent = sorted(set(partitions or ()) - set(self.log_partitions))
         if absent:
             raise PipelineError(
-                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
+                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}:"
+                " check --partitions"
             )
         wanted = self.log_partitions if partitions is None else sorted(set(partitions))
         offsets = {number: self.offsets[number] for number in wanted}
@@ -64,8 +65,9 @@ class BrokerSource:
         """Return None: the events are read over the wire."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """See Source. Only topics that groups committed to are requested; no record of them is
-        read.
+        """Implements `Source.stretch_parts`.
+
+        Only topics in which groups committed are requested; their records are not read.
         """
         return [Rows(ask_times(self._brokers, asked, clock.now_ms))]
 
@@ -73,30 +75,32 @@ class BrokerSource:
         """Return None: the stretches are parts."""
 
     def topics(self) -> Collection[str]:
-        """See Source."""
+        """Implements `Source.topics`."""
         return {name for name, _ in self._brokers.view.leaders if not name.startswith("__")}
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
-        """See Source."""
+        """Implements `Source.hidden`."""
         return hidden(self._brokers, sorted(topics))
 
     def records_estimate(self) -> int:
-        """An upper bound: it includes records that were compacted away."""
+        """Return an upper bound of the number of records, which includes records that compaction
+        removed.
+        """
         return sum(end - start for start, end in self.offsets.values())
 
     def end_ms(self) -> int:
-        """The time of the opening."""
+        """Return the time in ms when the source was opened."""
         return self._end_ms
 
     def moved_bytes(self) -> int:
-        """See Source."""
+        """Implements `Source.moved_bytes`."""
         return self._brokers.moved_bytes
 
 
 def log_parts(
     reach: Reach, offsets: Mapping[int, tuple[int, int]], topic_names: Mapping[str, str]
 ) -> list[LogPart]:
-    """Parts that read partitions of the log from their first offset to before the second."""
+    """Split ranges of the log (from the first offset to before the second) into parts."""
     parts: list[list[tuple[int, int, int]]] = []
     room = 0
     for number, (start, end) in offsets.items():

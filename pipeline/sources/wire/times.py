@@ -1,11 +1,13 @@
-"""When records of topics were written, from ListOffsets by time; no record is read.
+"""Determines when records of topics were written, from ListOffsets by time; no record is read.
 
-ListOffsets returns the offset and the timestamp of the first record at or after a time, exactly.
-Between two such points is a stretch: its records arrived between the two, and a broker does not
-report those that are older than the first. The requested window is sampled by the minute, coarsely
-first, and not where nothing was written. The offsets that groups hold are approached from both
-sides until the points meet or the records around them are `CLOSE_MS` apart. Both end at a limit of
-bytes.
+ListOffsets returns exactly the offset and the timestamp of the first record at or after a time. A
+stretch is the range between two such points. Its records arrived between the two, and a broker does
+not return those that are older than the first.
+
+The requested window is sampled by the minute, first in large steps, and not where no record was
+written. The requests for an offset that a group has approach the offset from both sides, until the
+points are adjacent or the records around it are `CLOSE_MS` apart. Both kinds of requests end at a
+limit of bytes.
 """
 
 from __future__ import annotations
@@ -25,28 +27,32 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""Records between two points this close are dated precisely enough."""
+"""Two points at most this many ms apart give the time of a record between them precisely enough."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
-"""The maximum number of times in the window: a day by the minute, longer ones more coarsely."""
+"""The maximum number of times in the window: one per minute of a day; a longer window has larger
+steps."""
 BEFORE_MAX: Final = 240
 """The maximum number of times before the window."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
-"""After a longer rest of the log, the records before it may be copies (`sql/arrivals.py`)."""
+"""After a rest of the log that is longer than this, the records before it may be copies
+(`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
-"""The maximum number of requests per partition for its rests, from its start on."""
+"""The maximum number of requests per partition that search its rests, from its start on."""
 LEAST_BYTES: Final = 1 << 20
-"""The minimum limit of bytes, however short the history is."""
+"""The minimum of the limit of bytes, even for a short history."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
-"""Twice the number of bisections of the longest possible span; a log out of order may need all."""
+"""The maximum number of rounds: twice the number of bisections of the longest possible span. A log
+with times out of order may need all."""
 
 
 class Point(NamedTuple):
-    """All records before ``offset`` are older than ``asked_ms``; its own timestamp is ``at_ms``.
+    """A point of a partition: all records before ``offset`` are older than ``asked_ms``.
 
-    If no record is that new, ``offset`` is the log end offset and ``at_ms`` is None.
+    ``at_ms`` is the timestamp of the record at ``offset``. If no record is that new, ``offset`` is
+    the log end offset and ``at_ms`` is None.
     """
 
     asked_ms: int
@@ -62,10 +68,10 @@ class Topic:
     start: int
     end: int
     points: list[Point] = field(default_factory=list)
-    """Ordered by the requested time, and so by offset."""
+    """The points in the order of the requested time, which is also the order of offsets."""
 
     def add(self, asked_ms: int, found: Found) -> None:
-        """Add a broker's result for a time."""
+        """Add the point that a broker returned for a time."""
         if 0 <= found.offset < self.end:
             point = Point(asked_ms, found.offset, found.time_ms)
         else:
@@ -79,7 +85,7 @@ class Topic:
             self.points.insert(place, point)
 
     def around(self, offset: int) -> tuple[Point, Point] | None:
-        """The last point at or before an offset, and the first after it."""
+        """Return the last point at or before an offset, and the first point after it."""
         place = bisect_right(self.points, offset, key=lambda each: each.offset)
         if not 0 < place < len(self.points):
             return None
@@ -94,15 +100,16 @@ class Topic:
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
     def edges(self) -> list[Point]:
-        """For each offset the point with the earliest requested time."""
+        """Return, for each offset, the point with the earliest requested time."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
         return list(first.values())
 
     def where_it_may_have_rested(self, now_ms: int) -> int | None:
-        """The time whose request decides whether the log rested between two points; None if
-        decided.
+        """Return the time whose request decides whether the log rested between two points.
+
+        None if the points decide this already.
         """
         for lower, upper in pairwise(self.edges()):
             until_ms = now_ms if upper.at_ms is None else upper.at_ms
@@ -113,7 +120,7 @@ class Topic:
         return None
 
     def stretches(self) -> Iterator[dict[str, Any]]:
-        """Rows of STRETCHES between the points."""
+        """Return the rows of STRETCHES between the points."""
         edges = self.edges()
         for lower, upper in pairwise(edges):
             if lower.at_ms is not None and lower.offset < self.end:
@@ -125,7 +132,9 @@ class Topic:
                 yield self._row(future.offset + 1, self.end - 1, None, None)
 
     def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
-        """From one point to before the next, whose records are older than its requested time."""
+        """Return rows from one point to before the next; their records are older than its requested
+        time.
+        """
         assert lower.at_ms is not None
         last_ms = max(lower.at_ms, upper.asked_ms - 1)
         if upper.offset - lower.offset == 1:
@@ -133,11 +142,11 @@ class Topic:
         yield self._row(lower.offset, upper.offset - 1, lower.at_ms, last_ms)
 
     def beginning(self, at_ms: int) -> dict[str, Any]:
-        """The row with the log start offset at a time."""
+        """Return the row with the log start offset at a time in ms."""
         return self._row(self.start, self.start - 1, at_ms, None)
 
     def ending(self, at_ms: int) -> dict[str, Any]:
-        """The row with the log end offset at a time."""
+        """Return the row with the log end offset at a time in ms."""
         return self._row(self.end, self.end - 1, None, at_ms)
 
     def _row(
@@ -156,7 +165,7 @@ class Topic:
 
 
 def ask_times(brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> pa.Table:
-    """STRETCHES for the requested topics and offsets. Unreachable if no broker answers."""
+    """Request STRETCHES for topics and offsets. Unreachable if no broker answers."""
     return _Asking(brokers, asked, now_ms).stretches()
 
 
@@ -170,7 +179,7 @@ class _Asking:
         self._stop_at = brokers.moved_bytes + LEAST_BYTES + asked.moved_bytes
 
     def stretches(self) -> pa.Table:
-        """Send the requests; return the resulting stretches."""
+        """Send the requests, and return the resulting stretches."""
         asked_at_ms = self._now_ms()
         topics = self._bounded()
         as_of_ms = self._asked.as_of_ms
@@ -202,7 +211,7 @@ class _Asking:
         return self._brokers.moved_bytes >= self._stop_at
 
     def _bounded(self) -> list[Topic]:
-        """The partitions that groups committed to and whose bounds are known."""
+        """Return the partitions in which groups committed and whose bounds are known."""
         wanted = sorted(key for key in self._asked.offsets if key[0] in self._asked.topics)
         starts = list_known(self._brokers, [(each, EARLIEST) for each in wanted])
         ends = list_known(self._brokers, [(each, LATEST) for each in wanted])
@@ -223,12 +232,13 @@ class _Asking:
                     topic.add(ms, answer)
 
     def _close_in(self, topics: Sequence[Topic]) -> None:
-        """Send requests between the points around each held offset, until they are close.
+        """Send requests between the points around each offset of a group, until the points are
+        close.
 
-        The last record before one that is dated in the future is requested too, because the records
-        after it may be there since then. The time of the record before a held offset is needed only
-        approximately: compared with its group's commit, it shows whether the log was written at its
-        timestamps then.
+        The record before a record with a timestamp in the future is requested too, because the
+        records after it may have arrived since the time of that record. The time of the record
+        before a group's offset is needed only approximately: compared with the commit of the group,
+        it shows whether the log was written at the times of its timestamps.
         """
         held = [
             (topic, offset, close_ms)
@@ -251,7 +261,9 @@ class _Asking:
             held = [(topic, offset, close_ms) for topic, offset, close_ms, _ in asks]
 
     def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
-        """Request times in a span from coarse to fine, where records were written between two."""
+        """Request times in a span, first in large steps, where records were written between two
+        points.
+        """
         step = max(GRID_MS, -(-(last_ms - first_ms) // times // GRID_MS) * GRID_MS)
         grid = [first_ms, *range((first_ms // step + 1) * step, last_ms, step), last_ms]
         spans = [(topic, 0, len(grid) - 1) for topic in topics]
@@ -293,9 +305,9 @@ def _distinct(asks: Sequence[tuple[Topic, int]]) -> list[tuple[Topic, int]]:
 
 
 def _next_ms(topic: Topic, offset: int, close_ms: int, *, halve: bool) -> int | None:
-    """The next time to request to approach a record; None if it is close enough.
+    """Return the next time to request to approach a record; None if the points are close enough.
 
-    It alternates between the middle and the time expected if records arrived evenly.
+    The time is, alternately, the middle and the time expected if records arrive evenly.
     """
     around = topic.around(offset)
     if around is None:

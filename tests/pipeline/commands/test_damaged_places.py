@@ -44,7 +44,7 @@ def test_damaged_cluster_note_is_named_in_the_error(
         assert f"{note} is damaged (" in said
     assert "choose another --out; if the tables are of cluster one like the source" in into
     assert "delete" not in of
-    assert """restore a copy of it, or write {"cluster_id": "..."} into it""" in of
+    assert """restore a copy of this file, or write {"cluster_id": "..."} into it""" in of
     note.unlink()
     assert run(*words, str(out), "--group", "billing").code == 0
     assert json.loads(note.read_text()) == {"cluster_id": "one"}
@@ -175,7 +175,7 @@ def test_archive_with_a_truncated_file_is_accepted_as_source(
     assert made.code == again.code == 0, made.err + again.err
     assert f"{file} is damaged (it is truncated): it was moved to {out}/quarantine/" in made.err
     assert "1 part of the history could not be read" in again.err
-    assert f"  {file.relative_to(out)}: It is truncated." in again.err
+    assert f"  {file.relative_to(out)}: The file is truncated." in again.err
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
 
 

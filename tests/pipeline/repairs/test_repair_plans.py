@@ -98,7 +98,7 @@ def change(value: dict[str, Any], path: str, to: Any) -> str:
         ("about", [], "damaged"),
         ("steps.0.group", None, "step 1: a group and a topic"),
         ("steps.0.partition", -1, "step 1: partition is -1"),
-        ("steps.0.before", 3, "step 1, before: must be an offset"),
+        ("steps.0.before", 3, "step 1, before: the value must have an offset"),
         ("steps.0.before.offset", "x", "step 1, before: offset is 'x'"),
         ("steps.0.after.metadata", 3, "step 1, after"),
         ("steps.1.partition", 0, "is listed twice"),
@@ -222,23 +222,25 @@ AT = Located(40, 1_000)
         pytest.param(
             40, Known(SOURCE, TARGET, AT, AT, 39, 38), (39, None), id="in step by one millisecond"
         ),
-        pytest.param(100, Known(SOURCE, TARGET, None, None, None), (50, "its end"), id="the end"),
+        pytest.param(
+            100, Known(SOURCE, TARGET, None, None, None), (50, "the log end offset"), id="the end"
+        ),
         pytest.param(
             40,
             Known(SOURCE, TARGET, AT, None, None),
-            (50, "the log end offset: the target has no record since 1000 ms yet"),
+            (50, "the log end offset: the target has no record of 1000 ms or later yet"),
             id="not copied yet",
         ),
         pytest.param(
             40,
             Known(SOURCE, TARGET, Located(40, -1), None, None),
-            (None, "record 40 has no timestamp to search by"),
+            (None, "the record at offset 40 has no timestamp to search by"),
             id="no timestamp",
         ),
         pytest.param(
             4,
             Known(SOURCE, TARGET, Located(10, 500), None, 2),
-            (2, "before its log start offset 10"),
+            (2, "before the source's log start offset 10"),
             id="its record is gone",
         ),
     ],

@@ -215,7 +215,7 @@ def test_offset_outside_its_log_is_noted_or_clamped() -> None:
     [moved] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds, clamp=True).steps
     assert (moved.after, moved.note) == (
         Position(50),
-        "was 40, moved to the nearest offset of the log",
+        "40 is outside the log and was moved to the nearest offset",
     )
 
 

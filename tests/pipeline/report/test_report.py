@@ -226,7 +226,7 @@ def test_group_that_only_commits_is_not_called_empty(
 
     said = listed(page)["g"]
     assert (said["state"], said["members"]) == ("keeps up" if lag else "not known", "-")
-    assert "no members: clients commit without joining the group" in page
+    assert "no members: its clients commit offsets without joining the group" in page
 
 
 def test_groups_with_equal_displayed_age_are_sorted_by_unread_records(report: Report) -> None:
@@ -272,7 +272,7 @@ def test_group_list_has_the_figures_of_the_tables(report: Report) -> None:
 def test_thresholds_are_drawn_and_list_the_groups_above_them(report: Report) -> None:
     rows = busy()
     page = report(rows)
-    assert "Above the lag threshold of 1 min (oldest unread record):" in page
+    assert "Groups above the lag threshold of 1 min (oldest unread record):" in page
     above = above_in(page)
     assert re.findall("<bdi>(.*?)</bdi>", "".join(above)) == ["drowns", "left", "late"]
     assert "threshold 1 min" in part(page, "late")
@@ -312,9 +312,9 @@ def test_links_lead_to_the_generation_at_that_time(report: Report) -> None:
     assert (f"{place}-1", instant(ms(540))) in stripes
     said = re.findall(r'data-label="generation"><a href="#(.*?)">(.*?)</a>', drowns)
     assert said == [(f"{place}-1", "generation 3"), (f"{place}-2", "generation 2")]
-    assert 'data-label="by"><bdi>set from outside the group</bdi>' in drowns
+    assert 'data-label="by"><bdi>a client outside the group</bdi>' in drowns
     assert 'data-label="by"><bdi>drowns-client at /10.0.0.1</bdi>' in drowns
-    assert 'data-label="by"><bdi>no member owned it</bdi>' in part(page, "late")
+    assert 'data-label="by"><bdi>no member owned the partition</bdi>' in part(page, "late")
     assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
 
 
@@ -350,8 +350,8 @@ def test_page_size_is_bounded_with_many_groups_and_members(report: Report) -> No
     assert len(listed(page)) == LISTED
     assert page.count('<section id="g') - 1 == PARTS  # less the list itself
     assert f"{PARTS} of {LISTED + 6:,} groups have plots below" in page
-    assert f"{LISTED:,} groups are listed" in page
-    assert f'<p class="cut">{MEMBERS} of {5 * MEMBERS}.</p>' in page
+    assert f"Only the first {LISTED:,} are listed" in page
+    assert f'<p class="cut">Only {MEMBERS} of {5 * MEMBERS} rows are shown.</p>' in page
 
 
 def test_page_size_is_bounded_with_long_names(report: Report) -> None:
@@ -371,10 +371,10 @@ def test_undecoded_and_damaged_records_are_reported(report: Report) -> None:
     page = report(rows)
 
     assert (
-        "2 records of the history could not be decoded: their changes to groups are not kn" in page
+        "2 records of the history could not be decoded: the changes that these records made" in page
     )
     assert "1 part of the history could not be read" in page
-    assert "1 log ended within a batch" in page
+    assert "1 log ended in the middle of a batch" in page
     assert "understood" not in report(busy())
 
 
@@ -389,17 +389,17 @@ def test_members_are_not_known_when_group_records_were_not_decoded(
     page = report(rows)
 
     assert listed(page)["g"]["members"] == "not known"
-    assert "its members are not known: some of its records could not be decoded" in page
+    assert "the members are not known: some records of the group could not be decoded" in page
     assert "its members are not certain" in page
     assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
 def test_inexact_age_is_marked_give_or_take_or_at_least(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
-    assert "give or take" not in report(rows)
+    assert "±" not in report(rows)
 
     rows["lag"][-1]["lag_precision_s"] = 30.0
-    assert "4.2 min old, give or take 30 s" in report(rows)
+    assert "4.2 min old ± 30 s" in report(rows)
 
     rows["lag"][-1]["lag_precision_s"] = None
     assert "at least 4.2 min old" in report(rows)
@@ -434,8 +434,8 @@ def test_minimum_age_is_marked_at_least_everywhere(report: Report) -> None:
     assert listed(page)["g"]["oldest"] == "at least 4.2 min"
     shown = part(page, "g")
     assert "at least 4.2 min old; peak at least 4.2 min" in shown
-    assert "the oldest 50 s old" in shown
-    assert "the oldest at least 4.2 min old" in shown
+    assert "oldest unread record 50 s old" in shown
+    assert "oldest unread record at least 4.2 min old" in shown
     assert 'data-label="oldest"><bdi>at least 4.2 min</bdi>' in shown
     assert 'data-label="oldest"><bdi>4.2 min</bdi>' in part(since_exact, "g")
 
@@ -464,7 +464,7 @@ def test_report_of_an_empty_history_has_sentences_without_plots(report: Report) 
     page = report({})
 
     assert "<svg" not in page
-    assert "The history has neither commits nor groups." in page
+    assert "The history has no commits and no groups." in page
     assert "No group is above the lag threshold" in page
 
 
@@ -476,7 +476,7 @@ def test_unknown_figures_of_a_group_are_explained_by_sentences(report: Report) -
         "not known: the timestamps of records were not read.",
         "the history has no generation of this group.",
         "no commit moved an offset backwards.",
-        "its members are not in the history",
+        "the history does not show its members",
     ):
         assert sentence in page.replace("&#x27;", "'")
 

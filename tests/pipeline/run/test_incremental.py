@@ -172,7 +172,7 @@ def test_rejected_selection_names_the_source_and_the_archive(
     [
         (["--overwrite"], 2, "leave out --overwrite"),
         (["--source", "127.0.0.1:1"], 3, "no broker answers"),
-        (["--out", "s3://bucket/x"], 1, "an archive must be in a folder of this machine"),
+        (["--out", "s3://bucket/x"], 1, "an archive must be in a folder on this machine"),
     ],
 )
 def test_incremental_rejects_wrong_sources_and_options(

@@ -44,7 +44,7 @@ def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> lis
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"groups": ["nosuch"]}, "given has no group nosuch: --group takes names, and patterns"),
+        ({"groups": ["nosuch"]}, "given has no group nosuch: --group accepts names, and patterns"),
         ({"groups": ["early", "x", "y*"]}, r"given has no group x, y\*: "),
         ({"groups": ["*'*"]}, r"given has no group \*'\*: "),
         (

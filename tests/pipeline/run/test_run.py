@@ -106,7 +106,7 @@ def test_torn_tail_is_counted_separately_from_damage(run: Any, tmp_path: Path) -
     assert (summary.damaged, summary.torn) == (0, 1)
     [torn] = table(tmp_path / "tables", "quarantine", QUARANTINE)
     assert (torn["log_offset"], torn["position"]) == (1, len(whole))
-    assert torn["reason"].startswith("The log ends within a batch.")
+    assert torn["reason"].startswith("The log ends in the middle of a batch.")
 
 
 def test_existing_tables_are_rejected_before_the_source_is_read(
@@ -338,7 +338,7 @@ def test_second_run_is_rejected_while_another_writes_the_folder(
 
     [said] = set(refused)
     assert said.startswith(f"{tmp_path / 'tables'} is being written by process {os.getpid()} on ")
-    assert said.endswith(": wait until it ends, or stop it")
+    assert said.endswith(": wait until that process ends, or stop it")
     assert [each.rows for each in made.tables] == [3, 2]
     assert len(commits(tmp_path, "committed_at")) == 3
     names = {path.name for path in (tmp_path / "tables").iterdir()}

@@ -184,12 +184,12 @@ def test_record_of_a_newer_kafka_is_kept_raw_with_its_group(
     [
         (KEY, b"\0\3" + bytes(3), "a field of 8 bytes"),
         (KEY, b"", "a value of 0 bytes"),
-        (KEY[:-5], b"\0\3" + bytes(22), "its offset key does not"),
+        (KEY[:-5], b"\0\3" + bytes(22), "the offset key has no"),
         (GROUP_KEY + b"!", None, "a group key of 6 bytes"),
         (b"\0\3\0\1g", b"\0\0\1", "ConsumerGroupMetadataValue"),
         (b"\0\5\0\1g", None, "ConsumerGroupMemberMetadataKey"),
         (b"\0\2\0\1\xff", None, "not UTF-8"),
-        (None, b"x", "its key is missing"),
+        (None, b"x", "the record key is missing"),
     ],
 )
 def test_undecodable_record_is_kept_raw_with_the_reason(

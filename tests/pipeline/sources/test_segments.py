@@ -135,7 +135,7 @@ def test_unreadable_segment_is_one_damage(tmp_path: Path) -> None:
     assert offsets(rows) == list(range(10, 20))
     [(offset, position, reason)] = damage(rows)
     assert (offset, position) == (0, 0)
-    assert "Nothing after it can be read" in reason
+    assert "The rest of the segment can't be read" in reason
 
 
 @pytest.mark.parametrize("kept", [11, 16, 17, 40, HEADER_BYTES, 200])
@@ -148,7 +148,7 @@ def test_torn_tail_of_the_last_segment_is_not_damage(tmp_path: Path, kept: int) 
     assert damage(rows) == []
     [torn] = [row for row in rows if row["kind"] == "torn_tail"]
     assert (torn["log_offset"], torn["damage"]["position"]) == (20, len(made[0] + made[1]))
-    assert torn["damage"]["reason"].startswith("The log ends within a batch.")
+    assert torn["damage"]["reason"].startswith("The log ends in the middle of a batch.")
     assert len(rows_of(tmp_path, "records")) == 20
 
 

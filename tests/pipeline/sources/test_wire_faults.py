@@ -267,7 +267,7 @@ def test_garbage_instead_of_a_batch_is_one_damaged_row_and_ends_the_read(fakes: 
     rows = fakes.rows()
 
     assert [row["kind"] for row in rows] == ["commit"] * 3 + ["damaged"]
-    assert "Nothing after it was read" in rows[3]["damage"]["reason"]
+    assert "The rest of the fetched records was not read" in rows[3]["damage"]["reason"]
 
 
 def test_times_are_unknown_when_a_topic_has_no_leader(fakes: Fakes) -> None:

@@ -198,7 +198,7 @@ def test_recreated_group_with_only_commits_has_no_member_count(
     [rewind] = table(out, "rewinds", REWINDS)
     assert (rewind["owner"], rewind["members"]) == (None, [])
     page = (out / "report.html").read_text()
-    assert "<bdi>set from outside the group</bdi>" in page
+    assert "<bdi>a client outside the group</bdi>" in page
     assert listed(page)["gone-group"]["members"] == "-"
 
 

@@ -61,7 +61,7 @@ SHALLOW: dict[str, tuple[Damage, str]] = {
         ),
         "has a damaged footer",
     ),
-    "other columns": (other_columns, "has no column log_partition of type int32, another"),
+    "other columns": (other_columns, "has no column log_partition of type int32; another"),
     "fewer rows": (fewer_rows, "has 1999 rows instead of 2000"),
 }
 
@@ -139,14 +139,14 @@ def test_lost_rows_are_replaced_by_damaged_rows(archive: Path) -> None:
     tables = [pq.read_table(file, partitioning=None) for file in source.event_files()]
     lost = [row for rows in tables for row in rows.to_pylist() if row["kind"] == DAMAGED]
     assert [(row["log_partition"], row["log_offset"]) for row in lost] == [(0, 2000), (1, 0)]
-    assert {row["damage"]["reason"] for row in lost} == {"It is truncated."}
+    assert {row["damage"]["reason"] for row in lost} == {"The file is truncated."}
     parts = source.stretch_parts(TimesAsked(["orders"], START_MS))
     found = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
     spans = {(row["base_offset"], row["last_offset"]): row["last_at"] for row in found}
     assert sorted(spans) == [(0, 9), (10, 19), (20, 29), (30, 29)]
     assert spans[10, 19] is None, "when they were written is not known any more"
     quarantine = pq.read_table(archive / "quarantine").to_pylist()
-    assert {row["reason"] for row in quarantine} == {"It is truncated."}
+    assert {row["reason"] for row in quarantine} == {"The file is truncated."}
     assert len(quarantine) == 2
 
 
@@ -166,7 +166,7 @@ def test_intact_copy_put_back_is_used_again(
     half = opened(str(archive))
     half.close()
     [sentence] = half.said
-    assert f"{file} is damaged (it is truncated): it was not moved, since it" in sentence
+    assert f"{file} is damaged (it is truncated): it was not moved, because it" in sentence
     assert file.exists(), "it may be on its way"
     assert len(offsets(archive)) == 4000
 
@@ -200,7 +200,7 @@ def test_recently_changed_file_is_quarantined_later(
     Archive.open(str(archive)).close()
 
     [sentence] = first.said
-    assert "not moved, since it changed a moment ago and may not be complete yet" in sentence
+    assert "not moved, because it has just changed and may not be complete yet" in sentence
     assert len(first.event_files()) == 3
     assert moved(archive) == [f"_{file.name}.damaged"]
     assert len(offsets(archive)) == 4000
@@ -275,7 +275,7 @@ def test_copy_of_a_damaged_archive_succeeds_on_the_second_run(
     first, again = run(*words), run(*words)
 
     assert (first.code, again.code) == (1, 0), first.err + again.err
-    assert "has damaged files, which are left out from now on: run the command again" in first.err
+    assert "has damaged files: run the command again, which leaves these files out" in first.err
     assert "is damaged (it has damaged rows" in first.err
     assert (
         len([row for row in rows_of(tmp_path / "new", "events") if row["kind"] == "commit"]) == 4000
@@ -306,7 +306,7 @@ def test_reader_does_not_move_damaged_files_while_a_writer_is_active(archive: Pa
         )
         assert growing.files("events")[1] == file
     [sentence] = reader.said
-    assert f"not moved, since {archive} is being written by process {os.getpid()}" in sentence
+    assert f"not moved, because {archive} is being written by process {os.getpid()}" in sentence
     assert file.exists()
     kinds = rows["kind"].to_pylist()
     assert (kinds.count("commit"), kinds.count(DAMAGED)) == (4000, 2)
@@ -355,7 +355,7 @@ def test_read_only_archive_is_read_and_unchanged(archive: Path) -> None:
         reader = ArchiveSource(str(where))
 
         [sentence] = reader.said
-        assert f"not moved, since {where} can't be written (Permission denied)" in sentence
+        assert f"not moved, because {where} can't be written (Permission denied)" in sentence
         assert len(reader.event_files()) == 3
         assert before == sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
 
@@ -372,8 +372,8 @@ def test_damaged_copy_in_a_read_only_archive_is_reported(archive: Path) -> None:
 
         [sentence] = reader.said
         assert f"{where / file.relative_to(archive)} is damaged (it is truncated): " in sentence
-        assert f"not moved, since {where} can't be written (Permission denied)" in sentence
-        assert sentence.endswith("until an intact copy is in its place")
+        assert f"not moved, because {where} can't be written (Permission denied)" in sentence
+        assert sentence.endswith("until an intact copy is put back")
         assert reader.event_files()
 
 

@@ -248,7 +248,7 @@ def test_archive_in_object_storage_is_a_source(
     for name, value in storage.items():
         monkeypatch.setenv(name, value)
     archive, url = tmp_path / "archive", f"s3://{BUCKET}/{tmp_path.name}"
-    with pytest.raises(PipelineError, match="has neither the table events nor an archive"):
+    with pytest.raises(PipelineError, match="has no table events and is not an archive"):
         open_source(url)
     log = str(small_history(tmp_path / "log"))
     with closing(open_feed(log)) as feed, archive_in(str(archive), "one") as growing:
@@ -269,7 +269,9 @@ def test_archive_in_object_storage_is_a_source(
 
 
 def test_endpoint_without_scheme_is_rejected() -> None:
-    with pytest.raises(PipelineError, match="AWS_ENDPOINT_URL=here:9000: begin it with http"):
+    with pytest.raises(
+        PipelineError, match="AWS_ENDPOINT_URL=here:9000: the URL must begin with http"
+    ):
         s3.Settings.of_environment({"AWS_ENDPOINT_URL": "here:9000"})
     settings = s3.Settings.of_environment(
         {"AWS_ENDPOINT_URL": "http://a", "AWS_ENDPOINT_URL_S3": "https://b"}
