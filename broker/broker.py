@@ -1,8 +1,8 @@
-"""The broker: makes its parts, starts and stops them in order.
+"""The broker: makes its parts, starts them and stops them in order.
 
 Start: addresses, lock, identity, topics, logs, shards; then every socket listens, and only then the
-HTTP stack is imported. Stop: no more connections, the turn ends, everything is flushed and stored,
-lock and addresses are released.
+HTTP stack is imported. Stop: the broker accepts no more connections, the turn ends, everything is
+flushed and stored, lock and addresses are released.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Broker:
-    """One broker over one data directory; `start`, then `stop`, in one event loop."""
+    """One broker with one data directory. Call `start`, then `stop`, in the same event loop."""
 
     def __init__(
         self,
@@ -110,10 +110,9 @@ class Broker:
         new_cleaner: Callable[[], Cleaner] | None = None,
     ) -> None:
         """``interpose`` intercepts requests between the sockets and the APIs:
-
         `broker/net/interpose.py`.
 
-        ``new_cleaner`` makes the cleaner of an ``fs`` that other processes can't read.
+        ``new_cleaner`` makes the cleaner for an ``fs`` that other processes can't read.
         """
         self.config = config
         self._interpose = interpose
@@ -122,36 +121,36 @@ class Broker:
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
         self.pause_detector = PauseDetector(self.time.real)
-        """Keeps the broker's own pauses out of the clock."""
+        """Leaves the broker's own pauses out of the clock."""
         self._new_cleaner = new_cleaner or partial(CleanerWorker, self.time.real)
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
         self.internal_errors = InternalErrors()
-        """Counts bugs that were caught before they harmed others."""
+        """Counts bugs whose exceptions were caught before they affected other work."""
         self.watchdog = Watchdog(self.time)
         self.background = Background(self.time, self.watchdog)
         self.spawn = self.background.spawn
         self.slicer = Slicer(self.time.real, self.watchdog)
-        """Chooses the next slice of long work."""
+        """Chooses the slice of long work that runs next."""
         self.worker = Worker(self.time)
         kept = (self.time, self.spawn, self.fs, self.directory)
         groups_bytes = config["group.journal.file.max.bytes"]
         self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes, self.internal_errors)
-        """The journal of rebalances and their causes, with its file for the next run."""
+        """The journal of rebalances and their causes, with a file for the next process."""
         transactions_bytes = config["transaction.journal.file.max.bytes"]
         self.transaction_keeper = JournalKeeper(
             TransactionsJournal, *kept, transactions_bytes, self.internal_errors
         )
-        """The journal of transactions, with its file."""
+        """The journal of transactions, with a file for the next process."""
         self.http: HttpSide | None = None
         self.pages: Pages | None = None
-        """The HTTP pages, served by `http` or by another server."""
+        """The HTTP pages, which `http` or another server serves; None until they are opened."""
         self._viewers: list[Callable[[], None]] = []
-        """Called when groups have news: the pages, once they are open."""
+        """Callbacks for changes of groups; the pages register theirs when they are open."""
         self.stopped = asyncio.Event()
         """Set when the broker can't continue, or was asked to stop."""
         self.fatal: str | None = None
-        """Why the broker can't continue."""
+        """The reason why the broker can't continue; None while it can."""
         self._lock: Lock | None = None
         self.long_polls = LongPolls(self.time.real, self.internal_errors, self.watchdog)
         self.disk_changes = DiskChanges(self.time, self.fail)
@@ -159,16 +158,16 @@ class Broker:
         """Authentication, authorization, TLS and quotas."""
         self.listeners = self.secured.listeners
         self.mode: BrokerMode
-        """Standalone or in a cluster; set by `open` or `join`."""
+        """The mode, standalone or in a cluster, which `open` or `join` sets."""
 
     # -- life
 
     def open(self) -> None:
         """Binds the addresses, locks the data directory, and opens its contents.
 
-        Call it before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
-        BadConfig, BadDirectory, CorruptLog and OSError, each with a message; nothing stays held
-        then.
+        Call this before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
+        BadConfig, BadDirectory, CorruptLog and OSError, each with a message; after an exception
+        nothing is bound or locked.
         """
         try:
             self.secured.certificates.open()
@@ -183,7 +182,8 @@ class Broker:
             raise
 
     async def join(self) -> None:
-        """Joins the cluster, if one is configured, and opens its logs; call it before `start`.
+        """Joins the cluster, if one is configured, and opens the broker's logs. Call this before
+        `start`.
 
         Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
         """
@@ -222,7 +222,7 @@ class Broker:
         )
 
     def _set_mode(self, mode: BrokerMode) -> None:
-        """Makes the other parts; the logs are open."""
+        """Sets the mode, whose logs are open, and makes all other parts."""
         self.mode = mode
         self.registry, self.logs = mode.registry, mode.logs
         if mode.stores is None:
@@ -236,9 +236,10 @@ class Broker:
     def _make_parts(self) -> None:
         """Makes the parts that use the logs, each with its dependencies.
 
-        Two dependencies are mutual: the deletion of topics makes the shards drop their offsets, and
+        Two dependencies are mutual. The deletion of topics makes the shards drop their offsets, and
         the shards report when that is done; a setting that a request changes affects the server.
-        One of each pair is made first, with a function that finds the other when it is called.
+        One part of each pair is made first, with a function that returns the other part when it is
+        called.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
@@ -294,7 +295,7 @@ class Broker:
     def _make_transactions(self) -> None:
         """Makes the transaction coordinator.
 
-        Its cores and the sender of markers call each other: the sender is made first.
+        Its cores and the sender of markers call each other; the sender is made first.
         """
         self.producer_ids = ProducerIdPool(
             self.mode.reserve_producer_ids, self.time.real, self.background.spawn
@@ -413,7 +414,8 @@ class Broker:
         )
 
     def _make_holders(self) -> None:
-        """Makes the parts that read open transactions."""
+        """Makes the parts that find the open transactions which block consumers or pending
+        commits."""
         counts = self.registry.partition_counts
         self.lso_blockers = LsoBlockers(
             self.transactions, lambda: counts.get(TRANSACTION_TOPIC, 0), self.time
@@ -481,9 +483,9 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Listens, on HTTP too, where connections wait until `start_http`.
+        """Starts to listen; HTTP connections wait until `start_http`.
 
-        Raises CannotListen; CannotJoin if the cluster has another broker with this id.
+        Raises CannotListen, and CannotJoin if the cluster has another broker with this id.
         """
         self.pause_detector.start()
         for owned in OWNED.values():
@@ -513,7 +515,7 @@ class Broker:
         self.http.start()
 
     def serve_pages(self, address: str) -> Pages:
-        """The pages, for another HTTP server at HOST:PORT; `stop` stops them."""
+        """Returns the pages for another HTTP server at HOST:PORT; `stop` also stops these pages."""
         from broker.web.site import Pages
 
         self.advertised.serving_http(address)
@@ -526,7 +528,7 @@ class Broker:
     async def stop(self) -> None:
         """Ends the turn, answers waiting requests, closes and stores everything, and unlocks.
 
-        A failure of one part does not prevent the others from stopping: the logs are always closed.
+        A failure of one part does not prevent the stop of the others: the logs are always closed.
         """
         parts: list[Stop] = [
             *self.mode.first_stops(),
@@ -573,12 +575,12 @@ class Broker:
             self._lock = None
 
     def fail(self, reason: str) -> None:
-        """Stops the broker, which can't continue: it can't acknowledge anything any more."""
+        """Stops the broker for ``reason``, because it can't acknowledge any request any more."""
         self.fatal = self.fatal or reason
         self.stopped.set()
 
     async def reload(self, fresh: Config) -> None:
-        """Applies the settings of reloaded properties that can change at run time."""
+        """Applies those settings of reloaded properties that can change while the broker runs."""
         await self.config_changes.reload(fresh)
 
     @property
@@ -587,7 +589,7 @@ class Broker:
         return is_loading(self.sources)
 
     def health(self) -> dict[str, Any]:
-        """The content of /healthz."""
+        """Returns the content of /healthz."""
         return health(self.sources)
 
     # -- dependencies of the parts
@@ -604,12 +606,12 @@ class Broker:
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
 
     def _answered(self) -> None:
-        """Ends a turn of the transaction coordinator: sends its responses, and then its markers."""
+        """Ends a turn of the transaction coordinator: sends its responses, then its markers."""
         self.writes.flush()
         self.markers.ask_due()
 
     def _settings_changed(self) -> None:
-        """Passes the current settings to the parts that keep copies."""
+        """Passes the current settings to the parts that have copies of settings."""
         self.secured.overrides.follow(self.background)
         self.server.configure(self._limits())
         self.groups.configure(self._group_settings())
@@ -618,15 +620,14 @@ class Broker:
     def _has_member(self, group_id: str, client_id: str, host: str) -> bool:
         view = self.groups.view_of(group_id)
         if view is None:
-            return True  # unknown: its groups are not loaded
+            return True  # unknown, since the groups of the partition are not loaded
         group = view.groups.get(group_id)
         members = () if group is None else group.members.values()
         return any((each.client_id, each.client_host) == (client_id, host) for each in members)
 
     def _uses_new_protocol(self, connection: Connection, group_id: str) -> None:
-        """Records in the journal of a group, which the client must be allowed to see, that its
-        protocol is not supported.
-        """
+        """Records in the group's journal that the client's protocol is not supported; the client
+        must have DESCRIBE on the group."""
         authorizer, group = self.secured.authorizer, ResourceType.GROUP
         if not authorizer.allows(
             connection, Operation.DESCRIBE, group, group_id, api=NEW_PROTOCOLS_API, is_logged=False

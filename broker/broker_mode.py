@@ -1,8 +1,8 @@
 """The mode of a broker: standalone (`standalone.py`) or in a cluster (`in_cluster.py`).
 
-`Broker` makes a `StartupParts`, opens its mode with it, makes the coordinators over the mode's
-logs, and has the mode make the parts that change topics. After that it does not check which mode it
-has.
+`Broker` makes a `StartupParts`, opens its mode with these parts, makes the coordinators over the
+mode's logs, and calls the mode to make the parts that change topics. After that `Broker` does not
+check which mode it has.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Coordination:
     producer_ids: ProducerIdPool
     cleaning: Cleaning
     settings_changed: Callable[[], None]
-    """Passes the current settings to the parts that keep copies."""
+    """Passes the current settings to the parts that have copies of settings."""
 
 
 class BrokerMode(Protocol):
@@ -57,11 +57,11 @@ class BrokerMode(Protocol):
 
     registry: Registry
     logs: LogManager
-    """The partitions of this broker; open."""
+    """The open logs of this broker's partitions."""
     duties: type[TransactionDuties]
-    """Further duties of the transaction coordinator."""
+    """The class with the duties of transaction shards in this mode."""
     marker_wait_ms: int
-    """How long the marker of a local partition may wait to be stable, or NEVER."""
+    """Milliseconds for which the marker of a local partition may wait to be stable, or NEVER."""
     served: Mapping[int, ServedApi]
     """The handlers of requests, by API key."""
     replicas: ReplicaManager | None
@@ -70,11 +70,12 @@ class BrokerMode(Protocol):
     registration_fence: RegistrationFence | None
     member: ClusterBroker | None
     stores: ClusterStores | None
-    """ACLs, users, quotas and tokens."""
+    """The stores of ACLs, users, quotas and tokens in ZooKeeper."""
     remote_end_offsets: RemoteEndOffsets | None
-    """The end offsets of logs that others lead; this and the six above are None when standalone."""
+    """The end offsets of logs that other brokers lead. This attribute and the six before it are
+    None in a standalone broker."""
 
-    # Set by `make`:
+    # The attributes from here on are set by `make`:
     topics: TopicChanges
     """Creates, grows and deletes topics."""
     settings_store: SettingsStore
@@ -83,16 +84,18 @@ class BrokerMode(Protocol):
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """The settings of the group coordinator; ``topic`` has its topic's, once they are known."""
+        """Returns the settings of the group coordinator. ``topic`` has the settings of the topic of
+        offsets; None while they are unknown."""
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Finds the destination of a partition's marker; ``local`` writes those of this broker."""
+        """Returns a function that returns the writer of a partition's markers; ``local`` writes
+        markers to this broker's partitions."""
 
     def make(self, coordination: Coordination) -> None:
-        """Makes the parts that change topics, with their files."""
+        """Makes the parts that change topics, and opens their files."""
 
     def view(self, advertised: Advertised) -> ClusterView:
-        """Makes the view of the cluster that clients get."""
+        """Makes the view of the cluster that clients receive."""
 
     async def reserve_producer_ids(self) -> range:
         """Reserves a block of producer ids that no other broker has."""
@@ -101,24 +104,24 @@ class BrokerMode(Protocol):
         """Called when the groups of this broker have dropped the offsets of a deleted topic."""
 
     async def may_listen(self) -> None:
-        """Waits for work that is too long for a client to wait; raises as `start`.
+        """Waits for work that would take too long while a client waits. Raises like `start`.
 
         A client that can connect but gets no ApiVersions response treats the broker as a very old
-        one.
+        release.
         """
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Called when the sockets listen at ``endpoints``; no request is answered before it is
-        done.
+        """Called when the sockets listen at ``endpoints``; no request is answered before this
+        returns.
 
         Raises CannotJoin if the cluster has another broker with this id.
         """
 
     def first_stops(self) -> Sequence[Stop]:
-        """The parts to stop before all others, in order."""
+        """Returns the parts to stop before all other parts, in order."""
 
     def last_stops(self) -> Sequence[Stop]:
-        """The parts to stop after all others, in order; the logs are still open."""
+        """Returns the parts to stop after all other parts, in order; the logs are still open."""
 
     async def leave(self) -> None:
-        """Leaves the cluster; the logs are closed."""
+        """Leaves the cluster; called after the logs are closed."""

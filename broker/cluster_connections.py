@@ -1,8 +1,9 @@
-"""Connects this broker to the others of its cluster, by the settings of the inter-broker listener.
+"""Connects this broker to the other brokers of its cluster, by the settings of the inter-broker
+listener.
 
-Other brokers listen with the same settings. So this broker trusts the CAs of its listener's
-truststore, shows its listener's own certificate, and logs in with the name and password in the
-mechanism's ``sasl.jaas.config``, as Kafka's brokers do.
+Other brokers listen with the same settings. Therefore this broker trusts the CAs of its own
+listener's truststore, sends its own listener's certificate, and logs in with the name and password
+in the mechanism's ``sasl.jaas.config``, as Kafka's brokers do.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def _login(config: Config, listener: Endpoint) -> BrokerLogin:
     mechanism = config[_MECHANISM]
     if mechanism != plain.MECHANISM and mechanism not in BY_NAME:
         raise BadConfig(
-            f"{_MECHANISM}={mechanism}: Muster's brokers log in to each other with"
-            f" {plain.MECHANISM}, {' or '.join(BY_NAME)}"
+            f"{_MECHANISM}={mechanism}: brokers can't log in to each other with this mechanism;"
+            f" use {plain.MECHANISM}, {' or '.join(BY_NAME)}"
         )
     name = f"listener.name.{listener.name.lower()}.{mechanism.lower()}.{_JAAS}"
     text = config.of_mechanism(listener.name, mechanism).own(_JAAS)
     if text is None:
         raise BadConfig(
-            f"{name} is missing: it has the user and password with which brokers log in to"
+            f"{name} is missing: set it to the user and password with which brokers log in to"
             " each other"
         )
     try:
@@ -68,9 +69,8 @@ def _login(config: Config, listener: Endpoint) -> BrokerLogin:
 
 
 class BrokersTls:
-    """The TLS context of connections to other brokers, renewed when its settings or files
-    change.
-    """
+    """The TLS context of connections to other brokers, made again when its settings or files
+    change."""
 
     def __init__(self, config: Config, listener: Endpoint) -> None:
         """Raises BadConfig if the context can't be made."""
@@ -86,9 +86,8 @@ class BrokersTls:
             raise BadConfig(f"listener {listener.name}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
-        """The context of the next connection; reads files. On a TLS error the old context is
-        kept.
-        """
+        """Returns the context of the next connection; reads files. After a TLS error the old
+        context remains."""
         from broker.net.tls.context import TlsError
 
         settings = self._settings()

@@ -1,7 +1,7 @@
 """ACLs, credentials, tokens and quotas of a broker in a cluster, which ZooKeeper stores.
 
-All of them are read before the broker answers a request. The broker follows changes by other
-brokers, and they follow its changes.
+The broker reads all of them before it answers a request. Then it follows changes by other brokers,
+and the other brokers follow its changes.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SECRET_NODE: Final = "/muster_login_secret"
-"""Source of the decoys for unknown users, the same at every broker.
+"""The node with the secret from which decoys for unknown users are computed, the same on every
+broker.
 
-Kafka does not use this node. A client that can read it can read the credentials too.
+Kafka does not use this node. A client that can read it can also read the credentials.
 """
 _QUOTAS: Final = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
 _WHOLE: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)
@@ -82,7 +83,7 @@ Result = TypeVar("Result")
 
 
 class ClusterUsers:
-    """SCRAM credentials in the nodes of users; a `UserStore`."""
+    """SCRAM credentials in the ZooKeeper nodes of users. Implements `UserStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
         self._clients = clients
@@ -90,7 +91,7 @@ class ClusterUsers:
         clients.expect(BY_NAME)
 
     def users(self, secret: bytes) -> Users:
-        """All users, kept up to date."""
+        """Returns all users, which follow later changes in ZooKeeper."""
         known = {
             name: credentials
             for entity, settings in self._clients.settings.items()
@@ -108,7 +109,8 @@ class ClusterUsers:
         return users
 
     async def alter(self, edits: Mapping[str, UserEdit]) -> Mapping[str, Credentials | str]:
-        """Implements `UserStore`; the node may have a change that this broker has not read yet."""
+        """Implements `UserStore.alter`; the node may have a change that this broker has not read
+        yet."""
         altered: dict[str, Credentials | str] = {}
         for name, edit in edits.items():
             texts = {
@@ -126,7 +128,7 @@ class ClusterUsers:
 
 
 class ClusterQuotas:
-    """Quotas in the nodes of users, clients and addresses; a `QuotaStore`."""
+    """Quotas in the ZooKeeper nodes of users, clients and addresses. Implements `QuotaStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
         self._clients = clients
@@ -134,7 +136,7 @@ class ClusterQuotas:
         clients.expect(_QUOTAS)
 
     def read(self) -> Entities:
-        """Implements `QuotaStore`."""
+        """Implements `QuotaStore.read`."""
         found = {}
         for entity, settings in self._clients.settings.items():
             quotas = _quotas(entity, settings)
@@ -143,7 +145,7 @@ class ClusterQuotas:
         return found
 
     def follow(self, changed: QuotasChanged) -> None:
-        """Implements `QuotaStore`."""
+        """Implements `QuotaStore.follow`."""
 
         def follow(entity: ClientEntity, settings: Mapping[str, str]) -> None:
             changed({_quota_entity(entity): _quotas(entity, settings)})
@@ -151,7 +153,8 @@ class ClusterQuotas:
         self._clients.follow(follow)
 
     async def alter(self, edits: Mapping[Entity, QuotaEdit]) -> Mapping[Entity, str]:
-        """Implements `QuotaStore`; the node may have a change that this broker has not read yet."""
+        """Implements `QuotaStore.alter`; the node may have a change that this broker has not read
+        yet."""
         failed: dict[Entity, str] = {}
         for some in slices(edits.items()):
             reasons = await asyncio.gather(*[self._alter(*each) for each in some])
@@ -161,9 +164,9 @@ class ClusterQuotas:
         return failed
 
     async def _alter(self, entity: Entity, edit: QuotaEdit) -> str | None:
-        """Stores the quotas of an entity; returns why that failed, or None.
+        """Stores the quotas of an entity; returns the reason of a failure, or None.
 
-        The node also has the credentials of a user, which do not change here.
+        The node also has the credentials of a user, which do not change.
         """
         texts = {
             key: None if value is None else _text(key, value)
@@ -178,7 +181,7 @@ class ClusterQuotas:
 
 
 class ClusterTokens:
-    """Delegation tokens in their nodes; a `TokenStore`."""
+    """Delegation tokens in ZooKeeper nodes. Implements `TokenStore`."""
 
     def __init__(
         self,
@@ -190,20 +193,20 @@ class ClusterTokens:
     ) -> None:
         self._time = time
         self.tokens = Tokens(config, time)
-        """All tokens, kept up to date."""
+        """All tokens, which follow later changes in ZooKeeper."""
         self.tokens.keep_in(self)
         self.nodes = ZooKeeperTokens(zookeeper, time, spawn, errors, self.tokens)
 
     async def read(self, token_id: str) -> Token | None:
-        """Implements `TokenStore`."""
+        """Implements `TokenStore.read`."""
         return await self._done(self.nodes.get(token_id))
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """Implements `TokenStore`."""
+        """Implements `TokenStore.keep`."""
         return await self._done(self.nodes.put(token, before))
 
     async def remove(self, token: Token) -> None:
-        """Implements `TokenStore`."""
+        """Implements `TokenStore.remove`."""
         await self._done(self.nodes.delete(token))
 
     async def _done(self, work: Awaitable[Result]) -> Result:
@@ -218,14 +221,15 @@ class ClusterStores:
     """The open stores of one broker."""
 
     acls: ZooKeeperAcls | None
-    """None without an authorizer."""
+    """The ACLs; None without an authorizer."""
     users: Users
     quotas: ClusterQuotas
     tokens: ClusterTokens | None
-    """None without a secret key for tokens."""
+    """The tokens; None without a secret key for tokens."""
 
     def stop(self) -> None:
-        """Stops following ACLs and tokens; the reader of the others stops following these."""
+        """Stops following ACLs and tokens. `ClusterConfigs.stop` stops following users and
+        quotas."""
         if self.acls is not None:
             self.acls.stop()
         if self.tokens is not None:
@@ -266,7 +270,7 @@ async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterSt
 
 
 def _warn_of_files(startup: StartupParts) -> None:
-    """Warns of files that a formerly standalone broker may have, and that have no effect now."""
+    """Warns of files from a time as a standalone broker, which have no effect in a cluster."""
     for name in (acl_store.FILE, quota_changes.FILE, user_file.NAME, token_file.NAME):
         path = os.path.join(startup.directory, name)
         if startup.fs.exists(path):
@@ -279,7 +283,7 @@ def _warn_of_files(startup: StartupParts) -> None:
 
 async def _until_done(work: Callable[[], Awaitable[Result]]) -> Result:
     while True:
-        with suppress(SessionExpired):  # it took too long, and there is a new session
+        with suppress(SessionExpired):  # the work took too long; it is repeated in the new session
             return await work()
 
 
@@ -290,7 +294,7 @@ async def _shared_secret(zookeeper: ZooKeeper, fresh: bytes) -> bytes:
     try:
         return b64decode(data, validate=True)
     except ValueError:
-        raise ZooKeeperError(f"{SECRET_NODE} is damaged: delete it") from None
+        raise ZooKeeperError(f"ZooKeeper node {SECRET_NODE} is damaged: delete the node") from None
 
 
 def _has_scram(config: Config) -> bool:
@@ -303,7 +307,7 @@ def _has_scram(config: Config) -> bool:
 
 
 def _user_of(entity: ClientEntity) -> str | None:
-    """The user whose credentials a node may have."""
+    """Returns the user whose credentials the entity's node may have, or None."""
     kind, name = entity.parts[0]
     return name if kind == configs.USERS and len(entity.parts) == 1 else None
 
@@ -340,7 +344,7 @@ def _client_entity(entity: Entity) -> ClientEntity:
 
 
 def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, float]:
-    """The valid quotas; the others are logged."""
+    """Returns the valid quotas; invalid quotas are logged."""
     whose, found = _quota_entity(entity), {}
     for key in _QUOTAS:
         if key not in settings:
@@ -358,5 +362,5 @@ def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, floa
 
 
 def _text(key: str, value: float) -> str:
-    """Kafka's format: rates of bytes and of connections are whole numbers."""
+    """Formats a quota as Kafka does: rates of bytes and of connections are whole numbers."""
     return str(int(value)) if key in _WHOLE else repr(float(value))

@@ -1,4 +1,5 @@
-"""A broker in a cluster: `ClusterBroker`, the logs of its replicas, and coordinators that move."""
+"""A broker in a cluster: `ClusterBroker`, the logs of its replicas, and coordinators that move
+between brokers."""
 
 from __future__ import annotations
 
@@ -37,18 +38,19 @@ from protocol.znodes import brokers
 
 
 class ClusterTransactionDuties(TransactionDuties):
-    """Duties of the shards of transactional ids while several brokers are coordinators.
+    """Duties of the shards of transactional ids in a cluster, where several brokers are
+    coordinators.
 
     Only the controller raises the leader epoch of a partition of ``__transaction_state``. A marker
-    with a later epoch comes from another coordinator, which has taken over. A shard answers from
-    the records that it has read only when the in-sync replicas have them too: the state that
-    producers are checked against must not be lost.
+    with a later epoch is from another coordinator, which has taken over. A shard answers from the
+    records that it has read only when the in-sync replicas also have them, because the state
+    against which producers are checked must not be lost.
     """
 
     others_coordinate = True
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Waits until all records that were read are stable. Raises Superseded."""
+        """Waits until all records that the load has read are stable. Raises Superseded."""
         core = hosted.core
         stable = Awaited[Exception | None]()
         hosted.partition.when_stable(
@@ -59,17 +61,17 @@ class ClusterTransactionDuties(TransactionDuties):
             raise Superseded
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:  # noqa: ARG002
-        """Always false: the coordinator with the later epoch ends the transaction."""
+        """Returns False, since the coordinator with the later epoch ends the transaction."""
         return False
 
 
 class InCluster(BrokerMode):
-    """A `BrokerMode`."""
+    """The mode of a broker in a cluster. Implements `BrokerMode`."""
 
     duties = ClusterTransactionDuties
 
     def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:
-        """The logs are not open yet: `join` opens them."""
+        """Makes the parts without logs; `join` opens the logs."""
         self.stores = stores
         self._startup = startup
         self.member = member
@@ -96,15 +98,15 @@ class InCluster(BrokerMode):
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.group_settings`."""
         return self.member.group_settings(settings, topic)
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.marker_destinations`."""
         return self.member.marker_destinations(self.logs, local)
 
     def make(self, coordination: Coordination) -> None:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.make`."""
         startup, member = self._startup, self.member
         self._cleaning = coordination.cleaning
         transactions = coordination.transactions
@@ -129,38 +131,38 @@ class InCluster(BrokerMode):
         member.keeper.read()
 
     def view(self, _: Advertised) -> MetadataCache:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.view`."""
         return self.member.cache
 
     async def reserve_producer_ids(self) -> range:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.reserve_producer_ids`."""
         return await self.member.producer_ids.reserve(BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """Does nothing: the controller deletes topics, and does not wait for groups."""
+        """Does nothing, since the controller deletes topics without waiting for groups."""
 
     async def may_listen(self) -> None:
-        """Waits until the ZooKeeper session of the broker's previous process is over."""
+        """Waits until the ZooKeeper session of the broker's previous process has ended."""
         await self.member.registration.until_free()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Registers the broker in the cluster; requests wait until it is registered."""
+        """Registers the broker in the cluster; requests wait until then."""
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """Hands over leaderships while the partitions are still served, then stops."""
+        """Returns the stops that hand over leaderships while the partitions are still served."""
         return (self.member.hand_over, self.member.stop, self.stores.stop)
 
     def last_stops(self) -> Sequence[Stop]:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.last_stops`."""
         return ()
 
     async def leave(self) -> None:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.leave`."""
         await self.member.leave()
 
     def _learnt(self, learnt: Learnt) -> None:
-        """Applies topics, partitions and brokers that the controller has sent."""
+        """Applies changes of topics, partitions and brokers that the controller has sent."""
         for topic in self.member.learnt(learnt):
             self._startup.long_polls.wake_topic(topic.name)
             self._cleaning.topic_deleted(topic)

@@ -1,4 +1,4 @@
-"""The data directory of a stopped broker, for commands that change its files themselves."""
+"""The data directory of a stopped broker, for commands that read or change its files directly."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from broker.topics.registry import BadDirectory
 from log.files.filesystem import FileSystem, OsFileSystem
 
 _ITS_FILES = frozenset((META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES))
-"""Every directory that a broker, or a command, has written to contains one of these."""
+"""Every directory to which a broker or a command has written contains at least one of these
+files."""
 _ROOT = 0
 
 
 def files() -> FileSystem:
-    """The files of this machine."""
+    """Returns access to the files of this machine."""
     return OsFileSystem()
 
 
 def found(directory: str) -> FileSystem:
-    """The files of an existing data directory, to be read; a broker may run on it.
+    """Returns access to the files of an existing data directory, for reading; a broker may use the
+    directory.
 
-    Raises BadDirectory for any other directory: reading it as an empty one would give wrong
-    answers.
+    Raises BadDirectory for any other directory, since reading it as an empty data directory would
+    give wrong answers.
     """
     fs = files()
     try:
@@ -37,16 +39,18 @@ def found(directory: str) -> FileSystem:
         ) from None
     if _ITS_FILES.isdisjoint(names):
         raise BadDirectory(
-            f"{directory} is not a broker's data directory: it has no file of a broker"
+            f"{directory} is not a broker's data directory: it has none of a broker's files"
         )
     return fs
 
 
 @contextmanager
 def held(directory: str) -> Iterator[FileSystem]:
-    """Within the block no broker can use the directory; creates it if it does not exist.
+    """Locks the data directory against brokers within the block; creates the directory if it does
+    not exist.
 
-    Raises DirectoryLocked if a broker uses it, BadDirectory if it is another user's, and OSError.
+    Raises DirectoryLocked if a broker uses the directory, BadDirectory if it belongs to another
+    user, and OSError.
     """
     fs = files()
     fs.make_directory(os.path.abspath(directory))
@@ -61,7 +65,7 @@ def held(directory: str) -> Iterator[FileSystem]:
 def _check_owner(directory: str) -> None:
     """Raises BadDirectory if the broker runs as another user than this command.
 
-    Only their owner can read the files written here: the broker would not start again.
+    Only their owner can read files that the command writes: the broker would not start again.
     """
     owner = _owner(directory)
     user = os.geteuid()
@@ -81,9 +85,11 @@ def _check_owner(directory: str) -> None:
 
 
 def _owner(directory: str) -> int | None:
-    """The broker's user, by its files; before its first start, by the directory.
+    """Returns the user of the broker: the owner of its files; before the broker's first start, the
+    owner of the directory.
 
-    None if that is inconclusive: root may own a volume's directory, writable by a group.
+    Returns None if the owner is inconclusive: root may own a volume's directory that a group can
+    write.
     """
     try:
         return _made_by(os.path.join(directory, META_FILE))
@@ -97,7 +103,8 @@ def _made_by(path: str) -> int:
 
 
 def _name(user: int) -> str | None:
-    """A user's name; None for a user that this machine does not know, such as a container's."""
+    """Returns a user's name; None for a user that this machine does not know, such as a container's
+    user."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -1,7 +1,7 @@
 """The security of a broker: authentication, authorization, the audit log; and quotas.
 
-Quotas protect its clients from each other. `Broker` makes one `Secured` from its configuration, and
-opens it before it answers a request.
+Quotas protect the broker's clients from each other. `Broker` makes one `Secured` from its
+configuration, and opens it before it answers a request.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ class Secured:
         self._time = time.real
         self.listeners = listeners_of(config)
         self.http = http_listener(config)
-        """The HTTP side's listener; None if it is off."""
+        """The listener for HTTP; None if HTTP is off."""
         with_http = [*self.listeners, *filter(None, [self.http])]
         self.certificates = Certificates(config, with_http, time.real)
         self.overrides = Overrides(config, time.real)
         """Connection limits of single addresses."""
         self.audit = Audit(time, errors)
-        """Denied operations and security changes of clients."""
+        """The audit log of denied operations and of security changes by clients."""
         self.authorizer: Authorizer = AllowsAll()
         self.acls: AclChanges | None = None
-        """The ACLs of the authorizer."""
+        """Changes the ACLs of the authorizer; None without an authorizer."""
         self.quotas = QuotaChanges(ClientQuotas(config, time))
         self.users: Users | None = None
         """The users with SCRAM credentials; set by `open`."""
         self.tokens: Tokens | None = None
-        """Delegation tokens; None without a secret key for them."""
+        """Delegation tokens; None without a secret key for tokens."""
         self.logins = Logins(self._time)
-        """State that all logins share."""
+        """The state that all logins share."""
 
     def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
         """Opens the stores of a standalone broker. Raises BadDirectory."""
@@ -89,7 +89,7 @@ class Secured:
             self.tokens.keep_in(kept, kept.tokens.values())
 
     def open_in_cluster(self, stores: ClusterStores) -> None:
-        """Takes the open stores of a broker in a cluster."""
+        """Uses the stores of a broker in a cluster, which are already open."""
         if stores.acls is not None:
             self.judge_by(stores.acls)
         self.quotas.keep_in(stores.quotas)
@@ -97,7 +97,7 @@ class Secured:
         self.tokens = None if stores.tokens is None else stores.tokens.tokens
 
     def judge_by(self, store: AclStore) -> None:
-        """Makes the authorizer with these ACLs."""
+        """Makes the authorizer that decides by the ACLs in ``store``."""
         from broker.authorizer.acl_authorizer import AclAuthorizer
         from broker.authorizer.acl_changes import AclChanges
 
@@ -114,14 +114,14 @@ class Secured:
             )
 
     def apply_quotas(self, server: Server, fetch_sessions: FetchSessions) -> None:
-        """Applies quotas to the responses of a server."""
+        """Applies the quotas to the connections and responses of a server."""
         server.limit_rates(ListenerRates(self._config, self._time))
         Measuring(self.quotas.quotas, server, fetch_sessions)
 
     def protect(self, listener: Listener) -> None:
-        """Requires a login on a listener if its protocol says so.
+        """Requires a login on a listener if the listener's security protocol has SASL.
 
-        Raises CannotListen if the keys of tokens can't be read.
+        Raises CannotListen if the signing keys of tokens can't be read.
         """
         if not listener.endpoint.has_sasl:
             return
@@ -138,14 +138,14 @@ class Secured:
         listener.before_login = lambda connection: LoginProtocol(logins, sasl, connection)
 
     async def start(self, background: Background) -> None:
-        """Starts following its files, and expiring tokens."""
+        """Starts to follow certificate files, and to remove expired tokens."""
         await self.certificates.start(background)
         await self.overrides.start()
         if self.tokens is not None:
             self.tokens.start(background)
 
     def stop(self) -> None:
-        """Stops the parts."""
+        """Stops the parts that `start` started, and logs the remaining denials."""
         self.certificates.stop()
         if self.tokens is not None:
             self.tokens.stop()

@@ -1,8 +1,8 @@
 """A small JSON file that only its owner may read, for secrets and security settings.
 
-It is written as a new file, fsynced and renamed, so that a crash leaves either the old or the new
-one. It has a version, and a newer version is refused: an older Muster might not understand a part
-that protects the broker.
+The content is written as a new file, fsynced and renamed, so that after a crash either the old or
+the new file exists. The file has a version, and a newer version is rejected: an older Muster might
+not understand a part that protects the broker.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from log.files.filesystem import FileSystem, read_whole
 
 _VERSION = "version"
 _LINES_AT_ONCE = 500
-"""Lines that are written in one step, so that other threads do not wait long."""
+"""Number of lines that are written in one step, so that other threads do not wait long."""
 
 
 class SecuredFile:
-    """One such file; used by one thread at a time. `read` returns what `write` was given."""
+    """A JSON file that only its owner may read; used by one thread at a time. `read` returns the
+    value that `write` has stored."""
 
     def __init__(self, fs: FileSystem, path: str, version: int) -> None:
         self.path = path
@@ -31,9 +32,9 @@ class SecuredFile:
         self._version = version
 
     def read(self) -> dict[str, Any] | None:
-        """The content of the file; None if it does not exist.
+        """Returns the content of the file; None if the file does not exist.
 
-        Raises BadDirectory for a damaged or newer file; the error contains nothing of the file.
+        Raises BadDirectory for a damaged or newer file; the error contains nothing from the file.
         """
         if not self._fs.exists(self.path):
             return None
@@ -55,7 +56,7 @@ class SecuredFile:
         """Replaces the content by ``value``, which is on disk when this returns.
 
         A part that is an iterator is written as a list, and is never completely in memory. Raises
-        OSError: the file is unchanged then, unless the directory could not be fsynced.
+        OSError; then the file is unchanged, unless the directory could not be fsynced.
         """
         fs, temporary = self._fs, self.path + ".tmp"
         fs.remove(temporary)
@@ -76,7 +77,7 @@ class SecuredFile:
 
 
 def _texts(value: Mapping[str, Any]) -> Iterator[str]:
-    """The JSON of a file: a line for each entry of its lists and objects."""
+    """Yields the JSON text of a file, with a line for each entry of its lists and objects."""
     before = "{\n"
     for name, part in value.items():
         yield f"{before}{json.dumps(name)}: "

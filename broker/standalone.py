@@ -1,4 +1,5 @@
-"""A standalone broker: its directory has its topics, settings and offsets of the old consumer."""
+"""A standalone broker: topics, settings and offsets of the old consumer are in its data
+directory."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Standalone(BrokerMode):
-    """A `BrokerMode`."""
+    """The mode of a standalone broker. Implements `BrokerMode`."""
 
     duties = TransactionDuties
     marker_wait_ms = NEVER
@@ -73,7 +74,7 @@ class Standalone(BrokerMode):
             logger.info("topics from the data directory added to the topic list", topics=len(found))
 
     def _highest_producer_id(self) -> int:
-        """The highest id in the logs, of producers and of transactional ids."""
+        """Returns the highest producer id in the logs, of producers and of transactional ids."""
         named = [each.log.producers.highest_id for each in self.logs.all()]
         state = self.logs.topics.get(TRANSACTION_TOPIC)
         if state is not None:
@@ -83,15 +84,15 @@ class Standalone(BrokerMode):
     def group_settings(
         self, settings: RuntimeSettings, _: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.group_settings`."""
         return settings
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.marker_destinations`."""
         return lambda *_: local
 
     def make(self, coordination: Coordination) -> None:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.make`."""
         startup, registry = self._startup, self.registry
         self._coordination = coordination
         self.deletions = Deletions(
@@ -126,22 +127,22 @@ class Standalone(BrokerMode):
         )
 
     def view(self, advertised: Advertised) -> AloneView:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.view`."""
         return AloneView(self.registry.node_id, self.logs, advertised.node)
 
     async def reserve_producer_ids(self) -> range:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.reserve_producer_ids`."""
         return await self._startup.disk_changes.run(self.registry.reserve_producer_ids, BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.offsets_dropped`."""
         self.deletions.dropped(name)
 
     async def may_listen(self) -> None:
-        """Overrides `BrokerMode`; there is nothing to wait for."""
+        """Implements `BrokerMode.may_listen`; returns at once."""
 
     async def start(self, _: Sequence[Endpoint]) -> None:
-        """Loads the coordinators' topics, and continues deletions."""
+        """Loads the topics of the coordinators, and continues unfinished deletions."""
         groups, transactions = self._coordination.groups, self._coordination.transactions
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
@@ -154,28 +155,27 @@ class Standalone(BrokerMode):
         self.deletions.resume()
 
     def first_stops(self) -> Sequence[Stop]:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.first_stops`."""
         return (self.deletions.stop,)
 
     def last_stops(self) -> Sequence[Stop]:
-        """Overrides `BrokerMode`."""
+        """Implements `BrokerMode.last_stops`."""
         return (self.old_offsets.stop,)
 
     async def leave(self) -> None:
-        """Overrides `BrokerMode`; a standalone broker does not leave a cluster."""
+        """Does nothing, since a standalone broker has not joined a cluster."""
 
     # -- callbacks of the parts
 
     def _serve_offsets(self, offsets: TopicLogs) -> None:
-        """Starts the group coordinator on ``__consumer_offsets``, which was created or has
-        grown.
-        """
+        """Starts the group coordinator for ``__consumer_offsets``, which was created or got more
+        partitions."""
         if not self._coordination.groups.is_started:
             self._coordination.settings_changed()
             self._coordination.groups.start(offsets.partitions, offsets.topic.topic_id)
 
     def _serve_transactions(self, topic: TopicLogs) -> None:
-        """Starts the transaction coordinator on ``__transaction_state``, which was created."""
+        """Starts the transaction coordinator for ``__transaction_state``, which was created."""
         if not self._coordination.transactions.is_started:
             self._coordination.settings_changed()
             self._coordination.transactions.start(topic.partitions)

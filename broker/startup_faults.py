@@ -1,6 +1,6 @@
-"""Faults that the start finds after those of settings: in stores, keys and the cluster's settings.
+"""Faults of stores, keys and cluster settings, which a start finds after faults of single settings.
 
-`muster config check` finds them in advance, through the functions that the start calls; nothing is
+`muster config check` finds these faults before a start, through the same functions; nothing is
 bound or written, and no other machine is contacted.
 """
 
@@ -32,9 +32,8 @@ _BEARER: Final = "OAUTHBEARER"
 
 
 def startup_faults(config: Config) -> Iterator[Fault]:
-    """The faults that would fail the start of a broker with these settings; reads the files of
-    stores.
-    """
+    """Yields the faults that would fail the start of a broker with these settings; reads the files
+    of stores."""
     for endpoint in [*config.listeners, *filter(None, [http_endpoint(config)])]:
         if endpoint.has_tls:
             yield from _store_faults(config, endpoint)
@@ -56,9 +55,8 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
 
 
 def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
-    """The settings of a listener's stores that a message is about: it contains their name or
-    file.
-    """
+    """Returns the settings of a listener's stores to which a message refers: it contains their name
+    or file."""
     start = f"{HTTP}." if listener == HTTP else f"{START}{listener.lower()}."
     general = () if listener == HTTP else ("",)
     given = {
@@ -94,7 +92,7 @@ def _cluster_faults(config: Config) -> Iterator[Fault]:
 
 
 def _refused(names: tuple[str, ...], read: Callable[[], object]) -> Iterator[Fault]:
-    """The fault that ``read`` raises, if it does."""
+    """Yields the fault that ``read`` raises, if it raises one."""
     try:
         read()
     except BadConfig as error:

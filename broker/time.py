@@ -2,20 +2,19 @@
 random numbers.
 
 Every part of the broker that needs one of these uses its `Time`; a test that reads the syntax trees
-enforces that. So one subclass, on an event loop with virtual time, makes a whole broker that
+enforces this. Thus one subclass, on an event loop with virtual time, makes a whole broker that
 repeats the same run from the same seed.
 
-There are two reasons to wait, and `broker/test_mode/clock/mock_time.py` separates them. Work by
-which things expire (sessions, joins, transactions, offsets, records) uses the `Time` itself. Work
-that waits for a peer, a disk or an operator uses `Time.real`, which follows the system's clock: a
-client's long poll, a connection that closes, a write that is retried.
+There are two reasons to wait, and `broker/test_mode/clock/mock_time.py` separates them. Work that
+lets things expire (sessions, joins, transactions, offsets, records) uses the `Time` itself. Work
+that waits for a peer, a disk or an operator (a client's long poll, a connection that closes, a
+write that is retried) uses `Time.real`, which follows the system's clock.
 
-Each such wait is a wait for another party: a session waits for its member's heartbeat, a join for
-the missing members. While the event loop does not run (the process was stopped, the machine gives
-it no time, a piece of its own work is long) no request is read, so that this time must not count
-against any client (law 9). The monotonic clock of `Time.now` leaves it out, which moves all
-deadlines at once, without a change by their owners. `broker/loop/pause_detector.py` confirms that
-the loop runs.
+A session waits for its member's heartbeat, a join for the missing members. While the event loop
+does not run (the process was stopped, the machine gives it no time, a piece of its own work is
+long) no request is read, so this time must not count against any client (law 9). The monotonic
+clock of `Time.now` leaves out this time, which moves all deadlines at once, without a change by
+their owners. `broker/loop/pause_detector.py` confirms that the loop runs.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TRUSTED_MS = 200
-"""How long the clock advances after a sign of life of the loop without another one."""
+"""Milliseconds for which the clock advances after `loop_lives` was called last."""
 ALTERED_S_MAX = 1.0
-"""The longest time until a changed pause takes effect."""
+"""Seconds after which a changed pause takes effect at the latest."""
 _ALWAYS = 1 << 62
 
 
 class Time:
-    """The system's time; a test passes its own to the broker."""
+    """The system's time; a test passes its own `Time` to the broker."""
 
     __slots__ = (
         "_last", "_system_ms", "_trusted_until_ms",
@@ -61,18 +60,20 @@ class Time:
         chance: random.Random | None = None,
     ) -> None:
         self.monotonic_s = monotonic_s
-        """The system's monotonic clock, pauses included; also the event loop's."""
+        """The system's monotonic clock in seconds, pauses included, which is also the event loop's
+        clock."""
         self.wall_s = wall_s
-        """The wall clock, in seconds since 1970; from any thread."""
+        """The wall clock, in seconds since 1970. Callable in any thread."""
         self.ticks_ns = ticks_ns
-        """The performance counter, to measure pieces of work. From any thread."""
+        """The performance counter in nanoseconds, to measure pieces of work. Callable in any
+        thread."""
         self.cpu_s = cpu_s
         self.chance = chance or random.Random()
-        """Random numbers; not for secrets."""
+        """The source of random numbers that need not be secret."""
         self.left_out_ms = 0
-        """The part of the system's monotonic time that is not in `Now.mono_ms`."""
+        """The milliseconds of the system's monotonic time that `Now.mono_ms` does not include."""
         self._system_ms = -1
-        """The system's monotonic clock at the last reading."""
+        """The system's monotonic clock in ms when it was last read."""
         self._last = Now(-1, -1)
         self._trusted_until_ms = _ALWAYS
 
@@ -80,49 +81,49 @@ class Time:
     def real(self) -> Time:
         """The time for waits on a peer, a disk or an operator.
 
-        It is this one, unless a test controls the broker's clock.
+        This is the same object, unless a test controls the broker's clock.
         """
         return self
 
     # -- the clocks for waiting and for stored times
 
     def now(self) -> Now:
-        """Both clocks in milliseconds: monotonic for waits, wall for stored times.
+        """Returns both clocks in milliseconds: monotonic for waits, wall for stored times.
 
-        Within one millisecond the same reading is returned.
+        Within one millisecond, returns the same object.
         """
         system_ms = int(self.monotonic_s() * 1000)
         if system_ms != self._system_ms:
             if system_ms > self._trusted_until_ms:
                 # The first reader after a pause, a timer or a socket, leaves the pause out. Until
-                # the next sign of life the clock keeps its last reading: it never goes back.
+                # the next call of `loop_lives` the clock remains at its last reading: it never
+                # moves back.
                 self.left_out_ms = system_ms - self._last.mono_ms
             self._system_ms = system_ms
             self._last = Now(system_ms - self.left_out_ms, int(self.wall_s() * 1000))
         return self._last
 
     def loop_lives(self) -> None:
-        """Call it when the event loop has read its sockets, at least every `TRUSTED_MS`."""
-        self.now()  # leaves out the time until now, if needed
+        """Called when the event loop has read its sockets, at least every `TRUSTED_MS`."""
+        self.now()  # leaves out the time until now, if the loop was paused
         self._trusted_until_ms = int(self.monotonic_s() * 1000) + TRUSTED_MS
 
     def run_free(self) -> None:
-        """Call it when `loop_lives` will not be called any more: no time is left out from now
-        on.
-        """
+        """Called when `loop_lives` will not be called any more: from then on no time is left
+        out."""
         self.now()
         self._trusted_until_ms = _ALWAYS
 
     # -- waiting, on the event loop
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for this time; 0 is one iteration of the loop."""
+        """Lets other tasks run for ``seconds``; 0 is one iteration of the loop."""
         await asyncio.sleep(seconds)
 
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
-        """Call ``callback(*args)`` after this time, unless the handle is cancelled."""
+        """Calls ``callback(*args)`` after ``seconds``, unless the returned handle is cancelled."""
         return asyncio.get_running_loop().call_later(seconds, callback, *args)
 
     async def pause(
@@ -130,10 +131,10 @@ class Time:
         pause_s: Callable[[], float],
         idle_ms: Callable[[], int | None] | None = None,  # noqa: ARG002
     ) -> None:
-        """Wait between two rounds of repeated work.
+        """Waits between two rounds of repeated work.
 
-        ``pause_s`` is called again during the pause, since it may change. ``idle_ms`` is for a time
-        that a test controls: see `broker/test_mode/clock/mock_time.py`.
+        ``pause_s`` is called again during the pause, since the pause may change. ``idle_ms`` is
+        used if a test controls the clock: see `broker/test_mode/clock/mock_time.py`.
         """
         paused_s = 0.0
         while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
@@ -142,33 +143,36 @@ class Time:
         await self.sleep(max(left_s, 0.0))
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """An ``async with`` block that raises TimeoutError if it takes longer."""
+        """Returns an ``async with`` block that raises TimeoutError if it takes longer than
+        ``seconds``."""
         return asyncio.timeout(seconds)
 
     # -- work in threads and processes
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """Run ``work(*args)`` in one of the shared threads; returns or raises its result."""
+        """Runs ``work(*args)`` in one of the shared threads; returns its result or raises its
+        exception."""
         return await asyncio.to_thread(work, *args)
 
     def threads(self, count: int, name: str) -> Threads:
-        """At most ``count`` separate threads, for work that must not wait for other work."""
+        """Makes at most ``count`` separate threads, for work that must not wait for other work."""
         return Threads(count, name)
 
     def start_thread(self, work: Callable[[], None], name: str) -> None:
-        """Run ``work`` in a thread that ends with the process at the latest."""
+        """Runs ``work`` in a thread that ends with the process at the latest."""
         Thread(target=work, name=name, daemon=True).start()
 
     def wait_in_thread(
         self, condition: Condition, until: Callable[[], bool], seconds: float
     ) -> bool:
-        """Wait until ``until`` is true, at most ``seconds``; for a thread that may block."""
+        """Waits until ``until`` is true, for at most ``seconds``; for a thread that may block."""
         return condition.wait_for(until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
     ) -> Process:
-        """A process with pipes for stdin and stdout, which answers in lines of limited length.
+        """Starts a process with pipes for stdin and stdout, which answers in lines of limited
+        length.
 
         Ctrl-C reaches only the broker, which ends the process.
         """
@@ -184,9 +188,9 @@ class Time:
     # -- ids
 
     def fresh_id(self) -> bytes:
-        """A unique id: the 16 bytes of a random UUID (RFC 9562, version 4).
+        """Returns a unique id: the 16 bytes of a random UUID (RFC 9562, version 4).
 
-        It saves two microseconds of `uuid.uuid4` at each member's first JoinGroup.
+        This is two microseconds faster than `uuid.uuid4` for each member's first JoinGroup.
         """
         id_bytes = bytearray(os.urandom(16))
         id_bytes[6] = id_bytes[6] & 0x0F | 0x40
@@ -195,7 +199,8 @@ class Time:
 
 
 class Threads:
-    """A bounded number of threads, which start with their first work; use from one thread."""
+    """A bounded number of threads, which start with their first work; only one thread may use
+    it."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -203,20 +208,22 @@ class Threads:
         self._executor: ThreadPoolExecutor | None = None
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Run ``work`` in a thread; returns or raises its result. On the event loop."""
+        """Runs ``work`` in a thread; returns its result or raises its exception. Called on the
+        event loop."""
         return asyncio.get_running_loop().run_in_executor(self._started(), work)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """The results of ``work`` for all items, in order, once all are done; never on the loop.
+        """Returns the results of ``work`` for all items, in order, once all are done; never called
+        on the loop.
 
-        Raises the exception of the first item that failed. The threads have ended then.
+        Raises the exception of the first item that failed, after the threads have ended.
         """
         with self._started() as executor:
             self._executor = None
             return list(executor.map(work, items))
 
     def stop(self) -> None:
-        """Let the threads end after their current work; waiting work is cancelled."""
+        """Makes the threads end after their current work; waiting work is cancelled."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None

@@ -90,7 +90,10 @@ class Framer:
 
     def _refusal(self, length: int) -> str:
         if length > self._max_bytes and length >> 16 == _TLS_BEGINS:
-            return "a TLS client connected to a listener without TLS: check its security.protocol"
+            return (
+                "a TLS client connected to a listener without TLS:"
+                " check the client's security.protocol"
+            )
         if length > self._max_bytes:
             return f"frame of {length} bytes exceeds the limit of {self._max_bytes}"
         return f"frame of {length} bytes is shorter than a request header"

@@ -1,9 +1,9 @@
 """The signed tokens of OAUTHBEARER, which are verified with the issuer's keys.
 
-The keys are a JWKS (RFC 7517), in a file or at a URL, read again periodically and when a token
-names an unknown key. A thread reads them; a login never waits for it. A token without a signature,
-or signed with a shared secret, is rejected. Log lines and errors contain no part of a token.
-Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
+The keys are a JWKS (RFC 7517), in a file or at a URL. A thread reads them again periodically, and
+when a token names an unknown key; a login never waits for this. A token without a signature, or
+signed with a shared secret, is rejected. Log lines and errors contain no part of a token. Source:
+KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ ALGORITHMS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
     "EdDSA": "OKP",
 }
-"""The accepted signature algorithms, all asymmetric, with the type of their keys."""
+"""The accepted signature algorithms, all asymmetric, each with the type of its keys."""
 HEADER_CHARACTERS_MAX: Final = 16384
-"""Longest header of a token, which is read before its signature: 2 ms at most."""
+"""Longest accepted header of a token, in characters. The header is read before the signature is
+verified, in at most 2 ms."""
 KEYS_BYTES_MAX: Final = 1 << 20
 READ_WITHIN_S: Final = 10
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 _UNREADABLE: Final = (OSError, ValueError, RecursionError, HTTPException)
-"""The exceptions of reading a response that is not HTTP or not a JWKS."""
+"""The exceptions when a response is not HTTP or not a JWKS."""
 
 
 @slotted(frozen=True)
@@ -64,8 +65,8 @@ def bearer_settings(settings: MechanismSettings) -> BearerSettings:
         parts.scheme in ("https", "file") or (parts.scheme == "http" and parts.hostname in _LOCAL)
     ):
         raise BadConfig(
-            f"{start}jwks.endpoint.url: OAUTHBEARER needs the signing keys at an"
-            " https: or file: URL; unsigned tokens are not accepted"
+            f"{start}jwks.endpoint.url must be an https: or file: URL of the signing keys:"
+            " OAUTHBEARER does not accept unsigned tokens"
         )
     return BearerSettings(
         url,
@@ -82,7 +83,7 @@ class SignedTokens:
     """Verifies the tokens of one listener."""
 
     def __init__(self, settings: BearerSettings, time: Time) -> None:
-        """Raises BadConfig if the library is missing, or if a file has no keys."""
+        """Raises BadConfig if the library PyJWT is missing, or if a file has no keys."""
         try:
             import jwt
         except ImportError:
@@ -93,7 +94,7 @@ class SignedTokens:
         self._settings = settings
         self._time = time
         self._keys: dict[str | None, dict[str, Any]] = {}
-        """The keys as JWK, by key id."""
+        """The keys in JWK form, by key id."""
         self._asked_ms = time.now().mono_ms
         self._is_reading = False
         if settings.url.startswith("file:"):
@@ -105,7 +106,7 @@ class SignedTokens:
             self._read_in_thread()
 
     def check(self, token: str) -> TokenClaims | TokenRefused:
-        """The claims of a valid token, or the reason why it is rejected."""
+        """Returns the claims of a valid token, or the reason why the token is rejected."""
         self._refresh(self._settings.refresh_ms)
         try:
             return self._checked(token)
@@ -130,7 +131,7 @@ class SignedTokens:
         if key.get("kty") != ALGORITHMS[algorithm] or key.get("alg", algorithm) != algorithm:
             return TokenRefused("the token's signature algorithm does not match its key")
         try:
-            # Checks of time are off, since they must use the broker's clock.
+            # PyJWT does not check times, since the checks must use the broker's clock.
             claims = jwt.decode(
                 token,
                 jwt.PyJWK(key, algorithm).key,
@@ -157,7 +158,7 @@ class SignedTokens:
         if not isinstance(name, str) or not name:
             return TokenRefused(f"the token has no user name in claim {settings.name_claim}")
         if not (_is_time(expires) and _is_time(issued) and _is_time(begins)):
-            return TokenRefused("the token lacks exp or iat")
+            return TokenRefused("the token has no valid exp or iat claim")
         if now_ms >= expires * 1000 + settings.skew_ms:
             return TokenRefused(f"the token of {name!r} has expired")
         if max(issued, begins) * 1000 > now_ms + settings.skew_ms:
@@ -165,15 +166,19 @@ class SignedTokens:
         audience = claims.get("aud", [])
         audiences = audience if isinstance(audience, list) else [audience]
         if settings.audience and not any(each in settings.audience for each in audiences):
-            return TokenRefused(f"the token of {name!r} is for another audience")
+            return TokenRefused(
+                f"the token of {name!r} is not for sasl.oauthbearer.expected.audience"
+            )
         if settings.issuer is not None and claims.get("iss") != settings.issuer:
-            return TokenRefused(f"the token of {name!r} is from another issuer")
+            return TokenRefused(
+                f"the token of {name!r} is not from sasl.oauthbearer.expected.issuer"
+            )
         return TokenClaims(name, int(expires * 1000))
 
     # -- the keys
 
     def _refresh(self, after_ms: int) -> None:
-        """Starts to read the keys again, unless that began less than ``after_ms`` ago."""
+        """Starts to read the keys again, unless the last read began less than ``after_ms`` ago."""
         now_ms = self._time.now().mono_ms
         if not self._is_reading and now_ms - self._asked_ms >= after_ms:
             self._asked_ms = now_ms
@@ -206,7 +211,7 @@ class _ToHttpsAlone(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """Raises HTTPError unless the new URL is https."""
+        """Raises HTTPError unless the new URL is an https: URL."""
         if urlsplit(newurl).scheme != "https":
             raise HTTPError(newurl, code, "redirected to a URL without TLS", headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -221,11 +226,11 @@ def _read(url: str) -> bytes:
 
 
 def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
-    """The keys for signatures, by id. Raises ValueError without any."""
+    """Returns the keys for signatures by key id. Raises ValueError if there are none."""
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):
-        raise ValueError("it is not a JSON object with keys")
+        raise ValueError("the content is not a JSON object with a list 'keys'")
     usable = {
         key.get("kid"): key
         for key in keys
@@ -235,5 +240,5 @@ def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
         and isinstance(key.get("kid"), str | None)
     }
     if not usable:
-        raise ValueError("none of its keys is a public key for signatures")
+        raise ValueError("no key is a public key for signatures")
     return usable

@@ -1,11 +1,11 @@
 """Bounds the rate of password guesses, by address and user name.
 
 After `FAILURES_AT_ONCE` failed logins of a name from an address, further logins with that name wait
-for a turn. A login waits before its password is checked, so that closing the connection early does
-not make guessing faster. A login with another name is checked at once. The first `NAMES_MAX` failed
-names of an address have turns of their own; all further names share one row of turns, so that
-trying many names is not faster either. A name that has logged in from the address keeps a row of
-its own.
+for a turn. A login waits before its password is checked, so that an early close of the connection
+does not make guessing faster. A login with another name is checked immediately. The first
+`NAMES_MAX` failed names of an address have a separate queue of turns each; all further names share
+one queue, so that trying many names is not faster either. A name that has logged in from the
+address retains a separate queue.
 """
 
 from __future__ import annotations
@@ -15,40 +15,43 @@ from hashlib import blake2b
 from typing import Final
 
 FAILURES_AT_ONCE: Final = 20
-"""Failed logins in one row after which further logins wait."""
+"""Number of failed logins in one queue after which further logins wait."""
 TURN_MS: Final = 200
-"""Milliseconds between two turns of a row, and after which one failure is forgotten."""
+"""Milliseconds between two turns of a queue, and after which one failure is forgotten."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
-"""Failed names of one address with a row of their own, in addition to names that have logged in."""
+"""Maximum number of failed names per address with a separate queue, in addition to names that have
+logged in."""
 NAME_KEPT_MS: Final = 60_000
-"""Milliseconds for which a name counts towards `NAMES_MAX` after its failures are forgotten."""
+"""Milliseconds for which a name counts towards `NAMES_MAX` after its failures were forgotten."""
 ADDRESSES_MAX: Final = 10_000
-"""Remembered addresses with failures; the one that failed longest ago is dropped first."""
+"""Maximum number of remembered addresses with failures; the earliest failures are dropped first."""
 LET_IN_MAX: Final = 10_000
-"""Remembered names that have logged in, over all addresses; the longest idle is dropped first."""
+"""Maximum number of remembered names that have logged in, over all addresses; the longest idle is
+dropped first."""
 _OTHERS: Final = b""
-"""The row that an address's names without a row of their own share."""
+"""The queue that the names of an address without a separate queue share."""
 
 
 class Guesses:
-    """The failed logins at all listeners of one broker and at HTTP."""
+    """The failed logins at all listeners of one broker, and over HTTP."""
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
-        """The time at which all failures of a row are forgotten, by address and row; each failure
-        adds a turn."""
+        """The time at which all failures of a queue are forgotten, by address and queue; each
+        failure adds `TURN_MS`."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
-        """Addresses, each with the digest of a name that has logged in from it."""
+        """Pairs of an address and the digest of a name that has logged in from this address."""
 
     def __len__(self) -> int:
         return len(self._clear_ms)
 
     def wait_ms(self, address: str, name: str, now_ms: int, *, may_wait: bool = True) -> int | None:
-        """Takes a turn for a login; returns the milliseconds to wait before its check.
+        """Reserves a turn for a login; returns the milliseconds to wait before the password is
+        checked.
 
-        None: the wait would be too long, or a wait is not possible (``may_wait``). The login takes
-        no turn and is rejected without a check.
+        Returns None if the wait would be too long, or if the login can't wait (``may_wait`` is
+        False). Then no turn is reserved, and the login is rejected without a check.
         """
         rows = self._clear_ms.get(address)
         if rows is None:
@@ -64,7 +67,7 @@ class Guesses:
         return wait_ms
 
     def judged(self, address: str, name: str, now_ms: int, *, is_right: bool) -> None:
-        """Counts a login whose password was checked; ``is_right`` is the result."""
+        """Records a login whose password was checked; ``is_right`` is the result of the check."""
         digest = _digest(name)
         if is_right:
             self._let_in[address, digest] = None
@@ -79,7 +82,7 @@ class Guesses:
         }
         row = self._row(address, digest, rows)
         clear_ms = max(rows.get(row, now_ms), now_ms) + TURN_MS
-        # Bounds the failures of concurrent logins: after the next turn a login may wait again.
+        # This bounds the failures of concurrent logins: after the next turn a login may wait again.
         latest_ms = now_ms + (FAILURES_AT_ONCE + 1) * TURN_MS + WAIT_MS_MAX
         rows[row] = min(clear_ms, latest_ms)
         self._clear_ms[address] = rows
@@ -93,5 +96,6 @@ class Guesses:
 
 
 def _digest(name: str) -> bytes:
-    """A digest of fixed size: a long name costs no more memory, and no token is stored."""
+    """Returns a digest of fixed size, so that a long name costs no more memory and no token is
+    stored."""
     return blake2b(name.encode(errors="replace"), digest_size=16).digest()

@@ -1,9 +1,9 @@
 """The protocol of a connection until its login succeeds; it is between transport and connection.
 
-It owns the bytes of a login: frames of at most ``sasl.server.max.receive.size``, read one at a
-time; the delay before a failure is reported; the deadline. `security/sasl/exchange.py` decides each
-frame. After the login the transport calls the connection itself, so that SASL costs nothing from
-then on; bytes after the last token are the connection's first input.
+It owns the bytes of a login (frames of at most ``sasl.server.max.receive.size``, read one at a
+time), the delay before a failure is reported, and the deadline. `security/sasl/exchange.py` decides
+each frame. After the login the transport calls the connection directly, so that SASL costs nothing
+from then on; bytes after the last token are the connection's first input.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ READ_WITHIN_S: Final = 0.05
 """Seconds between the response to a failed login and the close: if both arrive together,
 kafka-python reports only a lost connection."""
 FRAMES_MAX: Final = 64
-"""Most frames of one login; it needs at most six, unless the client tries ApiVersions in unknown
-versions."""
+"""Maximum number of frames of one login. A login needs at most six frames, unless the client tries
+ApiVersions in unknown versions."""
 _LENGTH: Final = struct.Struct(">i")
 _OF_SASL: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 _TLS: Final = (b"\x16\x03", b"\x80")
-"""The first bytes of a TLS client, and of an SSL 2.0 client."""
+"""The first bytes that a TLS client and an SSL 2.0 client send."""
 
 
 class LoginProtocol(asyncio.Protocol):
@@ -70,24 +70,24 @@ class LoginProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._received = bytearray()
         self._held_bytes = 0
-        """The bytes of this login that are included in the sum of all logins."""
+        """Bytes of this login that are counted in the total of all logins."""
         self._frames = 0
         self._client_id = ""
         self._has_ended = False
-        """The login has succeeded or failed, so that no more is read."""
+        """Whether the login has succeeded or failed, so that no more bytes are read."""
         self._waits = False
-        """A frame, and the bytes after it, wait for a turn."""
+        """Whether a frame, and the bytes after the frame, wait for a turn."""
         self._tried: str | None = None
-        """The user name of the credentials in the current frame."""
+        """The user name of the credentials in the current frame; None without one."""
         self._deadline: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         self.address = ""
-        """The address by which failures of this peer are counted."""
+        """The address under which failures of this peer are counted."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Lets the server admit the connection, and starts the deadline of the login."""
+        """Makes the server admit the connection, and starts the deadline of the login."""
         self._transport = cast(asyncio.Transport, transport)
         self._connection.connection_made(transport)
         if self._connection.closed:
@@ -98,7 +98,7 @@ class LoginProtocol(asyncio.Protocol):
         self._logins.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Handles the whole frames, one after the other."""
+        """Handles the complete frames, one after the other."""
         if self._has_ended:
             return
         connection = self._connection
@@ -119,16 +119,17 @@ class LoginProtocol(asyncio.Protocol):
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Does nothing for a peer that does not read a few bytes: the deadline applies."""
+        """Does nothing: for a peer that does not read the few bytes of a login, the deadline
+        applies."""
 
     def resume_writing(self) -> None:
-        """Does nothing; see `pause_writing`."""
+        """Does nothing, like `pause_writing`."""
 
     # -- the calls of `Logins`
 
     @property
     def held_bytes(self) -> int:
-        """Received bytes of the incomplete frame."""
+        """Number of received bytes of the incomplete frame."""
         return len(self._received)
 
     def cut(self, reason: str) -> None:
@@ -138,7 +139,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- frames
 
     def _go_on(self) -> None:
-        """Handles the received bytes until a frame must wait."""
+        """Handles the received frames until a frame must wait."""
         received = self._received
         while not self._has_ended and not self._waits and len(received) >= _LENGTH.size:
             size = _LENGTH.unpack_from(received)[0]
@@ -151,7 +152,7 @@ class LoginProtocol(asyncio.Protocol):
             del received[:end]
             self._frames += 1
             if self._frames > FRAMES_MAX:
-                self._fail(f"no login within {FRAMES_MAX} messages", None)
+                self._fail(f"the client did not log in within {FRAMES_MAX} messages", None)
                 return
             self._take(frame)
         if not self._has_ended:
@@ -164,10 +165,11 @@ class LoginProtocol(asyncio.Protocol):
             self._logins.holds(more)
 
     def _may_be(self, size: int) -> bool:
-        """Whether a frame of this size is acceptable; if not, the login fails."""
+        """Whether the size of a frame is acceptable; if the size is not, the login fails."""
         if self._received.startswith(_TLS) and self._frames == 0:
             self._fail(
-                "a TLS client connected to a listener without TLS: check its security.protocol",
+                "a TLS client connected to a listener without TLS:"
+                " check the client's security.protocol",
                 None,
             )
             return False
@@ -183,7 +185,8 @@ class LoginProtocol(asyncio.Protocol):
         return False
 
     def _take(self, frame: bytes) -> None:
-        """Handles one frame: at once, or after a wait if recent logins of its name failed."""
+        """Handles one frame: immediately, or after a wait if recent logins of the same name
+        failed."""
         try:
             if self._exchange.takes_raw:
                 self._in_turn(frame, lambda: self._judge_raw(frame))
@@ -219,7 +222,7 @@ class LoginProtocol(asyncio.Protocol):
             self._wait(wait_ms / 1000, judge)
 
     def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        """Stops reading until ``then`` is called."""
+        """Stops reading for ``seconds``, then calls ``then``."""
         self._waits = True
         self._transport.pause_reading()
         self._pause = self._logins.time.call_later(seconds, self._resume, then)
@@ -265,7 +268,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- responses
 
     def _encoded(self, reply: Reply, header: RequestHeader, frame: bytes) -> bytes | None:
-        """The frame of a response; None if the request gets none."""
+        """Returns the frame of a response; None if the request gets no response."""
         if reply.answer is None:
             return None
         if header.api_key not in _OF_SASL:
@@ -279,7 +282,8 @@ class LoginProtocol(asyncio.Protocol):
         return b"".join((_LENGTH.pack(len(head) + len(body)), head, body))
 
     def _api_versions(self, header: RequestHeader, frame: bytes) -> None:
-        """Answers ApiVersions before the login: allowed once, and again after an error."""
+        """Answers an ApiVersions request before the login, which is allowed once, and again after
+        an error."""
         reply = self._exchange.request(API_VERSIONS, header.api_version, {}, self._now())
         if reply.then != Then.SERVE:
             self._do(reply, lambda: self._encoded(reply, header, frame))
@@ -292,7 +296,7 @@ class LoginProtocol(asyncio.Protocol):
             return
         row.api.count_elements(header.api_version, frame, header.position, DECODED_AT_ONCE)
         flexible = row.api.is_flexible(header.api_version)
-        # A route of its own, since metrics of requests do not include logins.
+        # The route is separate, since metrics of requests do not include logins.
         route = Route(row, header.api_version, flexible, defaultdict(int), Histogram())
         request = self._connection.handling = self._request(route, header, frame)
         try:
@@ -316,7 +320,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- ends
 
     def _let_in(self) -> None:
-        """Ends a successful login: the connection reads and writes itself from now on."""
+        """Ends a successful login: from now on the connection itself reads and writes."""
         self._end()
         connection, transport = self._connection, self._transport
         login = self._exchange.login
@@ -326,7 +330,7 @@ class LoginProtocol(asyncio.Protocol):
         rest, self._received = bytes(self._received), bytearray()
         transport.set_protocol(connection)
         if rest:
-            connection.bytes_in -= len(rest)  # the connection counts them again
+            connection.bytes_in -= len(rest)  # the connection counts these bytes again
             connection.data_received(rest)
 
     def _fail(
@@ -337,7 +341,7 @@ class LoginProtocol(asyncio.Protocol):
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """Logs and counts a failed login, and closes the connection after the delay."""
+        """Logs and counts a failed login, and closes the connection after the failure delay."""
         if self._has_ended:
             return
         self._end()
@@ -369,10 +373,10 @@ class LoginProtocol(asyncio.Protocol):
         self._pause = self._logins.time.call_later(READ_WITHIN_S, self._connection.close)
 
     def _too_late(self) -> None:
-        self._fail(f"no login within {LOGIN_S_MAX:g} s", None, delayed=False)
+        self._fail(f"the client did not log in within {LOGIN_S_MAX:g} s", None, delayed=False)
 
     def _end(self) -> None:
-        """Ends the login in success or failure: cancels its timers and releases its bytes."""
+        """Ends the login after success or failure: cancels its timers and releases its bytes."""
         self._has_ended = True
         for timer in (self._deadline, self._pause):
             if timer is not None:

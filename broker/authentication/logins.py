@@ -12,23 +12,24 @@ from broker.net.request import Handler, Route
 from broker.time import Time
 
 STRANGERS_MAX: Final = 2000
-"""Connections before their login above which the oldest one of the busiest address is closed."""
-STRANGERS_BYTES_MAX: Final = 64 << 20
-"""Undecoded bytes of all connections before their login above which the connection with most is
+"""If more connections than this have not logged in, the oldest one of the busiest address is
 closed."""
+STRANGERS_BYTES_MAX: Final = 64 << 20
+"""If the connections that have not logged in hold more undecoded bytes than this, the connection
+with the most bytes is closed."""
 LOGIN_S_MAX: Final = 10.0
-"""Longest time of a login, in seconds. Apache Kafka closes only idle connections, after ten
+"""Maximum duration of a login, in seconds. Apache Kafka closes only idle connections, after ten
 minutes."""
 
 LOGINS: Final = "logins"
-"""The name of login work in the watchdog's log lines."""
+"""The name of the work of logins in the watchdog's log lines."""
 TOO_MANY_FAILED: Final = "too many failed logins of this user from this address"
 NO_MECHANISM: Final = "none"
-"""The mechanism in metrics for a login that has not chosen one."""
+"""The mechanism in metrics for a login that failed before the client chose a mechanism."""
 
 
 class Result(NamedTuple):
-    """The metric labels of a login's result, none of which a client can choose freely."""
+    """The metric labels of a login's result; a client can't choose any of them freely."""
 
     listener: str
     mechanism: str
@@ -52,10 +53,10 @@ class Stranger(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Received bytes of its incomplete message."""
+        """Number of received bytes of the connection's incomplete message."""
 
     def cut(self, reason: str) -> None:
-        """Closes it at once."""
+        """Closes the connection at once; ``reason`` is logged."""
 
 
 class Logins:
@@ -66,18 +67,18 @@ class Logins:
         self.guesses = Guesses()
         self.counts = Counter[Result]()
         self.offered: list[tuple[str, str]] = []
-        """Pairs of a listener and one of its mechanisms."""
+        """Pairs of a listener and one of the mechanisms that it offers."""
         self._lines = FailureLines(time)
         self._strangers: dict[Stranger, None] = {}
-        """Connections before their login, oldest first."""
+        """Connections that have not logged in yet, oldest first."""
         self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
         self.held_bytes = 0
         self.routes: dict[Handler, dict[int, Route]] = {}
-        """The routes of sessions that re-authenticate or have expired, by handler."""
+        """The routes of sessions that are re-authenticating or have expired, by handler."""
 
     @property
     def strangers(self) -> int:
-        """The number of connections before their login."""
+        """The number of connections that have not logged in yet."""
         return len(self._strangers)
 
     def came(self, stranger: Stranger) -> None:
@@ -86,7 +87,7 @@ class Logins:
         self._by_address[stranger.address][stranger] = None
         if len(self._strangers) > STRANGERS_MAX:
             busiest = max(self._by_address.values(), key=len)
-            next(iter(busiest)).cut("too many connections without login")
+            next(iter(busiest)).cut(f"more than {STRANGERS_MAX} connections have not logged in")
 
     def gone(self, stranger: Stranger) -> None:
         """Removes a connection that has logged in or is closed."""
@@ -98,11 +99,14 @@ class Logins:
                 del self._by_address[stranger.address]
 
     def holds(self, more_bytes: int) -> None:
-        """Adds ``more_bytes``, which may be negative, to the bytes of all logins."""
+        """Adds ``more_bytes``, which may be negative, to the total of all logins."""
         self.held_bytes += more_bytes
         if self.held_bytes > STRANGERS_BYTES_MAX:
             biggest = max(self._strangers, key=lambda each: each.held_bytes)
-            biggest.cut("unfinished logins hold too many bytes, and this one the most")
+            biggest.cut(
+                f"unfinished logins buffer more than {STRANGERS_BYTES_MAX} bytes, and this"
+                " connection buffers the most"
+            )
 
     def counted(self, listener: str, mechanism: str, result: str) -> None:
         """Counts the result of a login or re-authentication."""
@@ -112,7 +116,7 @@ class Logins:
         self, event: str, peer: str, address: str, listener: str, mechanism: str,
         client_id: str, reason: str,
     ) -> None:  # fmt: skip
-        """Logs a failure, once a minute for the same address and reason."""
+        """Logs a failure, at most once a minute for the same address and reason."""
         self._lines.report(
             event,
             address,

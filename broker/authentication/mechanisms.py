@@ -1,4 +1,4 @@
-"""The SASL mechanisms of a listener, the principals that each accepts, and its bounds."""
+"""The SASL mechanisms of a listener, the principals that each accepts, and the limits of logins."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from security.sasl.scram import ScramServer
 from security.sasl.steps import Step
 
 Begin = Callable[[], Mechanism]
-"""Starts one login by a mechanism."""
+"""Starts one login with a mechanism."""
 
 SERVED: Final = (PLAIN, *BY_NAME)
 
 
 class PlainServer:
-    """One login by PLAIN."""
+    """One login with PLAIN."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
 
     def tries(self, message: bytes) -> str | None:
-        """The user name in the message."""
+        """Returns the user name in the message; None if the message is invalid."""
         return tried_name(message)
 
     def step(self, message: bytes) -> Step:
-        """Decides the login; PLAIN has only one message."""
+        """Decides the login, since PLAIN has only one message."""
         return log_in(message, self._passwords)
 
 
 def plain(passwords: Mapping[str, str]) -> Begin:
-    """PLAIN with the users of a listener's ``sasl.jaas.config``."""
+    """Returns the start of a PLAIN login for the users of a listener's ``sasl.jaas.config``."""
     return lambda: PlainServer(passwords)
 
 
 def scram(name: str, find: Find, decoy: Decoy, time: Time) -> Begin:
-    """SCRAM-SHA-256 or SCRAM-SHA-512."""
+    """Returns the start of a SCRAM-SHA-256 or SCRAM-SHA-512 login."""
     mechanism = BY_NAME[name]
 
     def begin() -> ScramServer:
@@ -58,12 +58,12 @@ class ListenerSasl:
     offered: Mapping[str, Begin]
     """The mechanisms by name, in the order of ``sasl.enabled.mechanisms``."""
     session_ms: Mapping[str, int]
-    """``connections.max.reauth.ms`` by mechanism; 0: sessions do not expire."""
+    """``connections.max.reauth.ms`` by mechanism; 0: sessions of this mechanism do not expire."""
     frame_bytes_max: int = 524288
     """``sasl.server.max.receive.size``"""
     failure_delay_ms: int = 100
     """``connection.failed.authentication.delay.ms``"""
 
     def exchange(self) -> Exchange:
-        """A new SASL exchange with one peer."""
+        """Makes a new SASL exchange with one peer."""
         return Exchange(self.offered, self.session_ms)

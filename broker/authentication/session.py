@@ -1,8 +1,8 @@
 """A connection after its login: its principal, the session's lifetime, and re-authentication
 (KIP-368).
 
-A session that expires replaces the routes by which its connection serves requests, so that no
-request needs to check the time: during re-authentication only SaslAuthenticate is served, and after
+When a session expires, it replaces the routes by which its connection serves requests, so that no
+request needs to check the time. During re-authentication only SaslAuthenticate is served, and after
 the expiry only SaslHandshake. An idle connection stays open.
 """
 
@@ -42,12 +42,12 @@ class Session:
         self._exchange = exchange
         self._connection = connection
         self._address = network_of(connection.client_host[1:])
-        """The address by which failures of this peer are counted."""
+        """The address under which failures of this peer are counted."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
-        """A re-authentication is in progress."""
+        """Whether a re-authentication is in progress."""
         self._tried: str | None = None
-        """The user name of the credentials in the current request."""
+        """The user name of the credentials in the current request; None without one."""
 
     def begin(self) -> None:
         """Starts the session after a login or a re-authentication."""
@@ -83,7 +83,7 @@ class Session:
                 self._connection.serve_by(self._routes(_late))
 
     def late(self, request: Request) -> None:
-        """Handles a request after the session has expired."""
+        """Handles a request that arrives after the session has expired."""
         if request.served.api.key == SASL_HANDSHAKE:
             self.renew(request)
         else:
@@ -101,7 +101,7 @@ class Session:
     # -- re-authentication
 
     def renew(self, request: Request) -> None:
-        """Starts a re-authentication with a SaslHandshake."""
+        """Starts a re-authentication after a SaslHandshake."""
         reply = self._exchange.renew(request.api_version, request.value, self._logins.time.now())
         if reply is None:
             login = self._exchange.login
@@ -129,7 +129,8 @@ class Session:
         wait_ms: int | None = 0
         self._tried = None
         if key == SASL_AUTHENTICATE:
-            # A logged-in user might guess other users' passwords here, so the bound applies too.
+            # A logged-in user might guess other users' passwords by re-authentication, so the bound
+            # also applies here.
             self._tried = self._exchange.tries(body["auth_bytes"])
         if self._tried is not None:
             now_ms = self._logins.time.now().mono_ms
@@ -144,7 +145,7 @@ class Session:
             self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
 
     def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
-        """Continues the re-authentication after the wait for its turn."""
+        """Continues the re-authentication after the wait for a turn."""
         self._timer = None
         began_ns = self._logins.time.ticks_ns()
         self._judge(request, body)
@@ -190,9 +191,8 @@ class Session:
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """Logs and counts a failed re-authentication; sends ``reply``, if any, after the delay,
-        and closes the connection.
-        """
+        """Logs and counts a failed re-authentication. Sends ``reply``, if any, after the failure
+        delay, and closes the connection."""
         self._cancel()
         if is_judged:
             self._count(RENEWAL_FAILED)
@@ -221,7 +221,7 @@ class Session:
     # -- parts
 
     def _routes(self, handle: Handler) -> dict[int, Route]:
-        """Routes to ``handle`` for every API and version."""
+        """Returns a route to ``handle`` for every API and version."""
         found = self._logins.routes.get(handle)
         if found is None:
             found = self._logins.routes[handle] = {
@@ -257,7 +257,7 @@ def _renewing(_: object, request: Request) -> None:
 
 
 def _route(like: Route, handle: Handler) -> Route:
-    # A route of its own, since metrics of requests do not include logins.
+    # The route is separate, since metrics of requests do not include logins.
     route = Route(like.served, like.api_version, like.flexible, defaultdict(int), Histogram())
     route.handle = handle
     return route

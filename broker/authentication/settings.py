@@ -28,7 +28,8 @@ def listener_sasl(
     tokens: Tokens | None,
     time: Time,
 ) -> ListenerSasl:
-    """The login settings of one listener. Raises BadConfig for invalid OAUTHBEARER settings."""
+    """Returns the login settings of one listener. Raises BadConfig for invalid OAUTHBEARER
+    settings."""
     settings = config.of_listener(listener)
     _warn(config, listener, settings["sasl.enabled.mechanisms"].split(","))
     offered: dict[str, Begin] = {}
@@ -69,7 +70,7 @@ def _warn(config: Config, listener: str, mechanisms: Sequence[str]) -> None:
     name = "sasl.jaas.config"
     if config.of_listener(listener)[name]:
         logger.warning(
-            "login module ignored: its setting lacks a mechanism prefix",
+            "login module ignored: sasl.jaas.config needs a mechanism prefix",
             listener=listener,
             instead=f"{mechanisms[0].lower()}.{name}",
         )

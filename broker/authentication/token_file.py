@@ -2,8 +2,8 @@
 
     {"version": 1, "tokens": [{"tokenId": "...", "owner": "User:alice", "tokenRequester": ...}]}
 
-The keys are those of Kafka's node in ZooKeeper. The file contains no secret: a token's HMAC is
-computed from its id with the secret key in the settings.
+The keys are the keys of Kafka's node in ZooKeeper. The file contains no secret: a token's HMAC is
+computed from the token's id with the secret key in the settings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TokenFile:
             found = [_token(each) for each in (self._file.read() or {}).get(_TOKENS, ())]
         except (AttributeError, KeyError, TypeError, ValueError):
             raise BadDirectory(
-                f"{self._file.path} is damaged: it has no delegation tokens in Muster's format"
+                f"{self._file.path} is damaged: its delegation tokens are not in Muster's format"
             ) from None
         self.tokens = {each.token_id: each for each in found}
         """All stored tokens, by id."""

@@ -1,9 +1,9 @@
-"""Delegation tokens (KIP-48): the tokens, logins by token, and their store.
+"""Delegation tokens (KIP-48): the tokens, logins with a token, and the store of tokens.
 
-Logins and the APIs use `Tokens`. A `TokenStore` stores the tokens:
-`broker/authentication/token_file.py` in the data directory, or a cluster in ZooKeeper nodes, which
-also notify of changes by other brokers. A thread computes the credentials for logins by a token
-once; they are kept in memory.
+Logins and the APIs use `Tokens`. A `TokenStore` stores the tokens: in the data directory
+(`broker/authentication/token_file.py`), or for a cluster in ZooKeeper nodes, which also notify of
+changes by other brokers. A thread computes the credentials for logins with a token once; they
+remain in memory.
 """
 
 from __future__ import annotations
@@ -43,30 +43,33 @@ from security.tokens import (
 logger = structlog.get_logger(__name__)
 
 OWNED_MAX: Final = 1000
-"""Tokens of one owner, each of which lasts a week by default; Kafka has no such bound."""
+"""Maximum number of tokens of one owner. A token lasts a week by default; Kafka does not have such
+a bound."""
 TOKENS_MAX: Final = 5000
-"""Tokens in total: a start takes 4 ms for each, and each change writes all of them."""
+"""Maximum number of tokens in total. Starting the broker takes 4 ms for each token, and each change
+writes all of them."""
 NAMES_BYTES_MAX: Final = 4096
-"""Bytes of the names of one token's owner and renewers together, in their text form."""
+"""Maximum number of bytes of the names of a token's owner and renewers together, in their text
+form."""
 AGAIN_MS: Final = 60_000
-"""Milliseconds between two log lines about tokens that are not created because of a bound."""
+"""Milliseconds between two log lines about tokens that were not created because of a bound."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
-"""The credentials of one token, for the enabled mechanisms."""
+"""The credentials of one token, for each enabled mechanism."""
 
 
 class CannotKeep(Exception):
-    """A token can't be stored; the text is one sentence for the operator."""
+    """A token can't be stored; the exception's text is a sentence for the operator."""
 
 
 class TokenStore(Protocol):
     """Stores tokens."""
 
     async def read(self, token_id: str) -> Token | None:
-        """The stored token; None if it was deleted. Raises CannotKeep."""
+        """Returns the stored token; None if the token was deleted. Raises CannotKeep."""
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """Stores a new token, or a changed one in place of ``before``.
+        """Stores a new token, or replaces ``before`` by a changed token.
 
         Returns False if another broker has changed or removed ``before``. Raises CannotKeep.
         """
@@ -89,10 +92,10 @@ class Tokens:
         self._store: TokenStore
         self._known: dict[str, Token] = {}
         self._ids: dict[bytes, str] = {}
-        """Token ids by HMAC."""
+        """The id of each token, by the token's HMAC."""
         self._credentials: dict[str, Credentials] = {}
         self._owned = Counter[Principal]()
-        """The number of tokens of each owner, including expired ones that are not removed yet."""
+        """The number of tokens by owner, including expired tokens that are not removed yet."""
         self._limit_logged_ms = -AGAIN_MS
         self._changing = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
@@ -100,18 +103,18 @@ class Tokens:
     def __len__(self) -> int:
         return len(self._known)
 
-    # -- what is kept
+    # -- stored tokens
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Sets the store of changes; ``known`` are its tokens, each of which costs some ms of
-        computation.
-        """
+        """Sets the store of changes. ``known`` are the store's tokens, each of which costs some ms
+        of computation."""
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))
 
     def _derived(self, token_id: str) -> Credentials:
-        """Computes the credentials for logins by a token: takes milliseconds. Thread-safe."""
+        """Computes the credentials for logins with a token, which takes milliseconds.
+        Thread-safe."""
         return {each: credential_of(token_id, self._secret, each) for each in self._mechanisms}
 
     def start(self, background: Background) -> None:
@@ -121,12 +124,13 @@ class Tokens:
         )
 
     def stop(self) -> None:
-        """Ends the removal of expired tokens."""
+        """Stops the removal of expired tokens."""
         if self._sweeping is not None:
             self._sweeping.cancel()
 
     async def update(self, token_id: str, token: Token | None) -> None:
-        """The stored token has changed; in a cluster another broker may have changed it."""
+        """Takes over the changed state of a stored token; in a cluster another broker may have
+        changed it."""
         if token is None:
             self._drop(token_id)
             return
@@ -136,7 +140,7 @@ class Tokens:
         self._take(token, credentials)
 
     def ids(self) -> list[str]:
-        """The ids of all tokens."""
+        """Returns the ids of all tokens."""
         return list(self._known)
 
     def _take(self, token: Token, credentials: Credentials) -> None:
@@ -161,18 +165,20 @@ class Tokens:
         if not self._owned[owner]:
             del self._owned[owner]
 
-    # -- what is asked
+    # -- lookups
 
     def all(self) -> Iterable[Token]:
-        """All tokens, including expired ones that are not removed yet."""
+        """Returns all tokens, including expired tokens that are not removed yet."""
         return list(self._known.values())
 
     def hmac_of(self, token: Token) -> bytes:
-        """The HMAC of a token, with which a client can log in, renew and expire it."""
+        """Returns the HMAC of a token, with which a client can log in, renew and expire the
+        token."""
         return hmac_of(token.token_id, self._secret)
 
     def found(self, mechanism: ScramMechanism, token_id: str) -> Found | None:
-        """The principal of a token and the expiry of its session; None for an unknown token."""
+        """Returns the principal of a token and the expiry of its session; None for an unknown
+        token."""
         token = self._known.get(token_id)
         if token is None or is_over(token, self._now_ms()):
             return None
@@ -181,13 +187,13 @@ class Tokens:
             return None
         return Found(credential, token.owner.name, min(token.expires_ms, token.ends_ms))
 
-    # -- what clients change
+    # -- changes by clients
 
     async def create(
         self, owner: Principal, requester: Principal, renewers: tuple[Principal, ...], asked_ms: int
     ) -> Token | int:
         """Creates a token, or returns an error code."""
-        if wrong_renewer((owner, *renewers)):  # a login by token makes a user
+        if wrong_renewer((owner, *renewers)):  # a login with the token makes its principal a user
             return INVALID_PRINCIPAL_TYPE
         if self._wrong_new(owner, renewers):
             return POLICY_VIOLATION
@@ -197,7 +203,7 @@ class Tokens:
         )
         credentials = await self._time.in_thread(self._derived, token_id)
         async with self._changing:
-            if self._wrong_new(owner, renewers):  # others may have been created in between
+            if self._wrong_new(owner, renewers):  # other tokens may have been created in between
                 return POLICY_VIOLATION
             try:
                 await self._store.keep(token, None)
@@ -207,11 +213,11 @@ class Tokens:
         return token
 
     def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
-        """Whether the owner or a renewer exceeds a bound; logged once a minute."""
+        """Whether the new token exceeds a bound; logged at most once a minute."""
         if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
-            reason = f"its owner and renewers have more than {NAMES_BYTES_MAX} bytes"
+            reason = f"the names of owner and renewers exceed {NAMES_BYTES_MAX} bytes"
         elif self._owned[owner] >= OWNED_MAX:
-            reason = f"its owner already has {OWNED_MAX} tokens"
+            reason = f"the owner already has {OWNED_MAX} tokens"
         elif len(self._known) >= TOKENS_MAX:
             reason = f"the cluster already has {TOKENS_MAX} tokens"
         else:
@@ -223,13 +229,13 @@ class Tokens:
         return True
 
     async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """Sets a later expiry; returns the token, or an error code."""
+        """Extends the expiry of a token; returns the token, or an error code."""
         return await self._change(
             proof, lambda token, now_ms: renewed(token, who, period_ms, self._lifetimes, now_ms)
         )
 
     async def expire(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """Sets another expiry, which may be now; returns the token, or an error code."""
+        """Changes the expiry of a token, possibly to now; returns the token, or an error code."""
 
         def ended(token: Token, now_ms: int) -> Token | int:
             after = expired(token, who, period_ms, now_ms)
@@ -242,8 +248,8 @@ class Tokens:
     ) -> Token | int:
         async with self._changing:
             try:
-                # Again if another broker has changed it since it was read: else a renewal there
-                # would undo an end that was acknowledged here.
+                # Repeated if another broker has changed the token since it was read: otherwise a
+                # renewal there would undo an expiry that was acknowledged here.
                 while (token_id := self._ids.get(proof)) is not None:
                     token = await self._store.read(token_id)
                     if token is None:
@@ -263,7 +269,7 @@ class Tokens:
                 return _not_kept(error)
             return DELEGATION_TOKEN_NOT_FOUND
 
-    # -- what ends
+    # -- expiry
 
     async def sweep(self) -> None:
         """Removes expired tokens."""
@@ -281,12 +287,13 @@ class Tokens:
         return [each for each in self._known.values() if is_over(each, now_ms)]
 
     def _idle_ms(self) -> int | None:
-        """Milliseconds until the next token expires; None without tokens."""
+        """Returns the milliseconds until the next token expires; None without tokens."""
         ends = [min(each.expires_ms, each.ends_ms) for each in self._known.values()]
         return max(0, min(ends) - self._now_ms()) if ends else None
 
     def _fresh_id(self) -> str:
-        """A new id in Kafka's form, which command lines can't mistake for an option."""
+        """Returns a new id in Kafka's form that does not begin with "-", so that command lines
+        can't mistake it for an option."""
         while (found := uuid_text(self._time.fresh_id())).startswith("-"):
             pass
         return found
@@ -296,7 +303,7 @@ class Tokens:
 
 
 def offered_by(config: Config) -> list[ScramMechanism]:
-    """The SCRAM mechanisms that any listener offers."""
+    """Returns the SCRAM mechanisms that at least one listener offers."""
     names = {
         name
         for each in config.listeners

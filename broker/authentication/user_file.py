@@ -45,11 +45,11 @@ class UserFile:
             self._secret = fresh_secret(time) if secret is None else b64decode(secret)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise BadDirectory(
-                f"{self._file.path} is damaged: it has no users in Muster's format"
+                f"{self._file.path} is damaged: its users are not in Muster's format"
             ) from None
 
     def users(self) -> Users:
-        """The users of the file; their changes are stored in it."""
+        """Returns the users of the file; changes of the users are stored in the file."""
         return Users(self, self._known, self._secret)
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
@@ -59,7 +59,7 @@ class UserFile:
         except OSError as error:
             logger.warning("SCRAM users can't be written", path=self._file.path, error=str(error))
             return dict.fromkeys(
-                edits, "the broker can't write its SCRAM users to the disk: see its log"
+                edits, "the broker can't write the SCRAM users to the disk: see the broker's log"
             )
         for name, credentials in altered.items():
             if credentials:
@@ -71,7 +71,7 @@ class UserFile:
     def _put_edits(
         self, edits: Mapping[str, Edit]
     ) -> tuple[dict[str, Credentials], dict[str, dict[str, str]]]:
-        """Writes the file with the edits; returns the users' credentials and the file's content.
+        """Writes the file with the edits. Returns the users' credentials and the file's content.
 
         Blocks. Raises OSError.
         """
@@ -86,7 +86,7 @@ class UserFile:
         return altered, self.put(altered)
 
     def put(self, changed: Mapping[str, Credentials]) -> dict[str, dict[str, str]]:
-        """Writes the file with these users changed; returns its content. Raises OSError."""
+        """Writes the file with the changed users. Returns the file's content. Raises OSError."""
         texts = {name: each for name, each in self._texts.items() if name not in changed}
         texts |= {name: _texts(each) for name, each in changed.items() if each}
         self._write(texts)
@@ -97,7 +97,7 @@ class UserFile:
 
 
 def fresh_secret(time: Time) -> bytes:
-    """32 random bytes."""
+    """Returns 32 random bytes."""
     return time.fresh_id() + time.fresh_id()
 
 

@@ -1,8 +1,8 @@
 """The SCRAM users: their credentials in memory, and their store (KIP-554).
 
-Logins and the APIs use `Users`. A `UserStore` stores the credentials:
-`broker/authentication/user_file.py` in the data directory, or a cluster in ZooKeeper nodes, which
-also notify of changes by other brokers.
+Logins and the APIs use `Users`. A `UserStore` stores the credentials: in the data directory
+(`broker/authentication/user_file.py`), or for a cluster in ZooKeeper nodes, which also notify of
+changes by other brokers.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from security.credentials import (
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """The credentials of one user by mechanism; empty for an unknown user."""
 Edit = Mapping[ScramMechanism, ScramCredential | None]
-"""The new credentials of one user by mechanism; None deletes a credential."""
+"""The new credentials of one user by mechanism; None deletes the credential."""
 
 
 class UserStore(Protocol):
-    """Stores credentials. Other processes may change them too."""
+    """Stores credentials, which other processes may also change."""
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
         """Applies edits to the stored credentials; a user's other credentials are unchanged.
 
-        Returns, for each user, the new credentials, or the reason why nothing was changed.
+        Returns the new credentials of each user, or the reason why they were not changed.
         """
 
 
@@ -71,7 +71,7 @@ class Deletion(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of the changes of one user."""
+    """The result of the changes to one user."""
 
     error_code: int = NONE
     message: str | None = None
@@ -81,11 +81,12 @@ class Users:
     """The SCRAM users of a broker; only the event loop's thread may use it."""
 
     def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
-        """Decoys for unknown names are computed from ``secret``, which restarts don't change."""
+        """Decoys for unknown names are computed from ``secret``, which stays the same after a
+        restart."""
         self._store = store
         self._known: dict[str, Credentials] = {}
         self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
-        """The number of users with each iteration count, by mechanism."""
+        """By mechanism: the number of users with each iteration count."""
         for name, credentials in known.items():
             self.update(name, credentials)
         self.secret = secret
@@ -95,15 +96,15 @@ class Users:
         return len(self._known)
 
     def of(self, name: str) -> Credentials:
-        """The credentials of a user."""
+        """Returns the credentials of a user; empty for an unknown user."""
         return self._known.get(name, {})
 
     def names(self) -> Iterable[str]:
-        """The names of all users."""
+        """Returns the names of all users."""
         return sorted(self._known)
 
     def finder(self, mechanism: ScramMechanism) -> Find:
-        """The lookup for `ScramServer`; it finds no delegation tokens."""
+        """Returns the lookup of users for `ScramServer`; it does not find delegation tokens."""
 
         def find(name: str, by_token: bool) -> Found | None:
             found = None if by_token else self.of(name).get(mechanism)
@@ -112,12 +113,11 @@ class Users:
         return find
 
     def decoys(self, mechanism: ScramMechanism) -> Decoy:
-        """The decoys for `ScramServer`: decoys of users resemble the known users; decoys of
-        tokens are all alike.
-        """
+        """Returns the decoys for `ScramServer`. Decoys of users resemble the known users; decoys of
+        tokens are all alike."""
 
         def decoy_of(name: str, by_token: bool) -> ScramCredential:
-            # A client that tries a name as user and as token must not see which of them exists.
+            # A client that tries a name as user and as token must not learn which of them exists.
             kind = b"token " if by_token else b"user "
             iterations = () if by_token else self._iterations[mechanism]
             return decoy(mechanism, kind + name.encode(), self.secret, iterations)
@@ -125,7 +125,7 @@ class Users:
         return decoy_of
 
     def update(self, name: str, credentials: Credentials) -> None:
-        """All credentials of a user, after a change of the store, by this broker or another."""
+        """Sets all credentials of a user after this broker or another has changed the store."""
         self._count(self._known.pop(name, {}), -1)
         if credentials:
             self._known[name] = dict(credentials)
@@ -144,7 +144,7 @@ class Users:
     ) -> dict[str, Outcome]:
         """Applies the valid changes of each user; returns the result by user, in order.
 
-        Pauses between ``slices``, since a password costs two hashes.
+        Pauses between slices, since setting a password costs two hashes.
         """
         async with self._changing:
             changes: dict[str, list[Deletion | Upsertion]] = {}
@@ -168,7 +168,7 @@ class Users:
             return outcomes
 
     def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
-        """The first error in one user's changes, in Kafka's order; see `Outcome`."""
+        """Returns the first error in the changes of one user, in Kafka's order; see `Outcome`."""
         outcome = self._wrong_alone(changes[0])
         if not outcome.error_code and len(changes) > 1:
             said = "A user credential cannot be altered twice in the same request"

@@ -1,8 +1,8 @@
 """The authorizer that decides by ACLs, as Kafka's StandardAuthorizer does.
 
-Decisions, including denials, are cached until an ACL is added or removed. So a resource of a
-request costs one dict lookup, however many ACLs exist. All connections share one cache, so that its
-size has one bound.
+Decisions, including denials, are cached until an ACL is added or removed. Therefore a resource in a
+request costs one dict lookup, however many ACLs exist. All connections share one cache, whose size
+is bounded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 KEPT_MAX = 10_000
-"""Cached decisions of one kind; when as many new ones follow, the old ones are dropped."""
+"""Cached decisions of one type. When the same number of new decisions has been added, the old ones
+are dropped."""
 
 
 class _Who:
-    """A connection's principal and address in the form of ACLs."""
+    """A connection's principal and address in the form that ACLs use."""
 
     __slots__ = ("host", "name", "principal")
 
@@ -39,7 +40,7 @@ Decided = TypeVar("Decided")
 
 
 class Recent(Generic[Decided]):
-    """A cache of at least the last `KEPT_MAX` decisions, and at most twice as many.
+    """A cache of at least the last `KEPT_MAX` decisions, and of at most twice as many.
 
     A key ends with the resource's name; decisions about long names are not cached.
     """
@@ -57,7 +58,7 @@ class Recent(Generic[Decided]):
         return chain(self._now, self._before)
 
     def get(self, key: tuple[Any, ...]) -> Decided | None:
-        """The cached decision; None if it is not cached."""
+        """Returns the cached decision; None if the decision is not cached."""
         found = self._now.get(key)
         if found is None:
             found = self._before.get(key)
@@ -78,7 +79,7 @@ class Recent(Generic[Decided]):
 
 
 class AclAuthorizer:
-    """Implements `Authorizer` by ACLs."""
+    """Implements `Authorizer` with ACLs."""
 
     judges: Final = True
 
@@ -91,12 +92,13 @@ class AclAuthorizer:
         self.authorization_cache = AuthorizationCacheMemory()
         """Implements `Authorizer.authorization_cache`."""
         self.verdicts: Recent[Decision] = Recent()
-        """Decisions by principal, host, operation, type and name."""
+        """Decisions by principal, host, operation, resource type and name."""
         self.bits: Recent[int] = Recent()
-        """The allowed operations on a resource, by principal, host, type and name."""
+        """The allowed operations on a resource as bits, by principal, host, resource type and
+        name."""
         self._somewhere: Recent[bool] = Recent()
-        """Whether an operation is allowed on any resource of a type, by operation, type, principal
-        and host."""
+        """Whether an operation is allowed on any resource of a type, by operation, resource type,
+        principal and host."""
         self._epoch = index.epoch
         """The epoch of the ACLs on which the cached decisions are based."""
 
@@ -157,9 +159,8 @@ class AclAuthorizer:
         return bits
 
     def _who(self, connection: Connection) -> _Who:
-        """The principal and host of a connection; clears the caches first if the ACLs have
-        changed.
-        """
+        """Returns the principal and host of a connection; first clears the caches if the ACLs have
+        changed."""
         if self._epoch != self.index.epoch:
             self._epoch = self.index.epoch
             for decided in (self.verdicts, self.bits, self._somewhere):

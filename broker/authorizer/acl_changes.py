@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 AUDITED_MAX = 20
-"""Entries of one request that a line names; the others are counted."""
+"""Maximum number of entries of one request that a log line names; further entries are counted."""
 
 
 class AclChanges:
-    """Changes of ACLs by clients, which are logged."""
+    """Applies changes of ACLs by clients, and logs them in the audit log."""
 
     def __init__(self, store: AclStore, audit: Audit) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class AclChanges:
 
     @property
     def index(self) -> AclIndex:
-        """All ACLs."""
+        """The index of all ACLs."""
         return self._store.index
 
     async def add(

@@ -1,10 +1,10 @@
 """The store of ACLs: `acls.json`, in the data directory of a standalone broker.
 
-An entry has Kafka's four keys and spellings (`security/acls/text.py`) and those of its pattern:
+An entry has Kafka's four keys and spellings (`security/acls/text.py`) and the keys of its pattern:
 ``{"resourceType": "Topic", "name": "t", "patternType": "LITERAL", "principal": "User:alice",
-"permissionType": "Allow", "operation": "Read", "host": "*"}``. So it can be converted from and to
-either of ZooKeeper's trees. Each change writes the whole file; changes that arrive during a write
-are written together after it.
+"permissionType": "Allow", "operation": "Read", "host": "*"}``. Thus an entry can be converted from
+and to the trees of ACLs in ZooKeeper. Each change writes the whole file; changes that arrive during
+a write are written together by the next write.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FILE = "acls.json"
 VERSION = 1
 
 Outside = Callable[..., Awaitable[None]]
-"""Runs a function with its arguments outside the loop's thread: `DiskChanges.run`."""
+"""Runs a function with its arguments in another thread than the loop's: `DiskChanges.run`."""
 
 
 class AclStore(Protocol):
-    """Stores the ACLs: in a file of a standalone broker, in ZooKeeper nodes of a cluster."""
+    """Stores the ACLs: in a file of a standalone broker, or in ZooKeeper nodes of a cluster."""
 
     @property
     def index(self) -> AclIndex:
@@ -40,13 +40,14 @@ class AclStore(Protocol):
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Adds and removes ACLs; returns the reason for each change that failed. The other changes
-        are in effect at this broker when this returns.
+        """Adds and removes ACLs. Returns the reason for each change that failed.
+
+        All other changes are in effect on this broker when the method returns.
         """
 
 
 class AclFile:
-    """The file of ACLs, which tools read and write without a broker too."""
+    """The file of ACLs; tools also read and write the file without a broker."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
@@ -58,7 +59,7 @@ class AclFile:
             return []
         listed = value.get("acls")
         if not isinstance(listed, list):
-            raise BadDirectory(f"{self._file.path} is damaged: it has no list acls")
+            raise BadDirectory(f"{self._file.path} is damaged: the list 'acls' is missing")
         return [self._entry(number, each) for number, each in enumerate(listed)]
 
     def write(self, entries: Iterable[AclEntry]) -> None:
@@ -74,10 +75,10 @@ class AclFile:
             )
             entry = entry_of(pattern, value)
             wrong = (
-                wrong_with(entry) if isinstance(pattern.name, str) else "its name is not a string"
+                wrong_with(entry) if isinstance(pattern.name, str) else "the name is not a string"
             )
         except (KeyError, TypeError, AttributeError) as error:
-            wrong = f"it lacks {error}"
+            wrong = f"missing or invalid field: {error}"
         except ValueError as error:
             wrong = str(error)
         if wrong:
@@ -96,13 +97,14 @@ def _json_of(entry: AclEntry) -> dict[str, str]:
 
 
 class _Batch:
-    """Changes that are written together; of several changes of one ACL the last one applies."""
+    """Changes that are written together; if several change the same ACL, the last one applies."""
 
     def __init__(self) -> None:
         self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
-        """ACLs, and whether they are added (True) or removed (False)."""
+        """Lists of ACLs, each with True if they are to be added, or False if they are to be
+        removed."""
         self.failed: str | None = "acls.json was not written"
-        """The reason why the changes are not in effect; None if they are."""
+        """The reason why the changes are not in effect; None if they are in effect."""
 
 
 class FileAcls:
@@ -163,6 +165,6 @@ class FileAcls:
 
 
 def _written(file: AclFile, there: AclIndex, changed: Mapping[AclEntry, bool]) -> None:
-    """Writes the ACLs with the changes applied; the caller excludes other writers."""
+    """Writes the ACLs with the changes applied; the caller must exclude other writers."""
     kept = (entry for entry in there if entry not in changed)
     file.write(chain(kept, (entry for entry, is_wanted in changed.items() if is_wanted)))

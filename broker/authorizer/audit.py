@@ -1,8 +1,8 @@
 """The audit log: denials with the deciding ACL, and changes to ACLs, users, tokens and quotas.
 
-The logger ``audit`` logs the first occurrence of a denial at once. Repetitions, and denials beyond
-`LINES_MAX` lines a minute, are counted and logged once a minute. ``/api/denials`` shows the last
-denials. Lines contain only names, addresses and ACLs.
+The logger ``audit`` logs the first occurrence of a denial immediately. Repetitions, and denials
+beyond `LINES_MAX` lines a minute, are counted and logged once a minute. ``/api/denials`` shows the
+last denials. Lines contain only names, addresses and ACLs.
 """
 
 from __future__ import annotations
@@ -26,22 +26,25 @@ if TYPE_CHECKING:
 
 LOG_EVERY_S = 60
 LINES_MAX = 100
-"""Denials that are logged at once in a minute, and as many again at its end."""
+"""Maximum number of denials that are logged immediately in one minute, and of those logged when the
+minute ends."""
 DENIALS_MAX = 1000
-"""Distinct denials that are kept; the one with the oldest last occurrence is dropped first."""
+"""Maximum number of distinct denials in memory; the denial with the oldest last occurrence is
+dropped first."""
 NAMED_MAX = 20
-"""Changed names of one request that its log line contains."""
+"""Maximum number of changed names of one request that its log line contains."""
 NAME_SHOWN = 256
-"""Characters of a resource's name that are logged; a group id may have 32,767."""
+"""Maximum number of logged characters of a resource's name; a group id may have 32,767
+characters."""
 
 logger = structlog.get_logger(__name__)
 _AUDIT = {"logger": "audit"}
-"""The field of every line, by which log shippers can select it."""
+"""The field that every audit line has, so that log shippers can select audit lines."""
 
 
 @slotted
 class Denial:
-    """A denial of one client's operation on a resource, with its count."""
+    """The denial of one client's operation on a resource, with the number of occurrences."""
 
     principal: str
     host: str
@@ -50,16 +53,16 @@ class Denial:
     operation: Operation
     kind: ResourceType
     name: str
-    """At most `NAME_SHOWN` characters of the resource's name; "" if it is any of the type."""
+    """The first `NAME_SHOWN` characters of the resource's name; "" for any resource of the type."""
     rule: str
-    """The ACL that decided, or the fact that none matches."""
+    """The ACL that decided, or the statement that no ACL matches."""
     count: int
-    """How often requests named the resource since the denial is kept."""
+    """How often requests named the resource since the denial was recorded."""
     first_ms: int
     last_ms: int
-    """The last occurrence, in Unix milliseconds."""
+    """The time of the last occurrence, in Unix milliseconds."""
     unlogged: int
-    """The occurrences that are not logged yet."""
+    """The number of occurrences that are not logged yet."""
 
 
 _Key = tuple[str, str, str, str, Operation, ResourceType, str]
@@ -74,11 +77,12 @@ class Audit:
         self.counts = Counter[tuple[str, Operation, ResourceType]]()
         """Denials by API, operation and resource type."""
         self._denials: dict[_Key, Denial] = {}
-        """Kept denials by client, operation and resource; the latest one is at the end."""
+        """The recorded denials by client, operation and resource; the latest denial is at the
+        end."""
         self._lines = 0
-        """Denials logged at once in the current minute."""
+        """Number of denials that were logged immediately in the current minute."""
         self._forgotten = 0
-        """Occurrences whose denial was dropped before they were logged."""
+        """Number of occurrences whose denial was dropped before they were logged."""
         self._timer: asyncio.TimerHandle | None = None
 
     def denied(
@@ -145,12 +149,14 @@ class Audit:
             )
 
     def changed_all(self, connection: Connection, what: str, names: Sequence[str]) -> None:
-        """Logs the changes of one request in one line, which lists the first `NAMED_MAX` names."""
+        """Logs the changes of one request by one line, which contains the first `NAMED_MAX`
+        names."""
         if names:
             self.changed(connection, what, count=len(names), first="; ".join(names[:NAMED_MAX]))
 
     def log_denials(self) -> None:
-        """Logs the denials that are not logged yet; again in a minute if there are more by then."""
+        """Logs the denials that are not logged yet; runs again a minute later while there are new
+        denials."""
         had_lines, self._lines, self._timer = self._lines, 0, None
         unlogged = [denial for denial in self._denials.values() if denial.unlogged]
         for denial in unlogged[-LINES_MAX:]:
@@ -172,7 +178,7 @@ class Audit:
             self._timer = None
 
     def denials(self) -> list[Denial]:
-        """The kept denials, latest first."""
+        """Returns the recorded denials, latest first."""
         return list(reversed(self._denials.values()))
 
 
@@ -193,5 +199,6 @@ def _log_denial(denial: Denial) -> None:
 
 
 def resource_text(kind: ResourceType, name: str) -> str:
-    """A resource as in Kafka's audit lines: ``Topic:LITERAL:t``, or ``Topic`` for any topic."""
+    """Returns a resource as in Kafka's audit lines: ``Topic:LITERAL:t``, or ``Topic`` for any
+    topic."""
     return f"{spelled(kind)}:{PatternType.LITERAL.name}:{name}" if name else spelled(kind)

@@ -1,6 +1,6 @@
-"""The authorizer decides what clients may do; by default it allows everything.
+"""The authorizer decides which operations clients may perform; by default it allows all of them.
 
-Callers pass the name of their API, for the audit log's line about a denial.
+Callers pass the name of their API, which the audit log's line about a denial contains.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ class Authorizer(Protocol):
 
     @property
     def judges(self) -> bool:
-        """False if it allows everything, so that hot paths can skip it."""
+        """False if the authorizer allows everything, so that hot paths can skip the check."""
 
     @property
     def epoch(self) -> int:
-        """A number that changes whenever earlier decisions may no longer apply."""
+        """A number that changes whenever earlier decisions of the authorizer may no longer be
+        valid."""
 
     @property
     def authorization_cache(self) -> AuthorizationCacheMemory:
@@ -43,8 +44,8 @@ class Authorizer(Protocol):
     ) -> bool:
         """Whether the peer of a connection may perform an operation on a resource.
 
-        ``count`` is the number of times that the request names the resource. Without ``is_logged``
-        a denial is not logged: the API only filters its response.
+        ``count`` is the number of times that the request names the resource. If ``is_logged`` is
+        False, a denial is not logged, because the API only filters its response.
         """
 
     def allows_somewhere(
@@ -53,11 +54,13 @@ class Authorizer(Protocol):
         """Whether the peer may perform an operation on any resource of a type; runs in slices."""
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        """All operations that the peer may perform on a resource, as bits (KIP-430). Not logged."""
+        """Returns all operations that the peer may perform on a resource, as bits (KIP-430). Logs
+        nothing."""
 
 
 class AllowsAll:
-    """The authorizer of a broker that has none configured: every principal may do everything."""
+    """The authorizer of a broker without a configured authorizer: every principal may do
+    everything."""
 
     __slots__ = ("authorization_cache",)
 

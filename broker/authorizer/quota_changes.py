@@ -1,8 +1,8 @@
-"""Changes of client quotas, which are stored first and then applied.
+"""Changes of client quotas, which are first stored and then applied.
 
-A `QuotaStore` stores them: in a file for a standalone broker, in ZooKeeper nodes for a cluster. It
-gets the edits rather than the result, since another broker may have changed other quotas of the
-same entity, and this broker may not know that yet.
+A `QuotaStore` stores the quotas: in a file for a standalone broker, in ZooKeeper nodes for a
+cluster. The store receives the edits instead of the result, because another broker may have changed
+other quotas of the same entity, and this broker may not know these changes yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENTITIES: Final = "quotas"
 Entities = Mapping[Entity, Values]
 """Quotas by entity; an empty value means that the entity has no quota."""
 Edit = Mapping[str, float | None]
-"""New quotas by key; None removes a quota."""
+"""New quotas by key; a value of None removes the quota."""
 Changed = Callable[[Entities], object]
 """Called with the new quotas of the changed entities."""
 
@@ -41,15 +41,15 @@ class QuotaStore(Protocol):
     """Stores client quotas."""
 
     def read(self) -> Entities:
-        """The stored quotas. Raises BadDirectory."""
+        """Returns the stored quotas. Raises BadDirectory."""
 
     def follow(self, changed: Changed) -> None:
-        """Registers ``changed``, which is called when stored quotas change."""
+        """Adds ``changed``, which is called whenever stored quotas change."""
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
         """Applies edits to the stored quotas; listeners have been notified when this returns.
 
-        Returns the reason for each entity that could not be stored; the others are stored.
+        Returns the reason for each entity whose quotas could not be stored; all others are stored.
         """
 
 
@@ -128,11 +128,12 @@ class QuotaChanges:
     def __init__(self, quotas: ClientQuotas) -> None:
         self.quotas = quotas
         self._store: QuotaStore
-        """Set by `keep_in`, before which no quota changes."""
+        """The store that `keep_in` sets; quotas do not change before that."""
         self._turn = asyncio.Lock()
 
     def keep_in(self, store: QuotaStore) -> None:
-        """Uses the store for changes, and applies its quotas now and later. Raises as `read`."""
+        """Uses ``store`` for changes, and applies its quotas now and whenever they change. Raises
+        like `QuotaStore.read`."""
         self.quotas.change(store.read())
         store.follow(self.quotas.change)
         self._store = store
@@ -145,7 +146,7 @@ class QuotaChanges:
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
         """Changes the quotas of entities in the store.
 
-        Returns the reason for each entity that could not be stored; its quotas are unchanged.
+        Returns the reason for each entity whose quotas could not be stored and are unchanged.
         """
         async with self._turn:
             return await self._store.alter(edits)

@@ -1,9 +1,9 @@
-"""The parts that a broker in a cluster has and a standalone broker does not.
+"""The parts of a broker in a cluster that a standalone broker does not have.
 
-They are made in three steps. `join` reads ZooKeeper, the ids and the topics, before any log is
-opened. `make` makes the parts that need the logs. `start` starts them before the broker serves
-requests: an old controller may still send requests for this broker's previous process, and the
-broker epoch reveals them.
+The parts are made in three steps. `join` reads ZooKeeper, the ids and the topics, before any log is
+opened. `make` makes the parts that need the logs. `start` starts all parts before the broker serves
+requests: an old controller may still send requests that were meant for this broker's previous
+process, and the broker rejects them by the broker epoch.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
 AGAIN_S = 0.1
-"""Seconds before ZooKeeper is read again after an expired session."""
+"""Seconds before ZooKeeper is read again after a session expired during a read."""
 
 
 class ClusterBroker:
-    """All parts of a broker in a cluster; use from the event loop's thread alone."""
+    """All parts of a broker in a cluster; only the event loop's thread may use it."""
 
     def __init__(self, startup: StartupParts, settings: ClusterSettings, joined: Joined) -> None:
         config, time, background = startup.config, startup.time, startup.background
@@ -93,7 +93,7 @@ class ClusterBroker:
         journal_bytes, errors = config["cluster.journal.file.max.bytes"], startup.errors
         kept = (time, background.spawn, startup.fs, startup.directory, journal_bytes, errors)
         self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
-        """The journal of the cluster events that this broker saw, and its file."""
+        """Keeps the journal of the cluster events that this broker saw, and its file."""
         self._journal_recorder = JournalRecorder(joined.node_id, self.keeper, self.cache, errors)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener, settings.connect
@@ -137,7 +137,7 @@ class ClusterBroker:
 
     @property
     def topic_version(self) -> int:
-        """The version in which topics' nodes are written."""
+        """The version of the format in which topics' nodes are written."""
         has_ids = self.settings.spoken.has_topic_ids
         return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
 
@@ -188,7 +188,7 @@ class ClusterBroker:
 
     @property
     def _peers(self) -> PeerSettings:
-        """The connection settings for requests to other brokers about transactions."""
+        """The settings of connections to other brokers for requests about transactions."""
         config = self._startup.config
         return PeerSettings(
             self.joined.node_id,
@@ -199,7 +199,7 @@ class ClusterBroker:
         )
 
     def broker_epoch(self) -> int:
-        """The epoch of the registration; -1 while this broker is not registered."""
+        """Returns the epoch of this broker's registration; -1 while it is not registered."""
         return self.registration.epoch
 
     async def strays(self) -> list[str]:
@@ -211,7 +211,7 @@ class ClusterBroker:
             return known is not None and node_id in known.replicas
 
         if self.cache.controller_id < 0:
-            return []  # no metadata yet
+            return []  # no metadata has arrived yet
         names = await startup.time.in_thread(partial(startup.fs.list, startup.directory))
         return strays_among(names, is_here)
 
@@ -221,7 +221,7 @@ class ClusterBroker:
         self,
         settings_of: Callable[[str], Mapping[str, Any] | None],
     ) -> ReplicaServices:
-        """Returns each replica's services; ``settings_of`` returns None for an unknown topic."""
+        """Returns the services of a replica; ``settings_of`` returns None for an unknown topic."""
         common = self._startup.partition_services
         known = {each.name: getattr(common, each.name) for each in fields(common)}
 
@@ -251,7 +251,7 @@ class ClusterBroker:
         hooks: ReplicaHooks,
         settings_changed: Callable[[], None],
     ) -> ReplicaManager:
-        """Makes the parts that need the logs; ``settings_changed`` runs after changes of
+        """Makes the parts that need the logs; ``settings_changed`` is called after changes of
         settings."""
         startup, journal_recorder = self._startup, self._journal_recorder
         self.configs = ClusterConfigs(
@@ -288,16 +288,18 @@ class ClusterBroker:
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Returns ``settings`` with record formats that all brokers of the cluster can read;
-        ``topic`` has the settings of ``__consumer_offsets``, None if unknown."""
+        """Returns ``settings`` with record formats that all brokers of the cluster can read.
+
+        ``topic`` has the settings of ``__consumer_offsets``; None if they are unknown.
+        """
         known = self._startup.config.topic_defaults if topic is None else topic
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def make_enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
-        """Makes the client that adds partitions at remote transaction coordinators.
+        """Makes the client that adds partitions to transactions that other brokers coordinate.
 
-        ``partition_count`` returns the number of partitions of ``__transaction_state``: metadata
-        may not list all of them yet.
+        ``partition_count`` returns the number of partitions of ``__transaction_state``, because
+        metadata may not list all of them yet.
         """
         startup = self._startup
         self.enlisting = RemoteEnlisting(
@@ -322,7 +324,7 @@ class ClusterBroker:
         return Destinations(logs, local, self.remote_markers).of
 
     def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
-        """Makes the reader of other leaders' log end offsets, from which group lag is computed."""
+        """Makes the reader of other leaders' log end offsets, which the lag of groups needs."""
         startup = self._startup
         self.elsewhere = RemoteEndOffsets(
             self.cache, logs, self._peers, startup.time, startup.background
@@ -334,11 +336,12 @@ class ClusterBroker:
         while True:
             try:
                 return await self.configs.nodes.topic(name)
-            except SessionExpired:  # retry: the controller does not repeat its request
+            except SessionExpired:  # retry, since the controller does not repeat its request
                 await self._startup.time.sleep(AGAIN_S)
 
     async def _directory_changed(self) -> None:
-        """Notifies the controller, which then sends the roles of all replicas of this broker."""
+        """Writes a log directory notice, after which the controller sends the roles of all replicas
+        of this broker."""
         notice = notices.encode_log_dir_event(self.joined.node_id)
         with suppress(SessionExpired, Closed):  # the next registration has the same effect
             await self.joined.zookeeper.create(notices.LOG_DIR_EVENT, notice, sequence=True)
@@ -360,7 +363,7 @@ class ClusterBroker:
         self.host.start()
 
     async def hand_over(self) -> None:
-        """Asks the controller to move this broker's leaderships away; to be called before
+        """Asks the controller to move this broker's leaderships to other brokers; called before
         `stop`."""
         await hand_over(
             shutdown_settings(self._startup.config),
@@ -372,7 +375,7 @@ class ClusterBroker:
         )
 
     async def stop(self) -> None:
-        """Stops all parts; the session stays open until `leave`."""
+        """Stops all parts; the ZooKeeper session stays open until `leave`."""
         self.host.stop()
         self._unheard.stop()
         self.configs.stop()
@@ -385,7 +388,7 @@ class ClusterBroker:
         await self.keeper.stop()
 
     async def leave(self) -> None:
-        """Ends the session, so that ZooKeeper deletes the registration at once."""
+        """Ends the ZooKeeper session, so that ZooKeeper deletes the registration immediately."""
         await self.joined.zookeeper.close()
 
     def _registered(self) -> brokers.Registration:

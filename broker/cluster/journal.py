@@ -1,9 +1,9 @@
-"""The journal of cluster events that this broker saw; docs/formats/cluster-journal.md describes its
+"""The journal of cluster events that this broker saw; docs/formats/cluster-journal.md describes the
 file.
 
-It records what this broker did as controller and why, which replicas of its partitions left the
-ISR, what controllers sent, and the state of its session. Other brokers record what they saw:
-`muster cluster why` asks them all.
+The journal records this broker's actions as controller with their reasons, the replicas of its
+partitions that left the ISR, the requests of controllers, and the state of this broker's session in
+ZooKeeper. Other brokers record the events that they saw: `muster cluster why` asks all brokers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ class ClusterJournal(Pages[HappenedPage]):
         self._controller = Story(node_id)
 
     def of(self, name: str) -> list[Happened]:
-        """Returns the entries of a name, the oldest first."""
+        """Returns the entries of a name, oldest first."""
         page = self.get(name)
         return [] if page is None else page.entries()
 
     def last(self, name: str, kind: Kind, broker: int = -1) -> Happened | None:
-        """Returns the newest entry of a kind; for ISR changes, of replica ``broker``."""
+        """Returns the newest entry of a kind for a name; for ISR changes, the newest entry of
+        replica ``broker``."""
         page = self.get(name)
         return None if page is None else page.last(kind, broker)
 
@@ -55,8 +56,8 @@ class ClusterJournal(Pages[HappenedPage]):
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Whether an entry repeats a leader that is already recorded, such as one that this broker
-        as controller elected."""
+        """Whether an entry repeats a leader that is already recorded, such as a leader that this
+        broker elected as controller."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self.last(name, Kind.LEADER)

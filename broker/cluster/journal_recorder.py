@@ -1,7 +1,7 @@
 """Records in the journal the cluster events that this broker sees but did not cause.
 
 The controller and the leaders report their own events. This module adds changed leaders, the
-controller that named them, the session with ZooKeeper, and the registration.
+controller that named them, the state of the ZooKeeper session, and this broker's registration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from replication.events import (
 
 
 class JournalRecorder:
-    """See the module; use from the event loop's thread alone."""
+    """Records events in the journal; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class JournalRecorder:
         self._session: Session | None = None
 
     def start(self, zookeeper: ZooKeeper, registration: BrokerRegistration) -> None:
-        """Records changes of the session and the registration from now on."""
+        """Starts to record changes of the session and of the registration."""
         self.session_changed(zookeeper.connection)
         zookeeper.on_session(self.session_changed)
         registration.when_registered(self.registered)
 
     def observe(self, event: Event) -> None:
-        """Records a leader's change of an ISR."""
+        """Records a change of an ISR that a leader reports."""
         with self._errors.reporting(type(event).__name__):
             self._keeper.observe(event)
 
@@ -100,14 +100,14 @@ class JournalRecorder:
         )
 
     def controller_seen(self) -> None:
-        """Records a change of controller after metadata has arrived."""
+        """Records a change of the controller after metadata has arrived."""
         controller = self._cache.controller_id, self._cache.controller_epoch
         if controller != self._controller:
             self._controller = controller
             self._keeper.observe(ControllerChanged(*controller))
 
     def session_changed(self, connection: Connection) -> None:
-        """Records that the session with ZooKeeper is open, lost or expired."""
+        """Records that the ZooKeeper session is open, lost or expired."""
         before = self._session
         match connection:
             case Connection.SUSPENDED:

@@ -1,4 +1,4 @@
-"""Bounds the number of log lines: for changes of many partitions, and for repeated failures."""
+"""Bounds the number of log lines about changes of many partitions, and about repeated failures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 FEW = 20
-"""Up to this many partitions have a line each; more share one line, which names this many of
-them."""
+"""Up to this number of partitions have one line each. More partitions share one line, which names
+this number of them."""
 AGAIN_MS = 60_000
 """Milliseconds between log lines for a failure that continues."""
 
 
 class PartitionLines:
-    """Changes of partitions in one operation; `write` logs them."""
+    """Collects changes of partitions in one operation; `write` logs them."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[dict[str, Any]]] = {}
@@ -41,7 +41,7 @@ class PartitionLines:
 
 
 class Trouble:
-    """A repeated failure: logged at once, then once a minute, and when it ends."""
+    """Decides when a repeated failure is logged: at once, then once a minute, and when it ends."""
 
     __slots__ = ("_logged_ms", "_now_ms", "attempts")
 
@@ -52,7 +52,7 @@ class Trouble:
         """The number of consecutive failures."""
 
     def is_news(self) -> bool:
-        """Counts one more failure; returns whether to log it."""
+        """Counts one more failure; returns whether to log the failure."""
         now_ms = self._now_ms()
         self.attempts += 1
         if self.attempts > 1 and now_ms - self._logged_ms < AGAIN_MS:
@@ -61,6 +61,6 @@ class Trouble:
         return True
 
     def is_over(self) -> bool:
-        """Ends the failure; returns whether one was in progress."""
+        """Resets the count after a success; returns whether there were failures before."""
         was, self.attempts = self.attempts > 0, 0
         return was

@@ -1,8 +1,9 @@
 """The last metadata from the controller: live brokers, topics, leaders.
 
-UpdateMetadata alone writes it; Metadata, FindCoordinator and other requests read it
-(`ClusterView`). A request has all live brokers and only the changed partitions. The cache is empty
-before the first request, and this broker names no other broker to clients until then.
+Only UpdateMetadata writes the cache; Metadata, FindCoordinator and other requests read it
+(`ClusterView`). An UpdateMetadata has all live brokers but only the changed partitions. The cache
+is empty before the first UpdateMetadata, and this broker names no other broker to clients until
+then.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """The topics and partitions that an update has changed."""
+    """The topics and partitions that an UpdateMetadata has changed."""
 
     deleted: tuple[tuple[str, int], ...] = ()
     """The partitions of topics that are being deleted."""
     topics: tuple[str, ...] = ()
-    """The topics with a new or changed partition or id."""
+    """The topics whose id has changed, or that have a new or changed partition."""
 
 
 @dataclass(slots=True)
 class KnownTopic:
-    """A topic as the controller describes it."""
+    """A topic as the controller has described it."""
 
     topic_id: bytes | None = None
-    """None if the topic has no id, or the controller has not sent it."""
+    """None if the topic has no id, or if the controller has not sent the id."""
     partitions: dict[int, ShownPartition] = field(default_factory=dict)
 
 
@@ -52,14 +53,16 @@ class MetadataCache:
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
         self.doubted: set[str] = set()
-        """The topics that no update has named since `doubt_all`: they may have been deleted."""
+        """The topics that no update has named since the last `doubt_all`: they may have been
+        deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
-        """The conditions of `until`, each with the event of its waiter."""
+        """The conditions for which callers of `until` wait, each with the event that wakes the
+        caller."""
 
     # -- from the controller
 
     def update(self, told: UpdateMetadataRequest) -> Learnt:
-        """Applies an update; the caller has checked that it is valid."""
+        """Applies an update, which the caller has checked to be valid."""
         self.controller_id = told.controller_id
         self.controller_epoch = told.controller_epoch
         self._brokers = {each.broker_id: each for each in sorted(told.brokers)}
@@ -84,11 +87,12 @@ class MetadataCache:
         return Learnt(tuple(deleted), tuple(changed))
 
     def doubt_all(self) -> None:
-        """Doubts all topics: this broker was not registered and may have missed their deletion."""
+        """Marks all topics as doubted: this broker was not registered and may have missed
+        deletions."""
         self.doubted = set(self.topics)
 
     def forget(self, names: Collection[str]) -> Learnt:
-        """Removes topics whose deletion no controller has announced."""
+        """Removes topics that were deleted without an announcement by a controller."""
         deleted = [(name, index) for name in names for index in self.topics[name].partitions]
         for name in names:
             self.doubted.discard(name)
@@ -98,7 +102,8 @@ class MetadataCache:
     async def until(
         self, wanted: Mapping[Key, Callable[[], bool]], timeout: asyncio.Timeout
     ) -> Collection[Key]:
-        """Waits until all of ``wanted`` are true; returns the keys of those that timed out."""
+        """Waits until all conditions in ``wanted`` are true; returns the keys of the conditions
+        that are false at the timeout."""
         left = [(key, is_so, asyncio.Event()) for key, is_so in wanted.items() if not is_so()]
         entries = [(is_so, event) for _, is_so, event in left]
         self._awaited += entries
@@ -135,11 +140,11 @@ class MetadataCache:
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of the live brokers, ascending."""
+        """The ids of the live brokers in ascending order."""
         return list(self._brokers)
 
     def racks(self) -> dict[int, str | None]:
-        """The rack of each live broker."""
+        """Returns the rack of each live broker."""
         return {each.broker_id: each.rack for each in self._brokers.values()}
 
     @property
@@ -164,7 +169,8 @@ class MetadataCache:
     # -- partitions
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """Implements `ClusterView.partition`; the leader is NO_LEADER if it is not alive."""
+        """Implements `ClusterView.partition`; the leader is NO_LEADER if the leader is not
+        alive."""
         known = self.topics.get(topic)
         found = None if known is None else known.partitions.get(index)
         if found is None:
@@ -175,7 +181,7 @@ class MetadataCache:
         return PartitionView(leader, found.leader_epoch, found.replicas, found.isr, offline)
 
     def id_of(self, topic: str) -> bytes | None:
-        """Returns the id of a topic, None if it is unknown."""
+        """Returns the id of a topic; None if the topic or its id is unknown."""
         known = self.topics.get(topic)
         return None if known is None else known.topic_id
 

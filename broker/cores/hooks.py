@@ -1,4 +1,4 @@
-"""The runtime's callbacks into other parts."""
+"""Callbacks from the runtime into other parts of the broker."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ class Hooks:
     """The callbacks of one runtime."""
 
     observer: Observer | None = None
-    """Gets the events of each outcome; None: events are dropped."""
+    """Receives the events of each outcome; None: the events are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
-    """`before_replies` and this are called around the replies of a turn, so that each connection
-    writes once."""
+    """`before_replies` and `after_replies` are called around the replies of a turn, so that each
+    connection is written to once."""
     cleaned_to: Callable[[int], int] = _never_cleaned
     """Returns the offset below which the cleaner has compacted a partition's log."""
 
     @contextmanager
     def replies_together(self) -> Iterator[None]:
-        """Calls the two callbacks around the block, so that each connection writes once."""
+        """Calls `before_replies` and `after_replies` around the block, so that each connection is
+        written to once."""
         self.before_replies()
         try:
             yield

@@ -1,9 +1,9 @@
-"""One shard with the log of its partition: accepted, appended and stable records.
+"""One shard with the log of its partition: its accepted, appended and stable records.
 
-It has three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are
-reserved, since the shard is the only writer of its partition), *appended* (written to the log) and
-*stable* (the partition's high watermark). A reply carries the accepted offset at the time when it
-was made, and waits in the partition's queue until that offset is stable (law 2).
+The shard has three log offsets, each at or above the next: *accepted* (replayed in memory; offsets
+are reserved, since the shard is the only writer of its partition), *appended* (written to the log)
+and *stable* (the partition's high watermark). A reply has the accepted offset of the time when the
+reply was made, and waits in the partition's queue until this offset is stable (law 2).
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 BATCH_RECORDS_MAX = 8192
-"""The most records of several requests in one batch. Up to this number offset deltas are varints of
-at most two bytes, which are encoded and decoded as a table, 20 times as fast as one by one."""
+"""Maximum number of records of several requests in one batch. Up to this number, offset deltas are
+varints of at most two bytes, which are encoded and decoded by a table, 20 times as fast as one by
+one."""
 
 
 class Phase(Enum):
@@ -46,8 +47,8 @@ class Phase(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
-    """The log takes no writes, or the shard is made ready to serve again: it serves reads, and
-    rejects calls that need a record."""
+    """The log accepts no writes, or the shard is preparing to serve again: the shard serves reads,
+    and rejects calls that need a record."""
     FAILED = "failed"
     """The log can't be read: the shard rejects all calls until the process restarts, and does not
     change the log."""
@@ -55,15 +56,16 @@ class Phase(Enum):
 
 
 LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
-"""The phases in which a shard's state is in memory."""
+"""The phases in which the state of a shard is in memory."""
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
-"""Another writer's append to a shard's log, and the future of its result."""
+"""An append by another writer to a shard's log, and the future of its result."""
 
 
 class NotActive(Exception):
-    """The shard is not serving and accepts no foreign records; the message is the reason."""
+    """The shard does not serve calls and accepts no foreign records; the exception's text has the
+    reason."""
 
 
 class HostedShard(Generic[CoreT]):
@@ -93,40 +95,40 @@ class HostedShard(Generic[CoreT]):
         """The partition of the log; its high watermark is the stable offset."""
         self.log = partition.log
         self.producers = AcceptedProducers(partition.log.producers)
-        """The producer states of its log, including accepted records."""
+        """The producer states of the shard's log, including accepted records."""
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
-        """Makes a batch from its section, record count, first offset, and two timestamps."""
+        """Makes a batch from a records section, record count, first offset, and two timestamps."""
         self._form = PLAIN_FORM
         self._magic = MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
-        """The leader epoch of its batches; if its kind requires that, it is on disk."""
+        """The leader epoch of the shard's batches, which is on disk if the kind requires that."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
-        """Other writers' appends, which are done at the end of the turn."""
+        """Appends by other writers, which are executed at the end of the turn."""
         self.renews = False
-        """Whether `Runtime.renew` makes it ready again at the end of the turn."""
+        """Whether `Runtime.renew` prepares the shard to serve again at the end of the turn."""
         self.touched = False
         """Whether the shard is in the runtime's list for the end of this turn."""
         self.breakdowns = 0
-        """The number of bugs in quick succession that made the shard reload."""
+        """The number of bugs in quick succession because of which the shard was loaded again."""
         self.broke_down_ms = 0
-        """The time of the last one (monotonic)."""
+        """The monotonic time in ms of the last bug."""
         self.pass_over: PassOver | None = None
-        """The records that a load skips."""
+        """The records that a load skips; None: none."""
         self.load_ms = -1
-        """Milliseconds that the last load took; -1 before its end."""
+        """Duration of the last load in ms; -1 until the first load has ended."""
         self.loaded_records = 0
-        """The records that the load has read, without those that a snapshot replaced."""
+        """The number of records that the load has read, without those that a snapshot replaced."""
         self.loaded_bytes = 0
         self.loaded_from = -1
-        """The log offset at which the loaded snapshot begins; -1: it replayed the whole log."""
+        """The log offset at which the loaded snapshot begins; -1: the whole log was replayed."""
         self.loaded_to = -1
-        """The log offset that the load has reached; -1 before its start."""
+        """The log offset that the load has reached; -1 until the load starts."""
         self._units: list[Sequence[Run]] = []
-        """The runs accepted and not yet appended, grouped by request."""
+        """The accepted runs that are not appended yet, grouped by request."""
         self._has_own = False
-        """Whether any of the runs needs its own batch; it is also a unit of its own."""
+        """Whether any of these runs needs a separate batch; such a run is also a separate group."""
         self.reset(core)
 
     def write_as(
@@ -137,9 +139,9 @@ class HostedShard(Generic[CoreT]):
         magic: int = MAGIC,
         encode: Callable[[Run, int], bytes] | None = None,
     ) -> None:
-        """Sets the form of later batches. Each has the time of its append, for both values of
-        ``timestamp_type``. ``level`` None is the codec's default, ``encode`` None the kind's
-        encoder."""
+        """Sets the form of later batches. The timestamp of each batch is the time of its append,
+        for both values of ``timestamp_type``. If ``level`` is None, the codec's default applies; if
+        ``encode`` is None, the kind's encoder."""
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
         self._magic = magic
@@ -147,7 +149,7 @@ class HostedShard(Generic[CoreT]):
         self._make_batches()
 
     def write_in_epoch(self) -> None:
-        """Sets the partition's leader epoch for later batches."""
+        """Sets the leader epoch of later batches to the partition's leader epoch."""
         self.leader_epoch = self.partition.leader_epoch
         self._make_batches()
 
@@ -160,7 +162,7 @@ class HostedShard(Generic[CoreT]):
             self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
 
     def accept(self, records: Sequence[Run]) -> None:
-        """Replays ``records`` and queues them for the end of the turn."""
+        """Replays ``records`` and queues them for the append at the end of the turn."""
         accepted = self.accepted
         replay = self.core.replay
         not_plain = self._not_plain
@@ -175,7 +177,7 @@ class HostedShard(Generic[CoreT]):
         self._units.append(records)
 
     def _accept_each(self, records: Sequence[Run]) -> None:
-        """Accepts runs of which some are long or need their own batches."""
+        """Accepts runs, some of which are long or need separate batches."""
         long_runs = self._long_runs
         together: list[Run] = []
         for run in records:
@@ -207,11 +209,11 @@ class HostedShard(Generic[CoreT]):
             self._units.append(unit)
 
     def append(self, wall_ms: int, batch_bytes_max: int) -> int:
-        """Writes the accepted runs in as few batches as possible, with one write unless the segment
+        """Writes the accepted runs in as few batches as possible, by one write unless the segment
         is full.
 
         Returns the number of bytes. Raises the log's exceptions if a write fails; ``appended`` is
-        then the end of the written records.
+        then the end offset of the written records.
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
@@ -244,10 +246,11 @@ class HostedShard(Generic[CoreT]):
     def _batches(
         self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int
     ) -> Iterator[tuple[bytes, int, BatchHeader | None]]:
-        """Yields the batches of units, each with its record count, and with its header if a run has
-        its own batch.
+        """Yields the batches of units, each with its record count. Also yields the header of a
+        batch with a run that needs a separate batch.
 
-        Units before and after such a run are not merged: the log keeps the order of the calls.
+        Units before and after such a run are not merged, so that the log has the order of the
+        calls.
         """
         offset = self.appended
         own = self._own_batches
@@ -272,16 +275,16 @@ class HostedShard(Generic[CoreT]):
                 offset += count
 
     def reader(self) -> Reader:
-        """Makes a reader that loads the current core."""
+        """Makes a reader that loads the log into the current core."""
         return self.kind.reader(self.core, self.index, self.partitions, self.pass_over)
 
     @property
     def place(self) -> tuple[int, int]:
-        """The partition and the number of partitions."""
+        """The index of the partition, and the number of partitions."""
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
-        """Rejects the waiting appends of other writers."""
+        """Rejects the waiting appends of other writers with the reason."""
         foreign, self.foreign = self.foreign, []
         reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
@@ -298,7 +301,7 @@ class HostedShard(Generic[CoreT]):
         self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:
-        """Sets a fresh core for another load, after `drop_unwritten`."""
+        """Replaces the core by an empty one for another load, after `drop_unwritten`."""
         self.core = core
         self.phase = Phase.LOADING
         self.renews = False
@@ -308,8 +311,8 @@ class HostedShard(Generic[CoreT]):
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
     ) -> list[tuple[bytes, int]]:
-        """Returns the records sections of batches with their counts; a unit's runs stay in one
-        batch."""
+        """Returns the records sections of batches, each with its record count; the runs of a unit
+        are in one batch."""
         room = batch_bytes_max - HEADER_BYTES
         sections: list[tuple[bytes, int]] = []
         parts: list[bytes] = []
@@ -328,8 +331,8 @@ class HostedShard(Generic[CoreT]):
         return sections
 
     def _encoded(self, unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
-        """Encodes the records of one request; returns the parts, their size, and the next offset
-        delta."""
+        """Encodes the records of one request; returns the parts, their size in bytes, and the next
+        offset delta."""
         encode = self._encode
         parts = []
         size = 0

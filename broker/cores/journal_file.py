@@ -1,14 +1,15 @@
 """The file that keeps a journal over a restart; docs/formats/groups-journal.md describes its
 format.
 
-It consists of two files in the data directory. Entries are appended to the first; when it is full
-it replaces the second. If a group or transactional id has lines only in the replaced file, its last
-few are carried over, unless it was removed: a group that rebalances without end overwrites its own
-history, but not that of others. Apache Kafka ignores both files: it reads only directories there.
+A journal has two files in the data directory. Entries are appended to the first file; when it is
+full, it replaces the second file. If a group or transactional id has lines only in the replaced
+file, its last few lines are carried over, unless the group or id was removed: a group that
+rebalances without end overwrites its own history, but not the history of others. Apache Kafka
+ignores both files, because it reads only directories there.
 
 A thread writes some time after the event, so that the journal delays no request. Entries that can't
-be written are dropped, and those that can't be read are skipped, with a log line: neither a start
-nor any other work fails because of it (law 10).
+be written are dropped, and entries that can't be read are skipped; both are logged, and neither a
+start nor other work fails (law 10).
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from log.files.filesystem import File, FileSystem
 logger = structlog.get_logger(__name__)
 
 OLD, _NEW = ".old", ".new"
-"""The suffixes of the other two file names."""
+"""The suffixes of the names of the other two files."""
 HALF_BYTES_MIN = 32 << 10
 _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
-"""The most lines carried over of a group or transactional id."""
+"""Maximum number of lines carried over for one group or transactional id."""
 _CARRIED_SHARE = 4
-"""Carried-over entries fill at most this fraction (1/n) of the new file."""
+"""Carried-over entries fill at most one part in this number of the new file."""
 
 
 class _OtherVersion(Exception):
-    """Another version of Muster has written the file in another format."""
+    """Another version of Muster has written the file in a different format."""
 
 
 class JournalFile:
-    """The two files of a journal. After the start only the journal's thread uses it."""
+    """The two files of a journal. After the start only the journal's thread may use them."""
 
     def __init__(self, form: Form, fs: FileSystem, directory: str, bytes_max: int) -> None:
         self.name = form.file
@@ -54,7 +55,7 @@ class JournalFile:
         self._end = 0
 
     def read(self) -> Iterator[tuple[str, Entry]]:
-        """Yields the entries of earlier processes, oldest first. Raises nothing."""
+        """Yields the entries of earlier processes, oldest first. Raises no exception."""
         for path in (self._old_path, self._path):
             unread, why = 0, ""
             try:
@@ -71,7 +72,7 @@ class JournalFile:
                 logger.warning("unreadable journal lines skipped", file=path, lines=unread, why=why)
 
     def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
-        """Appends entries. Raises OSError; some of them may be written then."""
+        """Appends entries. Raises OSError; then some of the entries may be written."""
         lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
         while lines:
@@ -93,8 +94,8 @@ class JournalFile:
     # -- the files
 
     def _lines(self, path: str) -> list[bytes]:
-        """Returns the lines at the end of a file, at most half of ``bytes_max``, without the first
-        line, which names the version.
+        """Returns the last lines of a file, at most half of ``bytes_max``, without the first line,
+        which has the version.
 
         Raises _OtherVersion and OSError.
         """
@@ -102,12 +103,12 @@ class JournalFile:
             return []
         file = self._fs.open(path)
         self._check_version(file)
-        begin = max(0, file.size() - self._half)  # larger if the setting was reduced
+        begin = max(0, file.size() - self._half)  # larger if the limit was reduced
         _, *lines = file.read(begin, self._half).split(b"\n")
         return [line for line in lines if line]
 
     def _open(self) -> None:
-        """Opens the file to append to, and terminates a torn line at its end."""
+        """Opens the file for appending, and terminates an incomplete line at its end."""
         try:
             if self._fs.exists(self._path):
                 self._check_version(self._fs.open(self._path))
@@ -126,12 +127,13 @@ class JournalFile:
         try:
             self._file.write(self._end, data)
         except OSError:
-            self._file = None  # the next write reopens and checks it
+            self._file = None  # the next write opens the file again and checks it
             raise
         self._end += len(data)
 
     def _rotate(self) -> None:
-        """Replaces the old file by the current one, and starts a new one with the carried lines."""
+        """Replaces the old file by the current one, and starts a new file with the carried-over
+        lines."""
         carried = self._carried()
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
@@ -141,8 +143,10 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """Returns the last lines of names that occur only in the old file; the names with the
-        latest lines first, as far as they fit."""
+        """Returns the last lines of names that occur only in the old file, as many as fit.
+
+        Names with the latest lines are first.
+        """
         there = {name for name, _, _ in self._named(self._path)}
         found: dict[str, list[bytes]] = {}
         for name, is_gone, line in self._named(self._old_path):
@@ -161,20 +165,21 @@ class JournalFile:
         return b"".join(kept)
 
     def _named(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
-        """Yields each line of a file with its name, and whether it reports the removal of that
-        name."""
+        """Yields each line of a file with its name, and whether the line reports the removal of
+        this name."""
         with suppress(OSError, _OtherVersion):
             for line in self._lines(path):
                 with suppress(NotALine):
                     yield (*self._form.name_of(line), line)
 
     def _check_version(self, file: File) -> None:
-        """Raises _OtherVersion if the first line names another version; a damaged line does not."""
+        """Raises _OtherVersion if the first line has another version; ignores a damaged first
+        line."""
         form = self._form
         with suppress(NotALine):
             first = file.read(0, _FIRST_LINE_BYTES_MAX).partition(b"\n")[0]
             version = form.version_of(first)
             if version != form.version:
                 raise _OtherVersion(
-                    f"its version is {version}, but this Muster reads version {form.version}"
+                    f"the file has version {version}, but this Muster reads version {form.version}"
                 )

@@ -1,7 +1,8 @@
-"""The journal of a broker: its entries in memory, and their file for the next process.
+"""The journal of a broker: its entries in memory, and a file with them for the next process.
 
-A thread writes a little after the event, so that the journal delays no request. Entries that can't
-be written are lost with the process, with a log line, and no other work fails (law 10).
+A thread writes the entries shortly after their events, so that the journal delays no request.
+Entries that can't be written are lost when the process ends; this is logged, and no other work
+fails (law 10).
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from log.files.filesystem import FileSystem
 logger = structlog.get_logger(__name__)
 
 WRITE_AFTER_S = 0.1
-"""Seconds from the first change to the write of entries, which all changes in between share."""
+"""Seconds from the first change to the write; all changes in between share this write."""
 LOOK_AT_AGES_S = 1.0
-"""Seconds between checks of the ages of entries, for a journal whose entries are written at a
+"""Seconds between checks of the ages of entries, for a journal that writes entries only at a
 certain age."""
 TRY_AGAIN_S = 5.0
-"""Seconds from a change to the write, after the last write has failed."""
+"""Seconds from a change to the write, if the last write failed."""
 ENTRIES_AT_ONCE = 500
-"""The entries that are copied for the thread at a time, in about 2 ms."""
+"""Maximum number of entries that are copied for the thread at a time, in about 2 ms."""
 STOP_WITHIN_S = 2.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
@@ -42,7 +43,7 @@ JournalT = TypeVar("JournalT", bound=Pages[Any])
 
 
 class JournalKeeper(Generic[JournalT]):
-    """A journal and its file; use from the event loop's thread alone."""
+    """A journal and its file; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -54,14 +55,14 @@ class JournalKeeper(Generic[JournalT]):
         bytes_max: int,
         errors: InternalErrors | None = None,
     ) -> None:
-        """With ``bytes_max`` 0 the journal has no file."""
+        """If ``bytes_max`` is 0, the journal has no file."""
         self._time = time
         self._call_later = time.real.call_later
         self._spawn = spawn
         self._errors = errors or InternalErrors()
         self._unsaved = Unsaved(self._changed)
         self.journal = new_journal(self._unsaved if bytes_max else None)
-        """The journal that /api shows."""
+        """The journal in memory, which /api shows."""
         self._file = JournalFile(self.journal.form, fs, directory, bytes_max) if bytes_max else None
         self._threads = time.real.threads(1, "journal")
         self._due = False
@@ -74,7 +75,7 @@ class JournalKeeper(Generic[JournalT]):
         """Whether a check of ages is scheduled."""
 
     def read(self) -> None:
-        """Loads the entries of earlier processes; before the loop runs, in any thread."""
+        """Loads the entries of earlier processes; called in any thread before the loop runs."""
         if self._file is not None:
             entries = 0
             for name, entry in self._file.read():
@@ -84,7 +85,7 @@ class JournalKeeper(Generic[JournalT]):
                 logger.info("journal loaded", file=self._file.name, entries=entries)
 
     def observe(self, event: Event) -> None:
-        """Records an event of the core."""
+        """Records an event of a core."""
         self.journal.observe(event, self._time.now())
 
     def _changed(self) -> None:
@@ -97,7 +98,7 @@ class JournalKeeper(Generic[JournalT]):
             self._call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
-        """Writes the remaining entries, for at most `STOP_WITHIN_S`, and accepts no more."""
+        """Writes the remaining entries, for at most `STOP_WITHIN_S`, then accepts no more."""
         self._stopped = True
         self._fold()
         self.journal.save_counts()
@@ -109,7 +110,7 @@ class JournalKeeper(Generic[JournalT]):
         self._threads.stop()
 
     def _fold(self) -> None:
-        """Applies observed events to their pages; a bug in one harms no other."""
+        """Applies observed events to their pages; a bug in one event affects no other event."""
         while self.journal.observed:
             with self._errors.reporting("journal"):
                 self.journal.fold_observed()
@@ -134,7 +135,7 @@ class JournalKeeper(Generic[JournalT]):
             self._changed()
 
     async def _write(self) -> None:
-        """Writes the new entries in the thread, `ENTRIES_AT_ONCE` at a time."""
+        """Writes the new entries in the thread, at most `ENTRIES_AT_ONCE` at a time."""
         file = self._file
         while file is not None and (entries := self._unsaved.take(ENTRIES_AT_ONCE)):
             try:

@@ -1,7 +1,7 @@
 """Loads a core in slices.
 
-It restores the newest snapshot first, and then replays the log from where that begins
-(broker/cores/snapshots.py).
+A load first restores the newest snapshot, then replays the log from the offset at which the
+snapshot begins (broker/cores/snapshots.py).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from protocol.records.corrupt import CorruptStoredRecord
 logger = structlog.get_logger(__name__)
 
 SLICE_NS = 8_000_000
-"""The most nanoseconds of one slice: all clients of the shard wait for the load."""
+"""Maximum duration of one slice in nanoseconds: all clients of the shard wait for the load."""
 AT_ONCE = 200
-"""The entries restored or woken between two checks of the clock: about 1 ms."""
+"""Number of entries that are restored or woken between two checks of the clock: about 1 ms."""
 
 
 async def load(
@@ -37,12 +37,12 @@ async def load(
     fresh: Callable[[], CoreT],
     before_serving: Callable[[HostedShard[CoreT]], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Replays the log of ``hosted`` into its core, ``chunk_bytes`` read at a time.
+    """Replays the log of ``hosted`` into its core; reads ``chunk_bytes`` at a time.
 
-    The newest valid snapshot replaces the log below its begin offset; ``fresh`` makes another core
-    if the snapshot proves invalid during the load. ``before_serving`` is awaited after the replay,
-    before deadlines are set. Raises CorruptLog or CorruptStoredRecord, after which the caller calls
-    `give_up`, and Superseded if the shard was unloaded in between.
+    The newest valid snapshot replaces the log before the snapshot's begin offset. ``fresh`` makes
+    another core if the snapshot proves invalid during the load. ``before_serving`` is awaited after
+    the replay, before deadlines are set. Raises CorruptLog or CorruptStoredRecord, after which the
+    caller calls `give_up`, and Superseded if the shard was unloaded in between.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -79,7 +79,7 @@ async def load(
 
 
 def _log_load(hosted: HostedShard[Any], reader: Reader) -> None:
-    """Logs the results of a load."""
+    """Logs the result of a load."""
     if reader.skipped:
         logger.warning(
             "records of unknown types skipped while loading",
@@ -105,10 +105,10 @@ async def _replay(
     slices: Slices,
     begin: int | None = None,
 ) -> None:
-    """Replays the committed runs of the log in order, from ``begin`` on if it is set.
+    """Replays the committed runs of the log in order, from the offset ``begin`` on if it is set.
 
-    With ``begin`` their offsets must have no gap: a cleaner leaves gaps, and the snapshot may still
-    have a value that it removed.
+    If ``begin`` is set, the offsets must not have gaps: a cleaner leaves gaps, and the snapshot may
+    still have a value that the cleaner removed.
     """
     log = hosted.log
     replay = reader.replay
@@ -126,7 +126,9 @@ async def _replay(
             if slices.over:
                 await _pause(hosted, slices)
     if due is not None and due != log.log_end_offset:
-        raise BadImage(f"the log ends at offset {log.log_end_offset}, but its last batch at {due}")
+        raise BadImage(
+            f"the log end offset is {log.log_end_offset}, but the last batch ends at {due}"
+        )
 
 
 async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
@@ -137,15 +139,16 @@ async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
 
 
 def _next_due(due: int, header: BatchHeader) -> int:
-    """Returns the offset after a batch that begins at ``due`` and is complete. Raises BadImage for
-    any other batch."""
+    """Returns the offset after a complete batch that begins at ``due``. Raises BadImage for any
+    other batch."""
     if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
-        raise BadImage(f"records are missing from offset {due} on: the log was compacted there")
+        raise BadImage(f"the records from offset {due} on are missing: the log was compacted")
     return header.last_offset + 1
 
 
 def give_up(hosted: HostedShard[Any], error: Exception) -> None:
-    """Records and logs why the log of ``hosted`` can't be loaded, with advice for the operator."""
+    """Stores and logs the reason why the log of ``hosted`` can't be loaded, with advice for the
+    operator."""
     name, kind = f"{hosted.log.topic}-{hosted.index}", hosted.kind
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
@@ -167,7 +170,8 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
 
 
 def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
-    """Returns the progress of loading: totals of all shards, and each shard in progress."""
+    """Returns the progress of loading: totals of all shards, and each shard that is being
+    loaded."""
     field = hosted_shards[0].kind.field_name if hosted_shards else "groups"
     under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]
     return {

@@ -1,7 +1,7 @@
-"""The observer of a core: it passes the core's events to the metrics, the journal, the log and the
-page.
+"""Passes the events of cores to the metrics, the journal, the log and the page.
 
-It is called after the records of a turn are accepted and the replies are sent (law 10).
+The runtime calls the observer after the records of a turn are accepted and the replies are sent
+(law 10).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Report = Callable[[Event, Now], None]
 
 
 class Observer:
-    """Passes events to reporters, and catches the exceptions of each. Use it from the event loop's
-    thread."""
+    """Passes events to reports, and catches the exceptions of each. Only the event loop's thread
+    may use it."""
 
     def __init__(
         self,
@@ -28,9 +28,10 @@ class Observer:
         reports: Sequence[Report] = (),
         afterwards: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """``afterwards`` are called after all events of an outcome are reported."""
+        """``reports`` are called with each event. ``afterwards`` are called after all events of an
+        outcome are reported."""
         self.reports = list(reports)
-        """The reporters; each is called with each event, in order."""
+        """The reports, each of which is called with each event, in order."""
         self._time = time
         self._errors = errors
         self._afterwards = afterwards
@@ -52,7 +53,7 @@ class Observer:
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:
-    """Makes a report of one event type from a function that needs no time."""
+    """Makes a report for one type of event from a function that does not take a time."""
     if kind is object:
         return lambda event, _: report(event)
     return lambda event, _: report(event) if isinstance(event, kind) else None

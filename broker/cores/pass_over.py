@@ -1,8 +1,8 @@
 """Records that a load skips: `offsets.load.skip.records`, and the same setting for transactional
 ids.
 
-An operator sets it to lose an unreadable record rather than all groups or ids of its partition.
-Each skipped record is logged.
+An operator uses the setting to lose an unreadable record instead of all groups or ids of the
+partition. Each skipped record is logged.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from protocol.records.stored import stored_records
 logger = structlog.get_logger(__name__)
 
 _SHOWN_BYTES = 200
-"""The bytes of a key or a value that are logged."""
+"""Maximum number of bytes of a key or a value that are logged."""
 
 
 class PassOver:
-    """The records of one partition to skip, by log offset."""
+    """The log offsets of the records of one partition that a load skips."""
 
     def __init__(self, topic: str, partition: int, offsets: Collection[int]) -> None:
         self.topic = topic
         self.partition = partition
         self.offsets = frozenset(offsets)
         self.met = False
-        """Whether a load has skipped one: until a snapshot is written, the next load needs the
-        setting too."""
+        """Whether a load has skipped a record. Until a snapshot is written, the next load also
+        needs the setting."""
 
     def concerns(self, header: BatchHeader) -> bool:
         """Whether a batch contains a record to skip."""
         return any(header.base_offset <= offset <= header.last_offset for offset in self.offsets)
 
     def takes(self, header: BatchHeader) -> bool:
-        """Whether to skip, and log, the whole batch: a marker, or a batch that can't be decoded."""
+        """Whether to skip the whole batch: a marker, or a batch that can't be decoded. Logs a
+        skipped batch."""
         if header.base_offset not in self.offsets:
             return False
         self.met = True
@@ -54,7 +55,7 @@ class PassOver:
         return True
 
     def rest(self, data: Buffer, header: BatchHeader) -> list[Record]:
-        """Returns the records of a batch without those to skip. Raises CorruptRecords."""
+        """Returns the records of a batch except those to skip. Raises CorruptRecords."""
         try:
             records = stored_records(data, header)
         except CorruptRecords:

@@ -1,9 +1,10 @@
-"""The runtime of a kind of core, which provides the pure cores with turns, a clock and a log.
+"""The runtime of a kind of core, which provides pure cores with turns, a clock and a log.
 
-It owns this broker's shards, one per partition of the internal topic. A call is passed to its shard
-at once, and its records are replayed at once. The turn ends with one append per touched partition,
-after which the replies that waited for it are sent. One timer serves all shards.
-`broker/cores/shard_lifecycle.py` loads and unloads shards, and handles their failures.
+The runtime owns this broker's shards, one per partition of the internal topic. Each call is passed
+to its shard immediately, and the call's records are replayed immediately. The turn ends with one
+append per touched partition, after which the replies that waited for the append are sent. One timer
+serves all shards. `broker/cores/shard_lifecycle.py` loads and unloads shards, and handles their
+failures.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
     from asyncio import Future, Handle, TimerHandle
 
 EXPIRE_BUDGET = 100
-"""The items of one shard's due work, 40 us each, that are done before other work runs."""
+"""Maximum number of items of a shard's due work, about 40 us each, done before other work runs."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""The most cached keys, and the most characters of all: a few megabytes. Looking up a group id of
-32,767 characters takes 10 us, hashing it as Kafka does 800 us."""
+"""Maximum number of cached keys, and of the characters of all cached keys: a few megabytes. Looking
+up a group id of 32,767 characters takes 10 us; hashing it as Kafka does takes 800 us."""
 _ACTIVE = Phase.ACTIVE
 
 
 class Runtime(Generic[CoreT, DutiesT]):
-    """The shards of one kind; use from the event loop's thread alone."""
+    """The shards of one kind; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -61,12 +62,12 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.counted = 0
         """Calls of the kind's counted type: OffsetCommits of groups, EndTxns of transactions."""
         self.turns = Histogram()
-        """Nanoseconds that each end of a turn took: its appends and replies."""
+        """Time in nanoseconds that the end of each turn took, with its appends and replies."""
         self.life = ShardLifecycle(
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards
-        """The same list as `ShardLifecycle.hosted_shards`."""
+        """The list `ShardLifecycle.hosted_shards` itself, not a copy."""
         self.duties = self.life.duties
         """The work that the shards do without a call."""
         self._ticks_ns = time.ticks_ns
@@ -94,10 +95,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         unfinished: Any = None,
         count: int | None = None,
     ) -> None:
-        """Creates a shard for each partition's log and begins to load those that are not empty.
+        """Creates a shard for each partition's log and begins to load the logs that are not empty.
 
-        Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the last process, for
-        the duties; ``count`` is the number of partitions of the topic.
+        Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the last process,
+        which the duties resume; ``count`` is the number of partitions of the topic.
         """
         self._loop = asyncio.get_running_loop()
         self.life.start(partitions, topic_id, unfinished, count)
@@ -123,7 +124,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.life.forget()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Uses other settings from the next call on."""
+        """Applies other settings from the next call on."""
         self.settings = settings
         self.life.configure(settings)
 
@@ -141,7 +142,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- calls
 
     def submit(self, shard: str | HostedShard[CoreT], call: Call) -> None:
-        """Passes ``call`` to a shard, or to the shard of a key; its ticket gets one reply."""
+        """Passes a call to a shard, or to the shard of a key; the call's ticket gets one reply."""
         hosted = self._by_key.get(shard)
         if hosted is None:
             hosted = self.hosted_for(shard) if isinstance(shard, str) else shard
@@ -181,7 +182,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                     ticket.take(reply)
                 except Exception as error:  # noqa: BLE001 - `deliver`, inlined
                     self.errors.caught("reply", error)
-        # A call of another type may set a deadline; the end of the turn checks it.
+        # A call of another type may set a deadline; the end of the turn checks this.
         if not hosted.touched and kind not in self._sets_no_deadline:
             self._touch(hosted)
         if events:
@@ -194,9 +195,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
     ) -> None:
-        """Answers a failed call, and all calls whose replies it lost, each once.
+        """Answers a failed call, and all calls whose replies were lost because of it, once each.
 
-        A call that only reads has changed nothing, so only that call fails.
+        A call that only reads has changed nothing, so only this call fails.
         """
         answered = set()
         if isinstance(call, self._kind.reads):
@@ -210,14 +211,14 @@ class Runtime(Generic[CoreT, DutiesT]):
             deliver(call.ticket, self._kind.refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """Handles the end of a connection that may have sent calls for any key."""
+        """Handles the close of a connection that may have sent calls for any key."""
         now = self.time.now()
         for hosted in list(self.hosted_shards):
             if hosted.phase is _ACTIVE and connection in hosted.core.connections:
                 self.life.work(hosted, partial(hosted.core.connection_closed, connection, now))
 
     def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
-        """Returns the shard of ``key``; None if this broker does not lead its partition."""
+        """Returns the shard of ``key``; None if this broker does not lead the shard's partition."""
         hosted = self._by_key.get(key)
         life = self.life
         if hosted is not None or not life.partitions:
@@ -234,7 +235,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return hosted
 
     def view_of(self, key: str) -> Any:
-        """Returns the view of the core of ``key`` if its shard is active, else None."""
+        """Returns the view of the core of ``key`` if the shard is active; otherwise None."""
         hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
@@ -265,7 +266,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                 )
 
     def _end_turn(self) -> None:
-        """Appends once to each touched partition, then sends the stable replies."""
+        """Appends once to each touched partition, then sends replies whose records are stable."""
         began_ns = self._ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
@@ -304,10 +305,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Lets another writer, such as Kafka's admin client, append; then reloads the shard.
+        """Executes an append of another writer, such as an admin client, then reloads the shard.
 
-        The append is at the end of the turn, after the shard's accepted records. Raises NotActive
-        if nothing was written, and the exceptions of ``append``.
+        The append is executed at the end of the turn, after the shard's accepted records. Raises
+        NotActive if nothing was written, and the exceptions of ``append``.
         """
         hosted = self.life.by_partition.get(partition)
         if hosted is None:
@@ -321,7 +322,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return await done
 
     def _append_foreign(self, hosted: HostedShard[CoreT]) -> None:
-        """Does the appends of `append_foreign` at the end of the turn."""
+        """Executes the appends of `append_foreign` at the end of the turn."""
         foreign, hosted.foreign = hosted.foreign, []
         written = False
         for append, done in foreign:
@@ -342,8 +343,8 @@ class Runtime(Generic[CoreT, DutiesT]):
     def renew(self, hosted: HostedShard[CoreT]) -> None:
         """Calls the duties' `before_serving` again at the end of the turn.
 
-        Calls that need a record are rejected until it is done. A shard that is being loaded calls
-        it anyway.
+        Calls that need a record are rejected until `before_serving` has returned. A shard that is
+        being loaded calls it in any case.
         """
         if hosted.phase is Phase.ACTIVE:
             hosted.renews = True
@@ -352,7 +353,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- time
 
     def _arm(self, hosted: HostedShard[CoreT]) -> None:
-        """Sets the timer for ``hosted`` if its deadline is earlier than the timer's."""
+        """Sets the timer to the deadline of ``hosted`` if this deadline is earlier."""
         if hosted.phase is not Phase.ACTIVE:
             return
         deadline = hosted.core.next_deadline()
@@ -365,9 +366,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Does due work of each shard, up to a budget, and sets the timer again.
+        """Does due work of each shard, up to a budget, then sets the timer again.
 
-        When a slice is over, the next one begins with the remaining shards.
+        When a slice is over, the next slice begins with the remaining shards.
         """
         self._timer = None
         now = self.time.now()
@@ -388,7 +389,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("tick", began_ns)
 
     def _refused(self, hosted: HostedShard[CoreT], call: Call) -> int | None:
-        """Returns the error of a call to a shard that is not active; None if the call is served."""
+        """Returns the error code for a call to a shard that is not active; None: it is served."""
         phase = hosted.phase
         if phase is Phase.LOADING:
             return self._kind.loading_error(call)

@@ -17,27 +17,27 @@ class RuntimeSettings:
     core: Any
     """The settings of the cores: the `CoreConfig` of their kind."""
     stable_timeout_ms: int = 5000
-    """How long replies wait until their records are stable."""
+    """Milliseconds for which replies wait until their records are stable."""
     answers_early: bool = False
-    """Whether calls of the kind's counted type are answered before their records are written"""
+    """Whether calls of the kind's counted type are answered before their records are written."""
     load_buffer_bytes: int = 5242880
-    """The bytes that a load reads at a time"""
+    """The number of bytes that a load reads at a time."""
     load_skips: Mapping[int, Collection[int]] = field(default_factory=dict)
-    """By partition: the offsets of records that a load skips"""
+    """By partition: the offsets of the records that a load skips."""
     compression: int = 0
-    """The codec of the batches"""
+    """The compression codec of the batches."""
     compression_level: int | None = None
-    """The level of the topic's own compression.type; None: the codec's default"""
+    """The level of the topic's own compression.type; None: the codec's default."""
     timestamp_type: int = 0
-    """The topic's message.timestamp.type, as the bit in a batch"""
+    """The topic's message.timestamp.type, as the bit in a batch."""
     magic: int = 2
-    """The magic of the batches; below 2 in a cluster with brokers that do not support 2"""
+    """The magic of the batches; below 2 in a cluster with brokers that do not support magic 2."""
     encode: Callable[[Any, int], bytes] | None = None
-    """The encoder of runs for this topic; None: the kind's encoder"""
+    """The encoder of runs for this topic; None: the kind's encoder."""
     append_linger_ms: int = 0
-    """How long a turn waits for more records"""
+    """Milliseconds for which a turn waits for more records."""
     loads_at_once: int = 1
-    """How many shards are loaded at the same time"""
+    """The number of shards that are loaded at the same time."""
 
     def write_as(self, hosted: HostedShard[Any]) -> None:
         """Sets the form of the shard's batches."""

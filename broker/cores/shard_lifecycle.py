@@ -1,8 +1,8 @@
 """The life of hosted shards: loading, failing, unloading.
 
-It implements law 6: a failed append turns the replies that depend on it into errors. The shard is
-unloaded and loaded again, and rejects calls that need a record until a probe succeeds. A failed
-fsync or a failed truncation stops the broker.
+This module implements law 6: after a failed append, the replies that depend on it become errors.
+The shard is unloaded and loaded again, and rejects calls that need a record until a probe write
+succeeds. A failed fsync or a failed truncation stops the broker.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ logger = structlog.get_logger(__name__)
 
 SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
-"""The longest pause before a shard is reloaded after repeated bugs."""
+"""The longest pause in ms before a shard is loaded again after repeated bugs."""
 _NOTHING: Outcome = ((), (), ())
 
 
 class ShardLifecycle(Generic[CoreT, DutiesT]):
-    """The shards of one kind, and the changes of whole shards.
+    """The shards of one kind, and the changes that affect whole shards.
 
-    ``take`` handles the outcome of a core's own step, ``arm`` sets the timer for a shard; both
-    belong to `Runtime`.
+    ``take`` handles the outcome of a core's step that no call caused, ``arm`` sets the timer for a
+    shard; both are methods of `Runtime`.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         arm: Callable[[HostedShard[CoreT]], None],
     ) -> None:
         self.hosted_shards: list[HostedShard[CoreT]] = []
-        """The shards of the partitions that this broker leads, by index; empty without the
-        topic."""
+        """The shards of the partitions that this broker leads, by index; empty if the topic does
+        not exist."""
         self.by_partition: dict[int, HostedShard[CoreT]] = {}
-        """The same shards by partition."""
+        """The shards of `hosted_shards` by partition."""
         self.partitions = 0
         """The number of partitions of the internal topic, which decides the partition of a key."""
         self.failed = False
-        """Whether a log has failed for good: no record can be acknowledged, and the broker
+        """Whether a log rejects records until a restart: none can be acknowledged, and the broker
         stops."""
         self.snapshots: Snapshots | None = None
         self._snapshots_task: Task[None] | None = None
@@ -86,16 +86,16 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._take = take
         self._arm = arm
         self._settled_ms = 0
-        """Until when clients of the last loaded shard return (monotonic)."""
+        """The monotonic time in ms until which the clients of the last loaded shard return."""
         self._loads: dict[Task[None], None] = {}
-        """The tasks that load shards, write snapshots or make shards ready, in the order of their
-        start."""
+        """The tasks that load shards, write snapshots or prepare shards to serve, in the order of
+        their start."""
         self._waiting: deque[HostedShard[CoreT]] = deque()
-        """The shards that wait to be loaded, in order."""
+        """The shards that wait for a load, in order."""
         self._loaders = 0
-        """The number of tasks that load waiting shards."""
+        """The number of tasks that load the waiting shards."""
         self._without_gc = 0
-        """The number of loads that keep the garbage collector off."""
+        """The number of loads in progress that keep the garbage collector off."""
 
     def start(
         self,
@@ -118,9 +118,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._begin_to_load(self.hosted_shards)
 
     def lead(self, partition: Partition) -> None:
-        """Hosts a partition that this broker leads from now on, and loads its shard.
+        """Hosts a partition that this broker leads from now on, and loads the partition's shard.
 
-        A shard that is hosted already only writes later batches in the newer leader epoch.
+        If the shard is already hosted, it only writes later batches in the newer leader epoch.
         """
         hosted = self.by_partition.get(partition.index)
         if hosted is None:
@@ -129,7 +129,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             hosted.write_in_epoch()
 
     def resign(self, index: int) -> None:
-        """Unloads the shard of a partition that another broker leads now, and answers parked
+        """Unloads the shard of a partition that another broker leads now, and answers its parked
         calls."""
         hosted = self.by_partition.pop(index, None)
         if hosted is not None:
@@ -139,8 +139,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._shut(hosted, Phase.UNLOADED)
 
     def forget(self) -> None:
-        """Unloads all shards of a deleted internal topic; `start` may be called for the next
-        one."""
+        """Unloads all shards of a deleted internal topic; `start` may be called for the next topic
+        of this name."""
         for index in list(self.by_partition):
             self.resign(index)
         if self._snapshots_task is not None:
@@ -158,11 +158,11 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return hosted
 
     def _begin_to_load(self, hosted_shards: Sequence[HostedShard[CoreT]]) -> None:
-        """Makes the shards of empty logs active at once, and starts loads of the others."""
+        """Activates the shards of empty logs immediately, and starts loads of the other shards."""
         for hosted in hosted_shards:
             if hosted.log.log_start_offset == hosted.log.log_end_offset:
                 if self.snapshots is not None:
-                    self.snapshots.read(hosted.log)  # deletes a snapshot of an older log
+                    self.snapshots.read(hosted.log)  # this deletes a snapshot of an older log
                 hosted.load_ms = 0
                 self._loaded(hosted)
             else:
@@ -184,12 +184,12 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._unload(hosted, Phase.UNLOADED)
 
     def stop_loading(self) -> None:
-        """Cancels the loads and the writes of snapshots in progress."""
+        """Cancels the loads in progress and the writes of snapshots in progress."""
         for task in list(self._loads):
             task.cancel()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Uses other settings from the next call on."""
+        """Applies other settings from the next call on."""
         self._settings = settings
         for hosted in self.hosted_shards:
             hosted.core.configure(settings.core)
@@ -200,8 +200,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return partition in self.by_partition
 
     def live_records(self, partition: int) -> int | None:
-        """The approximate number of records of a partition that the cleaner would keep; None if its
-        shard is not active."""
+        """Returns the approximate number of records of a partition that the cleaner would keep;
+        None if the shard is not active."""
         hosted = self.by_partition.get(partition)
         served = hosted is not None and hosted.phase is Phase.ACTIVE
         return hosted.core.view.live_records() if hosted is not None and served else None
@@ -213,13 +213,13 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return self.snapshots.oldest_needed(log.partition)
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Writes a snapshot that stays valid when a cleaner replaces inactive segments."""
+        """Writes a snapshot that remains valid when a cleaner replaces inactive segments."""
         hosted = self.by_partition.get(log.partition)
         if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
             await self.snapshots.cover(hosted, log.active.base_offset)
 
     async def save(self) -> None:
-        """Writes the snapshots that shorten the loads of the next start."""
+        """Writes snapshots that shorten the loads of the next start."""
         if self.snapshots is not None and not self.failed:
             await self.snapshots.write_all(self.hosted_shards)
 
@@ -230,8 +230,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @property
     def settling(self) -> bool:
-        """Whether a shard is loading, or was loaded less than `SETTLING_MS` ago, when all its
-        clients return.
+        """Whether a shard is being loaded, or was loaded less than `SETTLING_MS` ago, so that all
+        its clients return now.
 
         Work that can wait, such as snapshots and cleaning, waits until this is False.
         """
@@ -253,7 +253,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         hosted.drop_unwritten(error)
         hosted.partition.append_failed(error)
         if hosted.log.failed_for_good:
-            return  # `stop_for_good` was called
+            return  # `stop_for_good` has been called
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=False)
         logger.error(
@@ -265,7 +265,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         )
 
     def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
-        """Loads a shard again, after ``after`` is done: another writer has appended to its log."""
+        """Loads a shard again once ``after`` is done, because another writer has appended to the
+        shard's log."""
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=True, after=after)
 
@@ -278,7 +279,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._spawn("renew", self._serve_when_writable(hosted))
 
     def work(self, hosted: HostedShard[CoreT], work: Callable[[], Outcome]) -> None:
-        """Runs a step of a core and handles its outcome; a bug in it harms only that shard."""
+        """Executes a step of a core and handles the outcome; a bug in the step affects only that
+        shard."""
         outcome = _NOTHING
         try:
             outcome = work()
@@ -292,9 +294,10 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def break_down(
         self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
     ) -> list[Ticket]:
-        """Unloads and reloads a shard after a bug of Muster: its state may be half changed.
+        """Unloads and reloads a shard after a bug of Muster, since the shard's state may be half
+        changed.
 
-        Its accepted records are written first. The first reload is immediate; repeated ones are
+        First writes the accepted records. The first reload is immediate; repeated reloads are
         delayed up to `RELOAD_MS_MAX`, so that no request can keep a shard loading. Returns the
         answered tickets.
         """
@@ -321,17 +324,18 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return answered
 
     def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
-        """Unloads a shard whose log has failed for good; its partition stops the broker."""
+        """Unloads a shard whose log stays failed until a restart; the shard's partition stops the
+        broker."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
-        """Unloads a shard that stays unloaded; its replies are delivered together."""
+        """Unloads a shard that is not loaded again; its replies are delivered together."""
         with self._hooks.replies_together():
             self._unload(hosted, phase)
 
     def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
-        """Fails the replies that wait for records, and answers every parked request
+        """Fails the replies that wait for records, and answers every parked request with
         NOT_COORDINATOR.
 
         Returns the tickets of the parked requests.
@@ -361,7 +365,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         wait_ms: int = 0,
         after: Future[None] | None = None,
     ) -> None:
-        """Loads a fresh core into an unloaded shard, after ``wait_ms`` and ``after``."""
+        """Loads the log into a fresh core of an unloaded shard, after ``wait_ms`` and after
+        ``after`` is done."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
         self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
@@ -369,7 +374,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load_after(
         self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
     ) -> None:
-        """Loads one shard; if it is not ``writable``, probes its log afterwards."""
+        """Loads one shard; if the shard is not ``writable``, probes its log afterwards."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
         if after is not None:
@@ -390,7 +395,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @contextmanager
     def _gc_is_off(self) -> Iterator[None]:
-        """Turns the garbage collector off: traversing long-lived objects would prolong turns."""
+        """Turns the garbage collector off, since traversing long-lived objects would prolong
+        turns."""
         self._without_gc += 1
         gc.disable()
         try:
@@ -402,9 +408,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 gc.enable()
 
     async def _load(self, hosted: HostedShard[CoreT], writable: bool) -> None:
-        """Loads a shard, if this broker still leads its partition.
+        """Loads a shard if this broker still leads the partition.
 
-        A shard whose log can't be read is never served as empty: it rejects all calls from then on.
+        A shard whose log can't be read is never served as empty: from then on it rejects all calls.
         """
         if not self._is_led(hosted):
             return
@@ -435,7 +441,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
         """Handles an ISR that has fallen below min.insync.replicas, or has reached it again.
 
-        The shard keeps its state.
+        The shard's state remains in memory.
         """
         enough = hosted.partition.enough_in_sync
         if not enough and hosted.phase is Phase.ACTIVE:
@@ -444,9 +450,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._spawn("renew", self._serve_when_writable(hosted))
 
     async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
-        """Makes ``hosted`` active again once its log takes writes."""
+        """Makes ``hosted`` active again once its log accepts writes."""
         writable = await hosted.partition.writable()
-        # If the shard is being loaded again, that load waits for the log again.
+        # If the shard is being loaded again, the load waits for the log.
         if writable and self._waits_to_write(hosted):
             try:
                 await self.duties.before_serving(hosted)
@@ -458,8 +464,10 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._arm(hosted)
 
     def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
-        """Whether the shard is UNWRITABLE although enough replicas are in sync: it becomes ACTIVE
-        as soon as its log takes records."""
+        """Whether the shard is UNWRITABLE although enough replicas are in sync.
+
+        Such a shard becomes ACTIVE as soon as its log accepts records.
+        """
         return hosted.phase is Phase.UNWRITABLE and hosted.partition.enough_in_sync
 
     def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:
@@ -478,7 +486,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
 
 class _Owner:
-    """The shard's callbacks for its partition."""
+    """The shard's implementation of the callbacks of its partition."""
 
     __slots__ = ("_hosted", "_life", "producers")
 

@@ -1,8 +1,9 @@
 """Snapshots of shards: an image in each partition's directory (``groups.image``).
 
-This module decides when to write one, writes it, and checks whether one is valid. The event loop
-encodes it in slices while commits continue, and a thread writes it. A snapshot that is damaged, of
-another log or ahead of this one is deleted before the first append: that costs time, never data.
+This module decides when to write a snapshot, writes it, and checks whether a snapshot is valid. The
+event loop encodes a snapshot in slices while commits continue, and a thread writes it. A snapshot
+that is damaged, belongs to another log or is ahead of the log is deleted before the first append:
+this costs time, but no data.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ logger = structlog.get_logger(__name__)
 NEEDED_BY_NONE = 2**63 - 1
 
 SLICE_NS = 2_000_000
-"""The most nanoseconds of one slice of encoding."""
+"""Maximum duration of one slice of encoding in nanoseconds."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
 """A snapshot is due when this many bytes, and as many as its own size, were appended since the last
-one. 256 KiB are about 6,000 offsets, replayed in about 5 ms. Unchanged entries are not encoded
-again, so that a snapshot costs the loop less than it saves at a start."""
+snapshot. 256 KiB are about 6,000 offsets, replayed in about 5 ms. Unchanged entries are not encoded
+again, so that a snapshot costs the loop less than it saves when the broker starts."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
 AT_ONCE = 16
@@ -52,12 +53,12 @@ ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
-"""The bytes of a snapshot that are kept in memory before they are written."""
+"""Maximum number of bytes of a snapshot that are in memory before they are written."""
 
 
 class Snapshots:
-    """The snapshots of all shards of one broker; use from the event loop's thread, except where
-    noted."""
+    """The snapshots of all shards of one broker; only the event loop's thread may use it, unless a
+    method says otherwise."""
 
     def __init__(
         self,
@@ -76,37 +77,38 @@ class Snapshots:
         """Returns the offset below which the cleaner has compacted a partition's log."""
         self.written = 0
         self._begin: dict[int, int] = {}
-        """By partition: the log offset from which the log is replayed after the newest snapshot."""
+        """By partition: the log offset from which a load replays the log after the newest
+        snapshot."""
         self._bytes: dict[int, int] = {}
-        """By partition: the size of the newest snapshot."""
+        """By partition: the size of the newest snapshot in bytes."""
         self._place: dict[int, tuple[int, int]] = {}
-        """By partition: the base offset of the segment and the position in it where the newest
-        snapshot begins."""
+        """By partition: where the newest snapshot begins, as the base offset of a segment and the
+        position in it."""
         self._cost_s = 0.0
-        """The total time that snapshots have held the event loop."""
+        """The total time in seconds for which snapshots have held the event loop."""
         self._pause_s = 0.0
-        """The pause before the next check for due snapshots."""
+        """The pause in seconds before the next check for due snapshots."""
         self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
-        """Limits the snapshots that are encoded at a time, whose slices add up in one turn."""
+        """Limits the number of snapshots that are encoded at a time, since their slices add up in
+        one turn."""
         self._not_before: dict[int, float] = {}
         self._under_way: set[int] = set()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
-        """Returns the log offset at and above which tombstones must be kept for the newest
-        snapshot."""
+        """Returns the log offset from which on tombstones must remain for the newest snapshot."""
         return self._begin.get(partition, NEEDED_BY_NONE)
 
     # -- reading
 
     def read(self, log: PartitionLog) -> Image | None:
-        """Returns the snapshot of ``log``, None without a valid one; in any thread.
+        """Returns the snapshot of ``log``; None without a valid snapshot. Callable in any thread.
 
-        It checks the image itself; the loader checks it against the log.
+        Deletes a snapshot that is damaged, of another log, or ahead of the log.
         """
         path = self._path(log)
         for known in (self._begin, self._bytes, self._place):
-            known.pop(log.partition, None)  # from an earlier leadership
+            known.pop(log.partition, None)  # the entry is from an earlier leadership
         if not log.fs.exists(path):
             return None
         try:
@@ -122,16 +124,17 @@ class Snapshots:
     def _check(self, image: Image, log: PartitionLog) -> None:
         head, end = image.head, image.end
         if head.topic_id != self.topic_id:
-            raise BadImage(f"it belongs to the topic id {head.topic_id.hex()}")
+            raise BadImage(f"the snapshot belongs to topic id {head.topic_id.hex()}")
         if head.partition != log.partition:
-            raise BadImage(f"it belongs to partition {head.partition}")
+            raise BadImage(f"the snapshot belongs to partition {head.partition}")
         if head.log_start_offset != log.log_start_offset:
             raise BadImage(
-                f"the log start offset was {head.log_start_offset}, now {log.log_start_offset}"
+                f"the log start offset has changed from {head.log_start_offset} to"
+                f" {log.log_start_offset}"
             )
         if end.end_offset > log.log_end_offset:
             raise BadImage(
-                f"it is ahead of the log: it ends at offset {end.end_offset}, the log at"
+                f"the snapshot ends at offset {end.end_offset}, after the log end offset"
                 f" {log.log_end_offset}"
             )
         for offset, mark in ((head.begin_offset, head.begin_mark), (end.end_offset, end.end_mark)):
@@ -139,7 +142,7 @@ class Snapshots:
                 raise BadImage(f"the batch before offset {offset} has changed")
 
     def refuse(self, log: PartitionLog, reason: str) -> None:
-        """Deletes an invalid snapshot; in any thread. Raises OSError."""
+        """Deletes an invalid snapshot. Callable in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
             f"snapshot of {self._things} not valid, loading the whole log",
@@ -154,11 +157,12 @@ class Snapshots:
     async def run(
         self, hosted_shards: Sequence[HostedShard[Any]], busy: Callable[[], bool]
     ) -> None:
-        """Writes due snapshots, those with the most missing bytes first, until `write_all` is
-        called or it is cancelled.
+        """Writes due snapshots, beginning with the most missing bytes, until `write_all` is called
+        or the task is cancelled.
 
-        It writes none while the broker is ``busy`` with a load. It writes many at a time, since
-        each waits for the disk; pauses limit the share of the event loop's time to a twelfth.
+        Writes no snapshot while the broker is ``busy`` with a load. Writes many snapshots at a
+        time, since each waits for the disk; pauses limit the share of the event loop's time to a
+        twelfth.
         """
         self._pause_s = POLL_S
         look = partial(self._write_due, hosted_shards, busy)
@@ -180,7 +184,8 @@ class Snapshots:
             self._pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
-        """Writes the snapshots that would shorten the next start; afterwards `run` writes none."""
+        """Writes the snapshots that would shorten the next start; from then on `run` writes
+        none."""
         self._closing = True
         while self._under_way:
             await self._time.sleep(0.001)
@@ -205,7 +210,7 @@ class Snapshots:
         if hosted.pass_over is not None and hosted.pass_over.met:
             return CLEANED  # the next load must not read the skipped records again
         if self._cleaned_to(partition) > begin:
-            return CLEANED  # the log has gaps after the snapshot, which is useless then
+            return CLEANED  # the log has gaps after the snapshot, which makes the snapshot useless
         base_offset, position = self._place.get(partition, (-1, 0))
         if base_offset == log.active.base_offset:
             return log.active.size - position
@@ -216,10 +221,10 @@ class Snapshots:
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
     async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
-        """Writes a snapshot that begins after ``offset``, as far as the log reaches, if an older
-        one exists.
+        """Writes a snapshot that begins after ``offset`` (as far as the log reaches), if an older
+        snapshot exists.
 
-        A cleaner calls it before it compacts the log below that offset: this invalidates older
+        A cleaner calls this before it compacts the log before ``offset``, which invalidates older
         snapshots.
         """
         while hosted.index in self._under_way:
@@ -229,7 +234,7 @@ class Snapshots:
             await self.write(hosted)
 
     async def write(self, hosted: HostedShard[Any]) -> bool:
-        """Writes a snapshot; returns False if that is not possible now. A failure is logged."""
+        """Writes a snapshot; logs a failure. Returns False if a snapshot is not possible now."""
         core, partition = hosted.core, hosted.index
         if partition in self._under_way:
             return False  # another snapshot has begun since the check
@@ -261,7 +266,7 @@ class Snapshots:
             mark = mark_below(log, begin)
             if mark is None:
                 self._not_before[partition] = self._time.monotonic_s() + 20 * POLL_S
-                return False  # no batch ends there; the next append changes that
+                return False  # no batch ends at this offset; the next append changes that
             head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
             slices = self._slicer.work("snapshot", SLICE_NS)
             blocks = self.form.blocks(core, writer, head, lambda: slices.over)
@@ -328,16 +333,16 @@ class _Output:
         self._pending: list[bytes] = []
         self.pending_bytes = 0
         self.size = 0
-        """The bytes of all blocks, including those not written yet."""
+        """The bytes of all blocks, including blocks that are not written yet."""
 
     def add(self, block: bytes) -> None:
-        """Keeps a block for the next write."""
+        """Stores a block for the next write."""
         self._pending.append(block)
         self.pending_bytes += len(block)
         self.size += len(block)
 
     def write(self) -> File:
-        """Writes the kept blocks; in any thread, like `finish`. Raises OSError."""
+        """Writes the stored blocks. Callable in any thread, like `finish`. Raises OSError."""
         fs = self._log.fs
         if self._file is None:
             fs.remove(self._temporary)
@@ -348,15 +353,15 @@ class _Output:
         return self._file
 
     def finish(self) -> None:
-        """Writes the rest, and replaces the previous file."""
+        """Writes the remaining blocks, and replaces the previous file."""
         self.write().fsync()
         self._log.fs.rename(self._temporary, self._path)
         self._log.fs.fsync_directory(self._log.directory)
 
 
 def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
-    """Returns the batch that ends right before ``offset``; None if it does not exist, or was
-    compacted."""
+    """Returns the batch that ends right before ``offset``; None if no batch ends there, or the log
+    was compacted."""
     if not log.log_start_offset < offset <= log.log_end_offset:
         return None
     try:
@@ -369,7 +374,7 @@ def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
 
 
 def _bytes_from(log: PartitionLog, offset: int) -> int:
-    """Returns the bytes of the batches from ``offset`` on."""
+    """Returns the number of bytes of the batches from ``offset`` on."""
     segment, *later = log.segments.from_offset(offset)
     place = segment.locate(offset)
     left = 0 if place is None else segment.size - place.position
@@ -381,6 +386,6 @@ def _look_failed(error: Exception) -> None:
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:
-    """Whether the shard still serves ``core``; else the state of ``core`` may never have been
+    """Whether the shard still serves ``core``. Otherwise the state of ``core`` may not have been
     written to the log."""
     return hosted.core is core and hosted.phase is Phase.ACTIVE

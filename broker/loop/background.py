@@ -1,6 +1,6 @@
-"""Background work: done once, repeated, or later in a thread.
+"""Background work of a broker: executed once, repeatedly, or later in a thread.
 
-The watchdog measures the tasks, under the names in docs/operate/metrics.md.
+The watchdog measures the tasks, under the names that docs/operate/metrics.md lists.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 STOP_S_MAX = 2
-"""How long a stop waits for tasks."""
+"""Seconds for which `Background.stop` waits for tasks."""
 
 
 class Background:
-    """The tasks and timers of one broker; use from the event loop's thread alone."""
+    """The tasks and timers of one broker; only the event loop's thread may use it."""
 
     def __init__(self, time: Time, watchdog: Watchdog) -> None:
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -33,7 +33,8 @@ class Background:
     def spawn(
         self, work: Coroutine[Any, Any, None], name: str = "background"
     ) -> asyncio.Task[None]:
-        """Runs ``work``, which handles its own errors; ``name`` is its name in the watchdog."""
+        """Runs ``work`` as a task. ``work`` handles its own errors; ``name`` is its name in the
+        watchdog."""
         task = self._watchdog.task(name, work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -47,11 +48,12 @@ class Background:
         failed: Callable[[Exception], None],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Runs `repeat`, watched under ``name``, until the caller cancels the task.
+        """Runs `repeat`, which the watchdog measures under ``name``, until the caller cancels the
+        task.
 
-        For work by which things expire, ``idle_ms`` returns after how many milliseconds at the
-        earliest it would find something to do, if nothing happens before; None for never. Its
-        pauses use the broker's time, those of other work real time.
+        ``idle_ms`` is for work that lets things expire. It returns the number of milliseconds in
+        which the work has nothing to do unless something happens; None: forever. Pauses of such
+        work use the broker's time, pauses of other work real time.
         """
         time = self._time.real if idle_ms is None else self._time
         return self._watchdog.task(name, repeat(time, pause_s, work, failed, idle_ms))
@@ -67,7 +69,7 @@ class Background:
         self._timers[timer] = work
 
     async def stop(self) -> None:
-        """Waits for the tasks, at most STOP_S_MAX, and runs delayed work now."""
+        """Waits for the tasks, at most STOP_S_MAX, and runs delayed work immediately."""
         if self.tasks:
             with suppress(TimeoutError):
                 async with self._time.real.within(STOP_S_MAX):
@@ -91,7 +93,7 @@ async def repeat(
     failed: Callable[[Exception], None],
     idle_ms: Callable[[], int | None] | None = None,
 ) -> NoReturn:
-    """Pauses and works in a loop; all repeated work of the broker uses it.
+    """Pauses and works in a loop, in which all repeated work of the broker runs.
 
     An exception of ``work`` is passed to ``failed``, and the loop continues. `Time.pause` describes
     the pauses.

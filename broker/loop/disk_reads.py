@@ -1,7 +1,8 @@
-"""Reads that wait for the disk, in threads of their own.
+"""Reads that wait for the disk, in separate threads.
 
-The event loop reads what the page cache has; a cold disk may take a second. The threads are not
-those of `Time.in_thread`, which fsync logs: many cold reads must not delay an acknowledgement.
+The event loop reads what is in the page cache; reading from the disk may take a second. These
+threads are not the threads of `Time.in_thread`, which fsync logs: many disk reads must not delay an
+acknowledgement.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 THREADS = 8
-"""The default of Apache Kafka's num.io.threads."""
+"""The number of threads, which is the default of Kafka's num.io.threads."""
 
 
 class DiskReads:
-    """The threads; use from the event loop's thread alone."""
+    """The threads that read from the disk; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self._threads = time.real.threads(THREADS, "disk")
         self.done = 0
-        """Reads since the process began."""
+        """Number of reads since the process began."""
 
     def read(self, job: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Runs ``job``, which reads files and changes nothing; returns or raises its result."""
+        """Runs ``job``, which reads files and changes nothing; returns its result or raises its
+        exception."""
         self.done += 1
         return self._threads.run(job)
 
     def stop(self) -> None:
-        """Let the threads end after their current reads."""
+        """Makes the threads end after their current reads."""
         self._threads.stop()

@@ -1,8 +1,8 @@
-"""Python's garbage collector: runs rarely, and is measured.
+"""Settings and measurement of Python's garbage collector, which must run rarely.
 
-A collection holds all threads. Reference counts free the objects of requests; only errors and the
-HTTP side leave cycles. With Python's own thresholds all objects are searched whenever their number
-has grown by a quarter: one request for 20,000 groups held the loop for 30 to 100 ms.
+A collection stops all threads. Reference counts free the objects of requests; only errors and the
+HTTP side leave cycles. With Python's default thresholds all objects are searched whenever their
+number has grown by a quarter: a request for 20,000 groups held the loop for 30 to 100 ms.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 THRESHOLDS = (2_000, 5, 500)
-"""New containers before a collection of the young generation; such collections before one of the
-middle generation, about 10,000 objects (4 ms); such collections before a full one, about 5 million
-objects more.
-"""
+"""Three thresholds: new containers before a collection of the young generation; young collections
+before one of the middle generation, about 10,000 objects (4 ms); middle collections before a full
+one, about 5 million more objects."""
 
 
 def collect_seldom(time: Time, watchdog: Watchdog) -> Callable[[], None]:
-    """Sets the thresholds and measures collections; returns a function that undoes both."""
+    """Sets the thresholds and starts measuring collections; returns a function that undoes both."""
     before = gc.get_threshold()
     began_ns = 0
 

@@ -1,8 +1,8 @@
 """Cheap histograms for hot paths: a list of counts, one for each power of two.
 
-Values are whole numbers of a small unit (nanoseconds, records). Bucket n counts values of n bits,
-which are less than 2**n; one increment is a `bit_length` and two additions. The scrape chooses the
-exported buckets and their unit.
+Values are whole numbers of a small unit (nanoseconds, records). Bucket n counts the values with n
+bits, which are less than 2**n; adding a value costs a `bit_length` and two additions. The scrape
+chooses the exported buckets and their unit.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ BUCKETS = 64
 
 
 class Histogram:
-    """Counts by powers of two, and the sum."""
+    """Counts of values by powers of two, and the sum of the values."""
 
     __slots__ = ("counts", "total")
 
     def __init__(self) -> None:
         self.counts = [0] * BUCKETS
-        """Index n: values with n bits. Hot paths increment it directly."""
+        """Index n: the number of values with n bits. Hot paths increment it directly."""
         self.total = 0
-        """Sum of the values."""
+        """The sum of the values."""
 
     def add(self, value: int) -> None:
-        """Count one value, at least 0 and below 2**63."""
+        """Counts one value, which is at least 0 and below 2**63."""
         self.counts[value.bit_length()] += 1
         self.total += value
 
     @property
     def count(self) -> int:
-        """Number of values."""
+        """The number of counted values."""
         return sum(self.counts)
 
     def cumulative(self, first_bits: int, last_bits: int) -> list[tuple[int, int]]:
-        """(bound, values below it), bounds 2**n from ``first_bits`` to ``last_bits``."""
+        """Returns pairs (bound, number of values below it), for the bounds 2**n from ``first_bits``
+        to ``last_bits``."""
         below = sum(self.counts[:first_bits])
         found = []
         for bits in range(first_bits, last_bits + 1):
@@ -46,7 +47,8 @@ class Histogram:
         return found
 
     def quantiles(self, shares: Sequence[float]) -> list[float]:
-        """The quantile for each share of 1, interpolated linearly between two bounds."""
+        """Returns the quantile for each share (0 to 1), interpolated linearly between two
+        bounds."""
         count = self.count
         found = []
         for share in shares:
@@ -65,11 +67,11 @@ class Histogram:
 
 @slotted
 class Writes:
-    """The costs of appends to some logs."""
+    """Durations and sizes of appends to some logs."""
 
     append: Histogram = field(default_factory=Histogram)
-    """Nanoseconds of each append."""
+    """Durations of appends in nanoseconds."""
     records: Histogram = field(default_factory=Histogram)
-    """Records of each append."""
+    """Numbers of records per append."""
     fsync: Histogram = field(default_factory=Histogram)
-    """Nanoseconds of each fsync, as its waiters saw it."""
+    """Durations of fsyncs in nanoseconds, measured by the code that waits for them."""

@@ -1,8 +1,8 @@
-"""Exceptions from bugs of the broker, caught before they harm others.
+"""Exceptions from bugs of the broker, caught before they affect other work.
 
 Code that serves many observers, replies, shards or waiters in a row catches the exceptions of each,
-reports them here, and continues with the next (law 10). They are counted and logged here; repeated
-ones are logged less and less often.
+reports them to this module, and continues with the next one (law 10). The exceptions are counted
+and logged; repeated exceptions are logged less and less often.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ PLACES = (
     "stop",
     "http",
 )
-"""Where they are caught; the label values of the metric."""
+"""The places where exceptions are caught; the label values of the metric."""
 
 
 class InternalErrors:
-    """The counts of a broker; use from the event loop's thread alone."""
+    """The counts of a broker's caught exceptions; only the event loop's thread may use it."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
 
     def caught(self, place: str, error: Exception, **about: object) -> None:
-        """Count an exception and log the 1st, 2nd, 4th, 8th ... of its place; never raises.
+        """Counts an exception; logs the 1st, 2nd, 4th, 8th ... exception of the same place. Raises
+        no exception.
 
         ``about`` has further fields of the log line.
         """
@@ -53,7 +54,8 @@ class InternalErrors:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Wrap code that only reports: the work continues whatever it raises (law 10)."""
+        """Catches all exceptions of a block that only reports, so that the work continues (law
+        10)."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

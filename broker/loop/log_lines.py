@@ -1,7 +1,7 @@
-"""Log lines: structlog configured once for the whole process.
+"""Log lines: structlog, configured once for the whole process.
 
-`--set log.format=json` writes one JSON object per line, `console` a readable line (coloured on a
-terminal), both to standard error, which `muster serve` writes through a thread
+`--set log.format=json` writes one JSON object per line; `console` writes readable lines (coloured
+on a terminal). Both write to standard error, which `muster serve` writes through a thread
 (broker/loop/log_writer.py). Text from peers (client ids, group ids) is escaped.
 """
 
@@ -21,9 +21,9 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Make every text printable: text from a peer can't break a line or a terminal.
+    """Makes every text printable, so that text from a peer can't break a line or a terminal.
 
-    A traceback keeps its lines, each of them made printable.
+    A traceback remains several lines, each of which is made printable.
     """
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
@@ -37,7 +37,8 @@ def _printable(text: str) -> str:
 
 
 def _stamped(time: Time) -> Processor:
-    """Adds the wall clock's time to each line: UTC to the millisecond, as `muster` shows it."""
+    """Returns a processor that adds the wall clock's time to each line: UTC in milliseconds, as in
+    `muster`."""
 
     def stamp(_logger: Any, _method: str, event: EventDict) -> EventDict:
         at = datetime.fromtimestamp(time.wall_s(), UTC)
@@ -48,9 +49,8 @@ def _stamped(time: Time) -> Processor:
 
 
 def _never_failing(processors: list[Processor]) -> Processor:
-    """Combines processors into one; text that can't be rendered loses its line, and nothing
-    else.
-    """
+    """Combines processors into one that never raises. A text that can't be rendered loses only its
+    own line."""
 
     def render(logger: Any, method: str, event: EventDict) -> Any:
         shown: Any = event
@@ -66,7 +66,7 @@ def _never_failing(processors: list[Processor]) -> Processor:
 
 
 def configure(time: Time, log_format: str, level: str = "info") -> None:
-    """Send log lines to standard error; ``log_format`` is one of FORMATS."""
+    """Makes log lines go to standard error; ``log_format`` is one of FORMATS."""
     renderer: Any
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(sort_keys=False)

@@ -1,10 +1,10 @@
-"""The writer of log lines: a thread that writes queued lines to descriptors.
+"""Writes log lines: a thread writes the queued lines to descriptors.
 
 Standard error may be a file on a full disk, a pipe without a reader, or a pipe whose reader does
-not read: writes to the first two fail, to the last one block. Code that logs must not be affected
-(law 10). So lines are queued and a thread writes them. When the queue is full the oldest lines are
-dropped, since the last ones say why a broker stopped. Lost lines are counted, and a line reports
-their number.
+not read: writes to the first two fail, writes to the last one block. Code that logs must not be
+affected (law 10). Therefore lines are queued and a thread writes them. When the queue is full, the
+oldest lines are dropped, since the last lines contain the reason why a broker stopped. Lost lines
+are counted, and a log line reports their number.
 """
 
 from __future__ import annotations
@@ -25,34 +25,36 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 QUEUED_BYTES_MAX = 1 << 20
-"""Bytes of lines that wait to be written."""
+"""Maximum number of bytes of queued lines."""
 END_WITHIN_S = 2.0
-"""How long the end of the process waits for queued lines."""
+"""Seconds for which the end of the process waits for queued lines."""
 _AT_ONCE_BYTES = 1 << 16
 
 
 class LogWriter:
-    """The queue and its thread, which starts with the first line; use from any thread."""
+    """The queue of lines and its thread, which starts with the first line. Any thread may use
+    it."""
 
     def __init__(self, time: Time, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
         self._time = time
         self.lost = 0
-        """Lines that were not written."""
+        """The number of lines that were not written."""
         self._reported = 0
-        """The number of lost lines that have been reported."""
+        """The number of lost lines that a log line has reported."""
         self._max = queued_bytes_max
         self._queue: deque[tuple[int, bytes]] = deque()
-        """Descriptor and line."""
+        """Pairs of a descriptor and a line."""
         self._queued_bytes = 0
         self._changed = threading.Condition()
         self._started = False
         self._idle = True
-        """True while the thread waits for lines."""
+        """Whether the thread waits for lines."""
         self._torn: set[int] = set()
         """Descriptors whose last write ended within a line."""
 
     def put(self, descriptor: int, line: bytes) -> None:
-        """Queue one line, its end included; never waits for the descriptor and never raises."""
+        """Queues one line, with its line end. Does not wait for the descriptor and raises no
+        exception."""
         with self._changed:
             self._queue.append((descriptor, line))
             self._queued_bytes += len(line)
@@ -67,7 +69,7 @@ class LogWriter:
                 self._changed.notify_all()
 
     def drain(self, within_s: float = END_WITHIN_S) -> bool:
-        """Wait until all queued lines are written or lost; False on timeout."""
+        """Waits until all queued lines are written or lost; returns False after the timeout."""
         with self._changed:
             return self._time.wait_in_thread(self._changed, lambda: self._idle, within_s)
 
@@ -77,11 +79,11 @@ class LogWriter:
             written = self._write(descriptor, lines)
             if written and self.lost > self._reported:
                 lost, self._reported = self.lost - self._reported, self.lost
-                with suppress(Exception):  # without this thread nothing would be written any more
+                with suppress(Exception):  # without this thread no further line would be written
                     logger.warning("log lines lost: they could not be written", lines=lost)
 
     def _next(self) -> tuple[int, list[bytes]]:
-        """The oldest lines for one descriptor; waits until there are any."""
+        """Removes and returns the oldest lines for one descriptor; waits until there are lines."""
         with self._changed:
             while not self._queue:
                 self._idle = True
@@ -97,8 +99,9 @@ class LogWriter:
             return descriptor, lines
 
     def _write(self, descriptor: int, lines: list[bytes]) -> bool:
-        """Whether all ``lines`` were written; the others are counted as lost."""
-        # After a partial line, the next one begins on a line of its own.
+        """Writes ``lines``; returns whether all were written. Lines that were not written count as
+        lost."""
+        # After a partial line, the next line begins with a line end.
         begin = b"\n" if descriptor in self._torn else b""
         data = memoryview(begin + b"".join(lines))
         done = 0
@@ -133,16 +136,16 @@ class Stream(io.TextIOBase):
         self._descriptor = descriptor
         self._encoding = encoding
         self._begun = ""
-        """The beginning of a line without its end."""
+        """The text of a line whose end has not been written yet."""
         self._lock = threading.RLock()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of its bytes."""
+        """The encoding of the written bytes."""
         return self._encoding
 
     def write(self, text: str) -> int:
-        """Queue the complete lines of ``text``; the rest waits for its end."""
+        """Queues the complete lines of ``text``; an incomplete line waits for its end."""
         with self._lock:
             whole, newline, self._begun = (self._begun + text).rpartition("\n")
             if newline:
@@ -151,18 +154,18 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: no caller waits for a line to be written."""
+        """Does nothing, since no caller waits for a line to be written."""
 
     def writable(self) -> bool:
-        """Always true."""
+        """Returns True."""
         return True
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Returns the descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Whether the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
 
@@ -170,16 +173,16 @@ _writers: list[LogWriter] = []
 
 
 def lost_lines() -> int:
-    """Lines of this process that were lost so far."""
+    """Returns the number of lines of this process that were lost so far."""
     return sum(writer.lost for writer in _writers)
 
 
 @contextmanager
 def standard_streams(time: Time) -> Iterator[LogWriter]:
-    """Within the block a `LogWriter` writes standard output and error.
+    """Makes a `LogWriter` write standard output and standard error within the block.
 
-    This includes log lines, and the output of Python and its libraries. At the end queued lines are
-    written, unless that takes longer than `END_WITHIN_S`.
+    This includes log lines, and the output of Python and its libraries. When the block ends, the
+    queued lines are written, unless that takes longer than `END_WITHIN_S`.
     """
     _open_missing()
     writer = LogWriter(time)
@@ -198,9 +201,8 @@ def standard_streams(time: Time) -> Iterator[LogWriter]:
 
 
 def _open_missing() -> None:
-    """Open those of the three that are closed: otherwise the next opened file would receive the
-    output.
-    """
+    """Opens the standard descriptors that are closed; otherwise the next opened file would receive
+    the output."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

@@ -1,8 +1,8 @@
-"""Detects pauses of the event loop, reports them, and keeps them out of the broker's clock.
+"""Detects pauses of the event loop, reports them, and leaves them out of the broker's clock.
 
-Ten times a second it extends the time up to which the clock is trusted. After a pause the clock
-does not advance until the sockets have been read once: requests that members sent during the pause
-are read before any of their deadlines can expire.
+Ten times a second the detector extends the time up to which the clock is trusted. After a pause the
+clock does not advance until the sockets have been read once: requests that members sent during the
+pause are read before any of their deadlines can expire.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ logger = structlog.get_logger(__name__)
 
 BEAT_S = 0.1
 LOGGED_MS = 1000
-"""Pauses from this length on are logged."""
+"""The length in ms from which a pause is logged."""
 
 
 class PauseDetector:
-    """The detector of a broker, in its event loop."""
+    """The pause detector of a broker, in the broker's event loop."""
 
     def __init__(self, time: Time) -> None:
         self.pauses = 0
-        """Pauses that the clock left out."""
+        """The number of pauses that the clock has left out."""
         self._time = time
         self._left_out_ms = 0
-        """The time that the clock had left out at the last beat."""
+        """The time in ms that the clock had left out at the last beat."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def paused_s(self) -> float:
-        """The length of all pauses together."""
+        """The total length of all pauses, in seconds."""
         return self._time.left_out_ms / 1000
 
     def start(self) -> None:
-        """Start beating."""
+        """Starts the beats that keep the clock advancing."""
         self._left_out_ms = self._time.left_out_ms
         self._arm()
         self._time.loop_lives()
 
     def stop(self) -> None:
-        """Stop beating; the clock then follows the system's."""
+        """Stops the beats; from then on the clock follows the system's clock."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -58,8 +58,9 @@ class PauseDetector:
         if self._time.left_out_ms == self._left_out_ms:
             self._time.loop_lives()
             return
-        # A late timer runs before the sockets are read, and so does a callback that it schedules by
-        # call_soon (in uvloop); a callback scheduled by that one runs after them.
+        # A late timer runs before the sockets are read; so does a callback that the timer schedules
+        # by call_soon (in uvloop). A callback that this callback schedules runs after the sockets
+        # are read.
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, self._paused)
 

@@ -1,7 +1,7 @@
 """The names of the broker's own pieces of work, which docs/operate/metrics.md explains.
 
-Requests have the names of their APIs. Each name is exported from the start, as 0: Prometheus misses
-the first event of a series that begins with it.
+Requests have the names of their APIs. Each name is exported as 0 when the broker starts, because
+Prometheus misses the first event of a series that begins with this event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Long work in the loop's thread, cut into slices; requests are served between them (law 9).
+"""Long work in the loop's thread, split into slices; requests are served between the slices (law
+9).
 
 A handler whose work may be long is a coroutine that checks ``slices.over`` after each element and
-awaits ``slices.pause()`` when it is true. However much long work is waiting, one slice runs between
-two reads of the sockets: the `Slicer` runs waiting work in order of arrival.
+awaits ``slices.pause()`` when it is true. Even if much long work is waiting, only one slice runs
+between two reads of the sockets: the `Slicer` runs waiting work in order of arrival.
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 SLICE_NS = 4_000_000
-"""How long one slice may hold the loop."""
+"""Nanoseconds for which one slice may hold the loop."""
 RESUMED_NS = 100_000
-"""How long work that continues directly after a wait may hold the loop in total: one larger
-request, or a few small ones.
-"""
+"""Nanoseconds for which all work that continues directly after a wait may hold the loop in total:
+one larger request, or a few small ones."""
 
 
 class Slicer:
-    """Chooses the next slice; one for a broker, used from the event loop's thread alone."""
+    """Chooses the next slice for one broker; only the event loop's thread may use it."""
 
     def __init__(
         self, time: Time, watchdog: Watchdog | None = None, slice_ns: int = SLICE_NS
@@ -37,21 +37,23 @@ class Slicer:
         self.time = time
         self.watchdog = watchdog or Watchdog(time)
         self.slice_ns = slice_ns
-        """How long one slice may hold the loop by default."""
+        """Nanoseconds for which one slice may hold the loop by default."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
         self._resumed_until_ns = 0
 
     def work(self, name: str, slice_ns: int | None = None) -> Slices:
-        """The slices of a piece of work that begins now; ``name`` is its name in the watchdog."""
+        """Returns the slices of work that begins now; ``name`` is the name of the work in the
+        watchdog."""
         return Slices(self, name, self.slice_ns if slice_ns is None else slice_ns)
 
     def direct_until_ns(self) -> int:
-        """The time until which new requests may work without a slice.
+        """Returns the time until which new requests may work without a slice, by the performance
+        counter.
 
-        By the performance counter. All requests of one iteration of the loop share the time, so
-        that a hundred small pieces of work do not become a long one.
+        All requests of one iteration of the loop share this time, so that a hundred small pieces of
+        work do not become a long one.
         """
         if not self._direct_until_ns:
             self._direct_until_ns = self.time.ticks_ns() + self.slice_ns
@@ -63,9 +65,10 @@ class Slicer:
 
     @property
     def crowded(self) -> bool:
-        """Whether work after waits has used up its time in this iteration of the loop.
+        """Whether work that continues after waits has used up its time in this iteration of the
+        loop.
 
-        If so, further work must let the loop read the sockets first.
+        If so, further work must first let the loop read the sockets.
         """
         now_ns = self.time.ticks_ns()
         if not self._resumed_until_ns:
@@ -77,7 +80,7 @@ class Slicer:
         self._resumed_until_ns = 0
 
     async def turn(self) -> None:
-        """Return in a later iteration of the loop, in which no other slice runs."""
+        """Waits for a later iteration of the loop in which no other slice runs."""
         loop = asyncio.get_running_loop()
         mine = loop.create_future()
         self._waiting.append(mine)
@@ -90,7 +93,7 @@ class Slicer:
         waiting = self._waiting
         while waiting:
             first = waiting.popleft()
-            if not first.done():  # its task may have been cancelled
+            if not first.done():  # the task may have been cancelled
                 first.set_result(None)
                 break
         self._scheduled = bool(waiting)
@@ -99,11 +102,11 @@ class Slicer:
 
 
 class Slices:
-    """The slices of one piece of work; the first one starts when this is made."""
+    """The slices of one piece of work; the first slice starts when the object is made."""
 
     def __init__(self, slicer: Slicer, name: str, slice_ns: int) -> None:
         self.held_s = 0.0
-        """The total time that completed slices have held the loop."""
+        """The total time in seconds for which completed slices have held the loop."""
         self._slicer = slicer
         self._name = name
         self._slice_ns = slice_ns
@@ -116,7 +119,7 @@ class Slices:
         return self._ticks_ns() - self._since_ns > self._slice_ns
 
     def end(self) -> float:
-        """End the work, or this part of it; returns ``held_s``."""
+        """Ends the work, or this part of it; returns ``held_s``."""
         now_ns = self._ticks_ns()
         held_ns = now_ns - self._since_ns
         self._slicer.watchdog.held(self._name, held_ns)
@@ -125,13 +128,15 @@ class Slices:
         return self.held_s
 
     async def pause(self) -> None:
-        """Let others run. Long work of a request begins with this call."""
+        """Ends the slice and waits for the next one. Long work of a request begins with this
+        call."""
         self.end()
         await self._slicer.turn()
         self._since_ns = self._ticks_ns()
 
     async def through(self, steps: Iterator[object]) -> Any:
-        """Run steps, with pauses between them; returns the generator's value, like `yield from`."""
+        """Runs steps, with pauses between them; returns the generator's value, as `yield from`
+        does."""
         while True:
             try:
                 next(steps)
@@ -141,16 +146,18 @@ class Slices:
                 await self.pause()
 
     async def resume(self) -> None:
-        """Continue after a wait that ended for many tasks at once: now, or in a slice of its own.
+        """Continues after a wait that ended for many tasks at once: immediately, or in a separate
+        slice.
 
-        One record may release many Produce requests. The loop reads new requests between them,
-        above all EndTxn.
+        One record may end the wait of many Produce requests. In between, the loop reads new
+        requests, above all EndTxn.
         """
         if self._slicer.crowded:
             await self.pause()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of ``work``; the time in which it waits does not count as held."""
+        """Returns the result of ``work``; the time for which ``work`` waits does not count as
+        held."""
         return await self._stepped(work)
 
     @types.coroutine
@@ -170,13 +177,13 @@ class Slices:
             self._since_ns = self._ticks_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Wait until ``done`` is done or has failed; the wait does not count as held."""
+        """Waits until ``done`` is done or has failed; the wait does not count as held."""
         self.end()
         await asyncio.wait((done,))
         self._since_ns = self._ticks_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
-        """Wait for ``what``, at most ``at_most_s``; the wait does not count as held."""
+        """Waits for ``what`` for at most ``at_most_s``; the wait does not count as held."""
         self.end()
         with suppress(TimeoutError):
             async with self._slicer.time.within(at_most_s):

@@ -1,8 +1,8 @@
 """The watchdog counts, by name, pieces of work that held the loop longer than law 9 allows.
 
 While a piece of work holds the event loop, no other client is served. The code that runs a piece
-measures it and reports it here; nothing is measured twice and nothing is sampled. A piece has a
-name that the operator knows: an API's, or one of `broker.loop.pieces`.
+measures it and reports it to the watchdog; nothing is measured twice and nothing is sampled. A
+piece has a name that the operator knows: the name of an API, or one of `broker.loop.pieces`.
 """
 
 from __future__ import annotations
@@ -23,40 +23,42 @@ Result = TypeVar("Result")
 logger = structlog.get_logger(__name__)
 
 HELD_NS_MAX = 20_000_000
-"""Longer pieces are counted. The law says 10 ms; a busy machine doubles what is measured."""
+"""Nanoseconds above which a piece is counted. The law says 10 ms; a busy machine doubles the
+measured time."""
 LOGGED_NS = 200_000_000
-"""Longer pieces are logged."""
+"""Nanoseconds above which a piece is logged."""
 
 
 class Watchdog:
-    """Counts the pieces that were too long; use from the event loop's thread alone."""
+    """Counts the pieces of work that were too long; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self._ticks_ns = time.ticks_ns
         self.counts: defaultdict[str, int] = defaultdict(int)
-        """Name -> pieces that held the loop for longer than `HELD_NS_MAX`."""
+        """By name: the number of pieces that held the loop for longer than `HELD_NS_MAX`."""
         self.longest_ns: defaultdict[str, int] = defaultdict(int)
-        """Name -> the longest of them."""
+        """By name: the longest time in nanoseconds for which a piece held the loop."""
         self._counted_ns = 0
-        """When a piece was last counted, by the performance counter."""
+        """The time at which a piece was last counted, by the performance counter."""
 
     def ended(self, name: str, began_ns: int) -> None:
-        """Report the end of piece ``name``; it is not counted again if a part of it was."""
+        """Reports the end of piece ``name``; does not count the piece again if a part of it was
+        counted."""
         now_ns = self._ticks_ns()
         if now_ns - began_ns > HELD_NS_MAX and self._counted_ns < began_ns:
             self.held(name, now_ns - began_ns)
 
     def task(self, name: str, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """A watched task for ``work``.
+        """Makes a watched task of ``work``.
 
-        If it is cancelled before its first step, ``work`` is closed too.
+        If the task is cancelled before its first step, ``work`` is also closed.
         """
         task = asyncio.get_running_loop().create_task(self.watched(name, work))
         task.add_done_callback(lambda _: work.close())
         return task
 
     async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run ``work``; each step between two waits is a piece with that name."""
+        """Runs ``work``; each step between two waits is a piece with the name ``name``."""
         return await self._stepped(name, work)
 
     @types.coroutine
@@ -77,7 +79,7 @@ class Watchdog:
                 step = partial(work.throw, error)
 
     def held(self, name: str, held_ns: int) -> None:
-        """Report that piece ``name`` held the loop for ``held_ns``; short ones are ignored."""
+        """Reports that piece ``name`` held the loop for ``held_ns``; ignores short pieces."""
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1

@@ -1,7 +1,7 @@
 """The worker: long pure work (decoding, decompressing, encoding) in one thread.
 
-One thread bounds the memory and the share of the GIL that such work takes, however many clients
-cause it. Clients take turns: each has its own queue, and the thread takes one job of each in
+One thread bounds the memory and the share of the GIL that such work uses, however many clients
+cause it. Clients take turns: each client has a queue, and the thread runs one job of each queue in
 rotation, so that a client with thirty large batches delays another client by only one of them.
 """
 
@@ -17,30 +17,30 @@ from typing import Any, TypeVar
 from broker.time import Time
 
 SWITCH_S = 0.001
-"""How long the thread may keep the GIL while the loop wants it; Python's own 5 ms would delay every
-read of the sockets.
-"""
+"""Seconds for which the thread may keep the GIL while the loop needs it; Python's default of 5 ms
+would delay every read of the sockets."""
 
 Result = TypeVar("Result")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class Worker:
-    """Runs jobs in a thread; use from the event loop's thread alone."""
+    """Runs jobs in one thread; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self._threads = time.threads(1, "worker")
         self._queues: dict[Hashable, deque[_Job]] = {}
-        """By client; the client whose turn is next comes first."""
+        """The queues by client; the client whose turn is next is first."""
         self._served: Hashable = None
-        """The client of the running job; its queue moves after the others."""
+        """The client of the running job; its queue moves to the end when the job is done."""
         self._running: asyncio.Future[Any] | None = None
         """The future of the running job."""
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
-        """Runs ``job`` and returns or raises its result; jobs of one ``client`` share a queue.
+        """Runs ``job`` and returns its result or raises its exception; jobs of one ``client`` share
+        a queue.
 
-        The job must not touch anything that the loop's thread changes.
+        The job must not use anything that the loop's thread changes.
         """
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append((job, done))
@@ -49,7 +49,7 @@ class Worker:
         return await done
 
     def stop(self) -> None:
-        """Let the thread end after its current job; waiting callers are cancelled."""
+        """Makes the thread end after its current job; waiting callers are cancelled."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             for _, done in queue:
@@ -68,7 +68,7 @@ class Worker:
                 del self._queues[client]
                 continue
             job, done = queue.popleft()
-            if not done.done():  # otherwise its caller was cancelled
+            if not done.done():  # otherwise the caller was cancelled
                 self._start(client, job, done)
                 return
 
@@ -89,9 +89,8 @@ class Worker:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Clears the frames of an error: it references the frames that it passed, in cycles that only a
-    garbage collection would free.
-    """
+    """Clears the frames of an error, which refer to each other in cycles that only a garbage
+    collection would free."""
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__context__

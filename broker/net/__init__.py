@@ -2,7 +2,7 @@
 
 Where to change:
 
-- TLS of a listener: `broker/net/tls/`: `settings.py` reads, `context.py` makes and tries,
+- TLS of a listener: `broker/net/tls/`: `settings.py` reads, `context.py` validates,
   `certificates.py` reloads and warns, `layer.py` encrypts, `handshakes.py` orders the handshakes.
   Then `tests/broker/net/tls`.
 - the rate of new connections: `broker/net/limits/listener_rates.py` by listener,

@@ -1,9 +1,9 @@
 """The addresses of this broker for clients: one host and port per listener
 (``advertised.listeners``).
 
-Commands of the CLI get the broker's HTTP address from ``http.advertised.listener``.
+The CLI's commands get the broker's HTTP address from ``http.advertised.listener``.
 
-The port of a listener on port 0 is known only once it listens; it is not advertised before.
+A listener on port 0 has a known port only once it listens; its address is not advertised before.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Advertised:
         self._config = config
         self._node_id = node_id
         self.endpoints: list[Endpoint] = []
-        """The endpoints in the order of the listeners."""
+        """This broker's endpoints in the order of the listeners."""
         self._nodes: dict[str, BrokerNode] = {}
         self.http = "off"
         """The HTTP address for commands, HOST:PORT; "off" without HTTP."""
 
     def serving_http(self, bound: str | None) -> None:
-        """Sets the HTTP address from the bound one; None if HTTP is off."""
+        """Sets the HTTP address from the bound address; ``bound`` is None if HTTP is off."""
         if bound is not None:
             self.http = self._config["http.advertised.listener"] or bound
 
@@ -43,14 +43,14 @@ class Advertised:
         }
 
     def listener(self, request: Request) -> str:
-        """The name of the listener that received a request."""
+        """Returns the name of the listener that received a request."""
         return request.connection.listener.name
 
     def node(self, listener: str) -> BrokerNode:
-        """This broker's id and address on a listener."""
+        """Returns this broker's id and its address on a listener."""
         return self._nodes[listener]
 
     @property
     def first(self) -> tuple[str, int]:
-        """Host and port of the first listener."""
+        """Host and port of this broker's first listener."""
         return self.endpoints[0].host, self.endpoints[0].port

@@ -1,4 +1,5 @@
-"""The operations known to be allowed on a connection, so that handlers ask the authorizer once.
+"""The operations known to be allowed on a connection, so that handlers query the authorizer once
+per name.
 
 A request whose names are all in the cache costs one set lookup and no call of the authorizer. The
 sets of all connections together use at most `BYTES_MAX`; the oldest sets are dropped first.
@@ -12,11 +13,12 @@ from typing import Final
 from security.principal import Principal
 
 NAME_KEPT_MAX = 256
-"""Longest cached name, in characters; longer ones are always checked (group ids: up to 32,767)."""
+"""Longest cached name, in characters. Longer names, such as group ids of up to 32,767 characters,
+are always checked."""
 BYTES_MAX: Final = 32 << 20
-"""Bytes of all sets together: 250,000 names of 30 characters, or 90,000 topics of 245."""
+"""Bound in bytes of all sets together: 250,000 names of 30 characters, or 90,000 topics of 245."""
 _ENTRY_BYTES: Final = 110
-"""Bytes that a name costs in a set, without its characters."""
+"""Bytes that each name in a set costs in addition to its characters."""
 
 
 class Names(set[str]):
@@ -41,16 +43,17 @@ class Names(set[str]):
 
 
 class AuthorizationCacheMemory:
-    """The memory of all connections' names together, bounded by ``bytes_max``."""
+    """The memory of the name sets of all connections together, bounded by ``bytes_max``."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.kept_bytes = 0
         self._bytes_max = bytes_max
         self._all: OrderedDict[int, Names] = OrderedDict()
-        """The non-empty sets, oldest first; keyed by id() since a set has no hash."""
+        """The non-empty sets, oldest first, by ``id()``, since a set can't be hashed."""
 
     def added(self, names: Names, size_bytes: int) -> None:
-        """Counts a name added to ``names``, and empties the oldest sets above the bound."""
+        """Counts a name added to ``names``; empties the oldest sets while the total exceeds the
+        bound."""
         if not names.kept_bytes:
             self._all[id(names)] = names
         names.kept_bytes += size_bytes
@@ -59,7 +62,7 @@ class AuthorizationCacheMemory:
             self.forget(next(iter(self._all.values())))
 
     def forget(self, names: Names) -> None:
-        """Removes all names of one set."""
+        """Empties one set and subtracts its size."""
         if names.kept_bytes:
             del self._all[id(names)]
             self.kept_bytes -= names.kept_bytes
@@ -68,7 +71,7 @@ class AuthorizationCacheMemory:
 
 
 class AuthorizationCache:
-    """The operations allowed to a connection's principal, at one epoch of the authorizer."""
+    """The operations that one epoch of the authorizer allows the principal of a connection."""
 
     __slots__ = ("epoch", "names", "principal")
 
@@ -76,9 +79,9 @@ class AuthorizationCache:
         self.epoch = epoch
         self.principal = principal
         self.names: dict[int, Names] = {}
-        """The allowed names by right: a number for an operation on a resource type."""
+        """The allowed names by right: a number that combines an operation and a resource type."""
 
     def forget(self) -> None:
-        """Drops all names: the connection closed, or the ACLs may have changed."""
+        """Drops all names, since the connection has closed or the ACLs may have changed."""
         for names in self.names.values():
             names.forget()

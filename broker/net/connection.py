@@ -1,10 +1,11 @@
-"""One client connection: bytes in, requests handled in order, replies out in the same order.
+"""One client connection: receives bytes, handles requests in order, sends replies in the same
+order.
 
-A connection owns its buffers and their bounds. It handles a request as soon as the last byte has
-arrived; the reply waits in a slot until all earlier replies are finished, and finished replies are
-written together. Three things delay requests: a parked request, a client that does not read its
-replies, and too many requests in flight. Requests already received then wait in a backlog; above
-`BACKLOG_BYTES` the connection stops reading the socket.
+A connection owns its buffers and their bounds. The connection handles a request as soon as the
+request's last byte has arrived. A reply waits in a slot until all earlier replies are finished;
+finished replies are written together. Three things delay requests: a parked request, a client that
+does not read its replies, and too many requests in flight. Requests already received then wait in a
+backlog; above `BACKLOG_BYTES` the connection stops reading the socket.
 
 `Pieces` writes replies with parts that are still in files. `TurnWrites` has the connections to
 write to at the end of the turn.
@@ -48,29 +49,34 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 BACKLOG_BYTES = 64 * 1024
-"""Bytes of waiting requests above which the socket is not read; one read (256 kB) may exceed it."""
+"""Bytes of waiting requests above which the socket is not read. One read of 256 kB may exceed this
+bound."""
 OUTPUT_BYTES = 1024 * 1024
-"""Bytes of gathered replies that are handed to the transport before the turn ends."""
+"""Bytes of collected replies above which the replies are passed to the transport before the turn
+ends."""
 JOINED_BYTES = 64 * 1024
-"""Up to this total size, chunks are copied into one buffer and written at once."""
+"""Total size in bytes up to which chunks are copied into one buffer and written by one call."""
 REQUESTS_PER_TURN = 256
-"""Requests of one connection handled in a row before other connections have their turn."""
+"""Requests of one connection that are handled in a row before other connections have a turn."""
 
 PUMP_NS = 4_000_000
-"""Nanoseconds for which requests of one connection are handled before others have their turn."""
+"""Nanoseconds for which requests of one connection are handled before other connections have a
+turn."""
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
-"""API key and version as one number, correlation id, length of the client id."""
+"""The header's API key and version as one number, correlation id, and length of the client id."""
 _API_VERSIONS_KEY = 18
 _LEAVE_GROUP = b"\0\x0d"
-"""The first bytes of a LeaveGroup request, which is handled even if the connection has closed."""
+"""The first two bytes of a LeaveGroup request, which is handled even after the connection has
+closed."""
 
 
 class Connection(asyncio.Protocol):
     """The protocol object of one accepted socket."""
 
-    # Above 30 attributes an instance keeps them in a dict of its own, a lookup for each request.
+    # An instance with more than 30 attributes keeps them in a separate dict, which costs each
+    # request a lookup.
     __slots__ = (
         "_backlog",
         "_backlog_bytes",
@@ -126,16 +132,18 @@ class Connection(asyncio.Protocol):
         self.dirty = False
         """Whether the connection is in the list of connections to flush."""
         self.closed = False
-        """No more bytes are read, handled or written."""
+        """Whether the connection is closed: no more bytes are read, handled or written."""
         self.handling: Request | None = None
-        """The request whose handler runs now; its answer needs no call of `answered`."""
+        """The request whose handler is running; its reply does not need a call of `answered`."""
         self.requests = self.lookups = 0
-        """Requests handled so far; how many of them are ApiVersions, Metadata, FindCoordinator."""
+        """Handled requests, and the number of ApiVersions, Metadata and FindCoordinator requests
+        among them."""
         self.bytes_in = self.bytes_out = 0
-        """Bytes received and sent; a reply counts once the transport has it."""
+        """Bytes received and bytes sent; a reply counts once the transport has accepted the
+        reply."""
         self._transport: asyncio.Transport
         self._slots: deque[Request] = deque()
-        """Requests handled, in order, whose replies do not yet wait for the next write."""
+        """Handled requests, in order, whose replies are not yet in `_out`."""
         self._parked: Request | Throttle | None = None
         self._out: list[Chunk] = []
         """Chunks of finished replies for the next write."""
@@ -145,42 +153,48 @@ class Connection(asyncio.Protocol):
         self._pieces: Pieces | None = None
         """The writer of replies with parts in files, made for the first such reply."""
         self.sending = False
-        """Replies are only partly written; no request is handled until they are written."""
+        """Whether replies are only partly written; no request is handled until they are written
+        completely."""
         self.muted_at_s: int | None = None
-        """The time since which the transport's buffer is full because the peer does not read."""
+        """The time since which the transport's buffer is full because the peer does not read; None:
+        not full."""
         self._busy = False
-        """Requests are being handled; their replies are written when that ends."""
+        """Whether requests are being handled; their replies are written when that ends."""
         self.listener = listener
         """The listener that accepted the connection."""
         self.principal = ANONYMOUS
         """The peer's principal."""
         self.login: Login | None = None
-        """The login of the peer; None if the listener requires none."""
+        """The login of the peer; None if the listener requires no login."""
         self.session: Session | None = None
         """Renews and ends the peer's login."""
         self.on_close: Callable[[Connection], None] | None = None
-        """Called once when the connection has closed; set by the APIs of members of groups."""
+        """Called once when the connection has closed; the APIs of group members set this
+        callback."""
         self.verdicts: object | None = None
         """The authorizer's data about `principal`; no other code reads or writes it."""
         self.authorization_cache: AuthorizationCache | None = None
-        """The names allowed to the principal, kept and read by `broker/apis/authorization.py`."""
+        """The names that the principal may access; only `broker/apis/shared/authorization.py` uses
+        this cache."""
         self.client_id = ""
         self.client_host = ""
-        """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
+        """The peer's address in Kafka's form, such as ``/127.0.0.1``."""
         self.peer = ""
         """The peer's address and port, for log lines."""
         self.software = ""
         """The client's name and version from ApiVersions v3 and above."""
         self.opened_s = self.last_active_s = server.now_s
         self.ticks_ns = server.time.ticks_ns
-        """`Time.ticks_ns`, one attribute lookup away for each request."""
+        """A copy of `Time.ticks_ns`, which saves each request an attribute lookup."""
         self.read_ns: int = 0
-        """The arrival of the last bytes, by the performance counter; request times start here."""
+        """The arrival time of the last bytes, by the performance counter; each request's time
+        starts here."""
         self.taken_bytes = 0
-        """Bytes of replies that the kernel had accepted at the server's last check of muted
+        """Bytes of replies that the kernel had accepted when the server last checked the muted
         peers."""
         self._draining = False
-        """No more requests are handled; the connection closes once all replies are written."""
+        """Whether no more requests are handled; the connection closes once all replies are
+        written."""
         self._services = server.services
         self._routes = server.routes
         self._partials = server.partials
@@ -209,7 +223,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Splits the bytes into frames and handles each whole request at once."""
+        """Splits the bytes into frames and handles each complete request immediately."""
         server = self.server
         self.last_active_s = server.now_s
         self.read_ns = self.ticks_ns()
@@ -226,7 +240,7 @@ class Connection(asyncio.Protocol):
             self._receive(data)
             self._look_at_clock()
             return
-        # The usual case: nothing is delayed, so no frame needs to be stored.
+        # The usual case: no request is delayed, so no frame needs to be stored.
         position, size = 0, len(data)
         self._busy = True
         while size - position > 4:
@@ -255,7 +269,7 @@ class Connection(asyncio.Protocol):
         """Returns None, so that the transport closes when the peer has closed its side."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Cancels requests without an answer: the client is gone."""
+        """Cancels the unanswered requests, since the client is disconnected."""
         self.closed = True
         if self.session is not None:
             self.session.ended()
@@ -263,7 +277,8 @@ class Connection(asyncio.Protocol):
             self.authorization_cache.forget()
         self.server.forget(self)
         for frame in [each for each in self._backlog if each.startswith(_LEAVE_GROUP)]:
-            # Kafka handles the LeaveGroup too, once the JoinGroup before it is answered.
+            # Kafka also handles the LeaveGroup once the JoinGroup that was sent before it is
+            # answered.
             self._handle(frame, 0)
         self._backlog.clear()
         slots, self._slots = self._slots, deque()
@@ -285,14 +300,15 @@ class Connection(asyncio.Protocol):
                 self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
-        """Stops handling requests: the peer does not read. The server closes it after a time."""
+        """Stops handling requests, since the peer does not read. The server closes the connection
+        later."""
         self.muted_at_s = self.server.now_s
         self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
         self.server.muted[self] = None
         self._stop_reading()
 
     def resume_writing(self) -> None:
-        """Continues with requests: the peer reads again."""
+        """Continues to handle requests, since the peer reads again."""
         slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
         self.server.muted.pop(self, None)
@@ -305,22 +321,24 @@ class Connection(asyncio.Protocol):
     # -- calls of requests and their handlers
 
     def park(self, request: Request) -> None:
-        """Handles no later request until ``request`` is answered."""
+        """Delays all later requests until ``request`` is answered."""
         self._parked = request
 
     def throttle(self, throttle: Throttle) -> Request | None:
-        """Handles no more requests until `throttle_over`; returns the parked request."""
+        """Stops handling requests until `throttle_over`; returns the request that was parked
+        before."""
         parked, self._parked = self._parked, throttle
         return cast("Request | None", parked)
 
     def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
-        """Handles requests again, or waits for ``parked`` if it is still unanswered."""
+        """Handles requests again, unless ``parked`` is still unanswered: then waits for
+        ``parked``."""
         if self._parked is throttle and not self.closed:
             self._parked = parked
             self.server.writes.touch(self)
 
     def may_park(self) -> bool:
-        """Whether a request may be parked now: none is parked, and the connection is open."""
+        """Whether a request may be parked now: no request is parked, and the connection is open."""
         return self._parked is None and not self.closed
 
     def answered(self, request: Request) -> None:
@@ -342,7 +360,8 @@ class Connection(asyncio.Protocol):
             self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
-        """Answers a request whose handler raised, as Kafka does, and logs it."""
+        """Answers a request whose handler raised an exception as Kafka does, and logs the
+        exception."""
         try:
             if request.reply is None and not self.closed:
                 frame = error_frame(request, UNKNOWN_SERVER_ERROR)
@@ -370,7 +389,7 @@ class Connection(asyncio.Protocol):
     # -- the server's calls
 
     def flush(self) -> None:
-        """Writes finished replies and continues with held requests."""
+        """Writes finished replies and continues with the delayed requests."""
         self.dirty = False
         if self.closed:
             return
@@ -380,11 +399,11 @@ class Connection(asyncio.Protocol):
             self._write()
 
     def serve_by(self, routes: dict[int, Route]) -> None:
-        """Handles later requests by ``routes`` in place of the server's."""
+        """Handles later requests by ``routes`` instead of the server's routes."""
         self._routes = routes
 
     def drain(self) -> None:
-        """Writes finished replies, handles no more requests, and closes."""
+        """Writes finished replies, handles no more requests, and closes the connection."""
         if self.closed:
             return
         self._draining = True
@@ -405,34 +424,36 @@ class Connection(asyncio.Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether a request or a reply is in progress, so that the connection is not idle."""
+        """Whether a request or a reply is in progress; such a connection is not idle."""
         return bool(self._slots) or self.sending or self.write_buffer_size() > 0
 
     def write_buffer_size(self) -> int:
-        """Bytes in the transport that the kernel has not accepted yet."""
+        """Number of bytes in the transport that the kernel has not accepted yet."""
         return self._transport.get_write_buffer_size()
 
     @property
     def buffered(self) -> int:
-        """Bytes received of an incomplete request."""
+        """Number of bytes received of an incomplete request."""
         return len(self._framer.partial)
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer has closed while the socket was not read, which no event reports."""
+        """Whether the peer has disconnected while the socket was not read; no event reports
+        this."""
         return not self._reading and peer_gone(self._transport)
 
     def hold(self) -> None:
-        """Stops reading until `release`: the partial requests of all connections are too large."""
+        """Stops reading until `release`, since the partial requests of all connections are too
+        large."""
         self._stop_reading()
 
     def release(self) -> None:
-        """Reads again, unless something else prevents it."""
+        """Reads again, unless another condition forbids reading."""
         self._balance()
 
     # -- the calls of `Pieces`
 
     def gathered(self) -> list[Chunk]:
-        """Returns and clears the finished replies, for a caller that writes them in pieces."""
+        """Returns and clears the finished replies; the caller writes them in pieces."""
         out = self._out
         self._out, self._out_bytes, self._out_files = [], 0, 0
         return out
@@ -440,7 +461,7 @@ class Connection(asyncio.Protocol):
     def pieces_written(self, all_of_them: bool) -> None:
         """Called when the transport is full or all pieces are written (``all_of_them``).
 
-        Once all is written, the delayed requests continue.
+        Once everything is written, the connection handles the delayed requests.
         """
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
@@ -453,13 +474,13 @@ class Connection(asyncio.Protocol):
     # -- bytes in
 
     def _receive(self, data: bytes) -> None:
-        """Handles the whole requests that may be handled now, and stores the rest."""
+        """Handles the complete requests that may be handled now, and stores the remaining bytes."""
         if self.closed or self._draining:
             return
         try:
             frames = self._framer.feed(data)
         except BadFrame as error:
-            # The whole frames before the invalid one are answered if they need not wait.
+            # The whole frames before the invalid one are answered, unless they must wait.
             self._queue(error.frames)
             self._pump()
             self.refuse(error)
@@ -485,7 +506,8 @@ class Connection(asyncio.Protocol):
         )
 
     def _pump(self) -> None:
-        """Handles requests of the backlog until one must wait, writes, and adjusts reading."""
+        """Handles requests of the backlog until one must wait, writes replies, and starts or stops
+        reading."""
         backlog = self._backlog
         handled = 0
         until_ns = self.ticks_ns() + PUMP_NS
@@ -506,7 +528,7 @@ class Connection(asyncio.Protocol):
         self._balance()
 
     def _balance(self) -> None:
-        """Reads the socket while the backlog has room, and stops reading otherwise."""
+        """Reads the socket while the backlog is below its bound, and stops reading otherwise."""
         if self.closed:
             return
         full = self._backlog_bytes + self.buffered > BACKLOG_BYTES
@@ -528,14 +550,15 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:
-        """Reports a long read to the watchdog, under the name of its last request's API."""
+        """Reports a long turn to the watchdog, under the API name of the turn's last request."""
         name = "requests" if self._route is None else self._route.served.api.name
         self.server.watchdog.ended(name, self.read_ns)
 
     # -- requests
 
     def _handle(self, frame: bytes, start: int = 4) -> None:
-        """Handles one whole request whose header begins at ``start``: 4 after a length, or 0."""
+        """Handles one whole request. Its header begins at ``start``: 4 after a length prefix,
+        otherwise 0."""
         try:
             key, correlation_id, size = _HEADER.unpack_from(frame, start)
             route = self._routes.get(key)
@@ -558,7 +581,7 @@ class Connection(asyncio.Protocol):
                 else:
                     position = start + decode_request_header(frame[start:]).position
         except struct.error:
-            self.refuse(ProtocolError("the request is shorter than its header"))
+            self.refuse(ProtocolError("the request ends within its header"))
             return
         except ProtocolError as error:
             self.refuse(error)
@@ -580,7 +603,7 @@ class Connection(asyncio.Protocol):
 
     def _learn_client_id(self, raw: bytes, size: int) -> None:
         if len(raw) != size:
-            raise ProtocolError(f"the client id has {size} bytes, but the request ends before it")
+            raise ProtocolError(f"the client id has {size} bytes, but the request is shorter")
         try:
             self.client_id = raw.decode()
         except UnicodeDecodeError:
@@ -588,7 +611,8 @@ class Connection(asyncio.Protocol):
         self._client_raw = raw
 
     def _unserved(self, frame: bytes, start: int) -> None:
-        """Answers an ApiVersions of an unknown version; closes on any other unknown request."""
+        """Answers an ApiVersions request of an unknown version; closes the connection on other
+        unknown requests."""
         key, version, correlation_id, size = struct.unpack_from(">hhih", frame, start)
         if key in BY_KEY and key != _API_VERSIONS_KEY:
             if size > 0:
@@ -610,7 +634,8 @@ class Connection(asyncio.Protocol):
     # -- replies out
 
     def _place(self, request: Request) -> None:
-        """Queues the reply of a handled request, or keeps the request in a slot until its turn."""
+        """Queues the reply of a handled request, or keeps the request in a slot until earlier
+        replies are queued."""
         self.handling = None
         self.requests += 1
         reply = request.reply
@@ -630,7 +655,7 @@ class Connection(asyncio.Protocol):
             self._append(reply)
 
     def _append(self, reply: Body) -> None:
-        """Adds a reply to the next write; all earlier replies have been added."""
+        """Adds a reply to the next write; all earlier replies are already in this write or sent."""
         if isinstance(reply, (bytes, bytearray, memoryview)):
             self._out.append(reply)
             self._out_bytes += len(reply)
@@ -662,7 +687,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
 
     def hand_over(self, chunks: list[Buffer], size_bytes: int) -> None:
-        """Passes chunks, ``size_bytes`` in total, to the transport in one call."""
+        """Passes chunks with ``size_bytes`` in total to the transport in one call."""
         self.bytes_out += size_bytes
         if len(chunks) == 1:
             self._transport.write(chunks[0])
@@ -673,7 +698,8 @@ class Connection(asyncio.Protocol):
 
 
 class TurnWrites:
-    """The connections to write to at the end of a turn, each once, however many replies it has.
+    """The connections to write to at the end of a turn. Each is written once, however many replies
+    it has.
 
     Only the event loop's thread may use it.
     """
@@ -697,11 +723,11 @@ class TurnWrites:
             asyncio.get_running_loop().call_soon(self._flush_scheduled)
 
     def hold(self) -> None:
-        """Gathers replies until `flush`, for a caller that delivers many."""
+        """Collects replies until `flush` is called; for a caller that finishes many replies."""
         self._holding = True
 
     def flush(self) -> None:
-        """Writes the finished replies of every touched connection, one write each."""
+        """Writes the finished replies of every touched connection by one write per connection."""
         self._holding = False
         dirty, self._dirty = self._dirty, []
         for connection in dirty:

@@ -2,10 +2,10 @@
 
 A broker for tests sends these responses on demand. Handlers build their own error responses.
 
-The tables of `protocol/messages` suffice for nearly all APIs: a response has its error codes in
-known places, and its elements (topics, partitions, groups, members) are those of the request. An
-error of the whole request is set in every place. An error that Kafka sets for single partitions or
-topics is set in the innermost elements only, where clients read it.
+The tables of `protocol/messages` suffice for nearly all APIs: a response has error codes at known
+positions, and the response's elements (topics, partitions, groups, members) are the request's
+elements. An error of the whole request is set at every position. An error that Kafka sets for
+single partitions or topics is set in the innermost elements only, where clients read it.
 """
 
 from __future__ import annotations
@@ -82,18 +82,19 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
 }
-"""Arrays of a response, with the names of the request's arrays that they answer."""
+"""Array names of responses, each with the names of the request arrays whose elements the response
+repeats."""
 
 _IDENTITY = (
     "name", "topic", "topic_id", "partition", "partition_index", "index", "partition_id",
     "group_id", "member_id", "group_instance_id", "transactional_id", "producer_id", "key",
     "resource_type", "resource_name", "entity", "user",
 )  # fmt: skip
-"""Fields by which an element of a response identifies the request's element."""
+"""Fields by which an element of a response names the corresponding element of the request."""
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
-"""Other names of these fields in a request."""
+"""Names of these fields in a request where they differ from the response's names."""
 
 _UNKNOWN = frozenset(
     {
@@ -104,18 +105,19 @@ _UNKNOWN = frozenset(
         "num_partitions", "replication_factor",
     }
 )  # fmt: skip
-"""Numeric fields that Kafka sets to -1 if they are unknown."""
+"""Numeric fields that Kafka sets to -1 in a response with an error."""
 
 
 def error_answer(
     api: Api, version: int, asked: Mapping[str, Any], error_code: int, text: str | None
 ) -> dict[str, Any]:
-    """The response to ``asked`` with ``error_code``, and with ``text`` in its message fields."""
+    """Returns the response to ``asked`` with ``error_code``, and with ``text`` in its message
+    fields."""
     return _Answer(version, error_code, text).whole(api.response, api.request, asked)
 
 
 def is_error_code(field: Field) -> bool:
-    """Whether a field is an error code."""
+    """Whether a field has an error code."""
     return field.name in ("error_code", "partition_error_code")
 
 
@@ -125,9 +127,10 @@ class _Answer:
         self._error_code = error_code
         self._text = text
         self._presents: dict[int, list[Field]] = {}
-        """The fields of a struct in this version, by the id of its field list."""
+        """The fields of a struct that exist in this version, by the id of the struct's field
+        list."""
         self._errors: dict[int, bool] = {}
-        """Whether a struct has an error code, by the id of its field list."""
+        """Whether a struct has an error code, by the id of the struct's field list."""
 
     def whole(
         self, response: Sequence[Field], request: Sequence[Field], asked: Mapping[str, Any]
@@ -167,7 +170,8 @@ class _Answer:
     def _elements(
         self, field: Field, request: Sequence[Field], asked: Mapping[str, Any]
     ) -> list[dict[str, Any]] | None:
-        """One element per element of the request's array; None if no such array exists."""
+        """Returns one element per element of the request's array; None if the request has no such
+        array."""
         if not isinstance(field.type, Array) or not isinstance(field.type.element, Struct):
             return None
         fields = field.type.element.fields
@@ -199,11 +203,12 @@ class _Answer:
         return answer
 
     def _naming(self, fields: Sequence[Field], source: Primitive) -> str:
-        """The element's field that holds the plain value by which the request names it."""
+        """Returns the name of the element's field for a plain value (not a struct) of the request's
+        array."""
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name
-        raise AssertionError(f"nothing names an element of {[field.name for field in fields]}")
+        raise AssertionError(f"no field names an element of {[field.name for field in fields]}")
 
     def _says_error(self, fields: Sequence[Field]) -> bool:
         known = self._errors.get(id(fields))

@@ -1,7 +1,7 @@
 """The layer that a test may insert between a broker's sockets and its APIs.
 
-`Broker` accepts one when it is created, and uses it when it makes its server. Requests cost nothing
-extra: without a layer, the broker runs the same code as without this module.
+`Broker` accepts a layer when it is created, and uses the layer when it makes its server. A broker
+without a layer runs the same code as without this module, so requests cost nothing extra.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Interpose(Protocol):
-    """The replacements for the table of APIs and for the connections."""
+    """Replacements for the table of APIs and for the connections."""
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """The rows that handle requests, in place of the APIs' own rows."""
+        """Returns the rows of the table that handle requests instead of the APIs' own rows."""
 
     def connection(self, server: Server, listener: Listener) -> Connection:
-        """The protocol object of one accepted socket."""
+        """Makes the protocol object of one accepted socket."""

@@ -1,6 +1,7 @@
-"""A listener: its security, and the state that its connections share.
+"""A listener: its security settings, and the state that its connections share.
 
-The broker makes one for each of ``listeners`` at its start. Each connection refers to its listener.
+The broker makes one `Listener` for each entry of ``listeners`` when it starts. Each connection
+refers to its listener.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """One of the broker's listeners."""
+    """One listener of the broker."""
 
     def __init__(self, endpoint: Endpoint, *, is_inter_broker: bool = False) -> None:
         self.endpoint = endpoint
         """The configured address; its port may be 0."""
         self.name = endpoint.name
         self.is_inter_broker = is_inter_broker
-        """Whether other brokers of the cluster use it."""
+        """Whether the other brokers of the cluster connect to this listener."""
         self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
         """Makes the protocol that handles a connection until its peer has logged in; None if no
         login is required."""
 
         self.tls: TlsListener | None = None
-        """The TLS of its connections; None for unencrypted ones."""
+        """The TLS of the listener's connections; None without encryption."""
 
     def first_protocol(self, connection: Connection) -> asyncio.Protocol:
-        """The first protocol that receives a connection's bytes."""
+        """Returns the protocol that first receives a connection's bytes: TLS, login, or the
+        connection."""
         first = connection if self.before_login is None else self.before_login(connection)
         if self.tls is None:
             return first
@@ -48,13 +50,13 @@ class Listener:
 
 
 def http_listener(config: Config) -> Listener | None:
-    """The HTTP listener, whose connections the HTTP server accepts; None if HTTP is off."""
+    """Returns the HTTP listener, whose connections the HTTP server accepts; None if HTTP is off."""
     endpoint = http_endpoint(config)
     return None if endpoint is None else Listener(endpoint)
 
 
 def listeners_of(config: Config) -> list[Listener]:
-    """The listeners in the order of ``listeners``."""
+    """Returns the listeners in the order of the setting ``listeners``."""
     between = config.inter_broker_listener
     return [
         Listener(endpoint, is_inter_broker=endpoint.name == between)

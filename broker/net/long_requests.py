@@ -1,10 +1,10 @@
 """Requests that are not finished when their handler returns: many elements, or a wait.
 
-Law 9: no request holds the loop for more than 10 ms. A handler over elements is a generator that
-yields after each of them. It runs at once while the turn has time; the rest runs in slices while
-the request is parked. The elements of a large request are first counted against the budget of its
-API (`ServedApi.elements_max`). Then the worker's thread decodes the request, and it encodes a large
-response. docs/operate/limits.md has the table.
+Law 9: no request holds the loop for more than 10 ms. A handler for many elements is a generator
+that yields after each element. The generator runs at once while the turn has time; the rest runs in
+slices while the request is parked. The elements of a large request are first counted and compared
+with the budget of its API (`ServedApi.elements_max`). Then the worker's thread decodes the request;
+the worker also encodes a large response. docs/operate/limits.md has the table.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from protocol.errors import INVALID_REQUEST, ProtocolError
 logger = structlog.get_logger(__name__)
 
 SURELY_SMALL_BYTES = 4096
-"""A request of up to this size is handled without counting: its elements take a few ms."""
+"""Requests of up to this many bytes are handled without counting: their elements take a few ms."""
 DECODED_AT_ONCE = 500
 """Elements up to which the loop's thread decodes a request: about 1 ms."""
 BYTES_AT_ONCE = 1024 * 1024
-"""Bytes above which the worker decodes a request, however few elements it names."""
+"""Bytes above which the worker decodes a request, even if the request has few elements."""
 AT_A_TIME = 4
-"""Large requests decoded and handled at the same time, which bounds their memory."""
+"""Large requests that are decoded and handled at the same time. The bound limits their memory."""
 
 
 class LongRequests:
@@ -51,10 +51,11 @@ class LongRequests:
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_A_TIME)
         self._encoding: dict[Request, asyncio.Future[Any]] = {}
-        """The responses that the worker is encoding."""
+        """The encodings in progress in the worker, by request."""
 
     def handle(self, services: object, request: Request) -> Steps | None:
-        """Handles a request: at once if it names few elements, otherwise through the worker.
+        """Handles a request: at once if the request has few elements, otherwise with the worker's
+        help.
 
         Raises ProtocolError if the request is incomplete.
         """
@@ -78,7 +79,7 @@ class LongRequests:
         return None
 
     def work_off(self, request: Request, steps: Steps) -> None:
-        """Runs ``steps``, at once while this turn has time, and the rest in slices."""
+        """Runs ``steps``: at once while this turn has time, then in slices."""
         if request.meter is not None:
             steps = request.meter.steps(request, steps)
         until_ns, ticks_ns = self._slicer.direct_until_ns(), self._ticks_ns
@@ -94,7 +95,7 @@ class LongRequests:
         self.answer_later(request, self._rest(request, steps))
 
     def answer(self, request: Request, frame: Callable[[], bytes], error_code: int) -> None:
-        """Ends ``request`` with a large response, which the worker encodes."""
+        """Ends ``request`` with a large response that the worker encodes."""
 
         work = self._worker.run(request.connection, frame)
         encoding = self._encoding[request] = asyncio.ensure_future(work)
@@ -108,10 +109,11 @@ class LongRequests:
         self.answer_later(request, encoded_and_sent())
 
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which answers ``request``; a bug in it is logged and answered.
+        """Runs ``work``, which answers ``request``; a bug in ``work`` is logged and answered with
+        an error.
 
-        The client's next request is handled after it, as in Kafka, since it may write to the topic
-        that ``work`` creates.
+        The client's next request is handled after ``work`` ends, as in Kafka, since the next
+        request may write to the topic that ``work`` creates.
         """
         connection = request.connection
         if connection.may_park():
@@ -179,11 +181,12 @@ class LongRequests:
                 return
         slices.end()
         encoding = self._encoding.get(request)
-        if encoding is not None:  # the encoding's memory counts until it ends
+        if encoding is not None:  # the memory of the encoding counts until the encoding ends
             await asyncio.wait((encoding,))
 
     def _refuse(self, request: Request, error: TooManyElements) -> None:
-        """Answers a request above its budget or closes its connection, with one log line."""
+        """Rejects a request with too many elements, by a response or by closing; writes one log
+        line."""
         frame = error_frame(request, INVALID_REQUEST)
         connection = request.connection
         logger.warning(

@@ -1,4 +1,5 @@
-"""A peer's address in Kafka's form, its client id for log lines, and its disconnect."""
+"""A peer's address in Kafka's form, its client id for log lines, and whether it has
+disconnected."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ _TCP_ESTABLISHED = 1
 
 
 def java_address(address: str) -> str:
-    """``address`` as Java's ``InetAddress.toString`` shows one without a host name: ``/127.0.0.1``.
+    """Returns ``address`` in the form of Java's ``InetAddress.toString`` without a host name:
+    ``/127.0.0.1``.
 
-    IPv6 is written uncompressed and without leading zeros, a mapped IPv4 address as IPv4.
+    An IPv6 address is uncompressed and without leading zeros; a mapped IPv4 address is shown as
+    IPv4.
     """
     plain, _, scope = address.partition("%")
     try:
@@ -30,23 +33,23 @@ def java_address(address: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """The address by which a host is counted: that of its /64 network for IPv6."""
+    """The address under which a host is counted: for IPv6 the host's /64 network."""
     groups = host.split(":")
     return ":".join(groups[:4]) if len(groups) > 4 else host
 
 
 def display_client_id(client_id: str) -> str:
-    """``client_id`` for a log line: control characters escaped, at most 120 characters."""
+    """``client_id`` for a log line: at most 120 characters, with control characters escaped."""
     shown = client_id[:_CLIENT_ID_SHOWN]
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return escaped if len(client_id) <= _CLIENT_ID_SHOWN else escaped + "..."
 
 
 def peer_gone(transport: asyncio.Transport) -> bool:
-    """Whether the TCP connection is no longer ESTABLISHED, as the kernel reports it.
+    """Whether the kernel reports that the TCP connection is no longer ESTABLISHED.
 
-    Reads no data. False on platforms that do not report it. Source: Linux tcp(7), the first byte of
-    TCP_INFO.
+    Reads no data. Returns False on platforms that do not report the state. Source: Linux tcp(7),
+    the first byte of TCP_INFO.
     """
     ours = transport.get_extra_info("socket")
     if ours is None or not hasattr(socket, "TCP_INFO"):

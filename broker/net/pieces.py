@@ -1,7 +1,8 @@
-"""Replies with parts in files: read and written in pieces, as fast as the peer reads them.
+"""Replies with parts in files: read and written in pieces, as fast as the peer reads.
 
-A peer that does not read costs one piece and the transport's buffer, whatever the size of its
-replies. The loop reads a piece that is in the page cache; a thread reads any other.
+A peer that does not read costs the memory of one piece and of the transport's buffer, whatever the
+size of its replies. The event loop reads a piece that is in the page cache; a thread reads any
+other piece.
 """
 
 from __future__ import annotations
@@ -23,40 +24,41 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 PIECE_BYTES = 256 * 1024
-"""Size of a piece, which fits into the processor's cache.
+"""Size of a piece in bytes, which fits into the processor's cache.
 
-A consumer of 8 MiB responses cost the broker 0.75 ms/MB with responses read whole, and 0.2 ms/MB
-with pieces; a consumer of 512 KiB responses 0.20 and 0.24.
+A consumer of 8 MiB responses cost the broker 0.75 ms/MB when responses were read whole, and 0.2
+ms/MB with pieces. For a consumer of 512 KiB responses the costs were 0.20 and 0.24 ms/MB.
 """
 SLOW_PIECE_BYTES = 64 * 1024
-"""Size of a piece for a peer that took a second or more for its last piece: bounds its memory."""
+"""Size of a piece in bytes for a peer that took a second or more to read the last piece; limits
+memory."""
 PROMPT_PIECES = 8
-"""Slow pieces in a row, each taken within a second, after which a peer gets large pieces again."""
+"""Number of slow pieces in a row, each read within a second, after which pieces are large again."""
 PIECES_PER_TURN = 8
-"""Pieces of one connection written in a row, about 1 ms, before others have their turn."""
+"""Pieces of one connection written in a row, about 1 ms, before other connections have a turn."""
 
 
 class Pieces:
-    """The partly written replies of a connection, and the speed of its peer."""
+    """The partly written replies of a connection, and the reading speed of its peer."""
 
     def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
         self._connection = connection
         self._transport = transport
         self._pending: deque[Chunk] = deque()
         self._awaits_disk = False
-        """A thread is reading the next piece."""
+        """Whether a thread is reading the next piece."""
         self._piece_bytes = PIECE_BYTES
         self._prompt_pieces = 0
-        """Pieces in a row that the peer took in less than a second each."""
+        """Number of pieces in a row that the peer read in less than a second each."""
 
     def clear(self) -> None:
-        """Drops all pieces: the peer is gone."""
+        """Drops all pieces, since the peer is disconnected."""
         self._pending.clear()
 
     def write(self) -> None:
-        """Writes until all is written, the transport is full, or a piece must be read in a thread.
+        """Writes until everything is written, the transport is full, or a thread must read a piece.
 
-        Replies that the connection collects in that time follow.
+        Also writes the replies that the connection finishes in the same time.
         """
         if self._awaits_disk:
             return
@@ -64,7 +66,7 @@ class Pieces:
         pending = self._pending
         pieces = 0
         while connection.muted_at_s is None and not connection.closed:
-            if pieces == PIECES_PER_TURN:  # the peer takes all at once
+            if pieces == PIECES_PER_TURN:  # the peer reads as fast as the broker writes
                 asyncio.get_running_loop().call_soon(self.write)
                 return
             pieces += 1
@@ -81,10 +83,11 @@ class Pieces:
         connection.pieces_written(not pending)
 
     def _next_piece(self) -> tuple[list[Buffer], Slice | None]:
-        """Up to a piece of the pending replies from memory, and the slice to read from the disk.
+        """Returns the next bytes in memory, up to one piece, and the slice of a file to read after
+        them.
 
-        The slice is None unless the piece ends at it. A file shorter than its slice closes the
-        connection, since the peer already has the length of the reply.
+        The slice is None unless these bytes end where it begins. If a file is shorter than its
+        slice, the connection is closed, since the peer already has the length of the reply.
         """
         pending = self._pending
         piece: list[Buffer] = []
@@ -105,7 +108,8 @@ class Pieces:
         return piece, None
 
     def _go_on_behind(self, chunk: Slice, got: int) -> bool:
-        """Puts back the rest of a slice after ``got`` bytes; closes the connection if that is 0."""
+        """Queues the rest of a slice after ``got`` bytes were read; closes the connection if
+        ``got`` is 0."""
         if not got:
             logger.error(
                 "log file truncated while it was read", file=chunk.file.path, at=chunk.position
@@ -118,7 +122,7 @@ class Pieces:
         return True
 
     def _read_cold(self, chunk: Slice) -> None:
-        """Reads the next piece in a thread, and writes it when that is done."""
+        """Reads the next piece in a thread, then writes the piece."""
         job = partial(chunk.file.read, chunk.position, min(chunk.length, self._piece_bytes))
         self._awaits_disk = True
 
@@ -139,7 +143,8 @@ class Pieces:
         self._connection.server.disk_reads.read(job).add_done_callback(there)
 
     def keep_pace(self, slow: bool) -> None:
-        """Adapts the piece size after a written piece; ``slow``: it took a second or more."""
+        """Adapts the piece size after a written piece; ``slow``: the peer took a second or more to
+        read it."""
         self._prompt_pieces = 0 if slow else self._prompt_pieces + 1
         if slow and self._piece_bytes == PIECE_BYTES:
             self._piece_bytes = SLOW_PIECE_BYTES

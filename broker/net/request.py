@@ -1,9 +1,9 @@
-"""A request: its fields for a handler, and the ways to end it.
+"""A request: its fields for a handler, and the methods that end it.
 
 Contains `ServedApi`, the row that each module of ``broker/apis`` adds to the table of served APIs,
-and `Request`, the one object made per request. The connection decodes the header; the handler
-decodes the body, by the reference codec (``value``) or by a generated decoder over ``buffer`` and
-``position``.
+and `Request`, the one object made per request. The connection decodes the header. The handler
+decodes the body: with the reference codec (``value``), or with a generated decoder from ``buffer``
+and ``position``.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
-"""The steps of a handler over elements: it yields None where other work may run, or a future to
-wait for. Its last step ends the request."""
+"""The steps of a handler for many elements. The iterator yields None where other work may run, or a
+future to wait for. The last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
-"""Called with the broker's services and the request. It ends the request at once or later; a
-handler over many elements returns its steps instead."""
+"""Called with the broker's services and the request. The handler ends the request at once or later;
+a handler for many elements returns its steps instead."""
 ReplyEncoder = Callable[["Request", Any], None]
 
 
 ELEMENTS_MAX = 20_000
-"""Elements that a request of most APIs may name: more than any cluster tool sends in one
+"""Elements that a request of most APIs may contain: more than any cluster tool sends in one
 request."""
 ENCODED_AT_ONCE = 500
 """Elements up to which the loop's thread encodes a response: about 1 ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
-"""Bytes up to which that holds: of the response's encoded arrays, and of the request."""
+"""Bytes of the response's encoded arrays, or of the request, up to which the loop's thread encodes
+a response."""
 
 
 @slotted(frozen=True, eq=False)
 class ServedApi:
     """One API as this broker serves it, in all versions from ``min_version`` to ``max_version``.
 
-    ``handle`` must end its request exactly once, at once or later; see `Request`.
+    ``handle`` must end its request exactly once, immediately or later; see `Request`.
     """
 
     api: Api
@@ -57,20 +58,22 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """Kafka's behaviour in these versions that this broker lacks, for docs/use/coverage.md."""
+    """Kafka's behaviour in these versions that this broker does not have, for
+    docs/use/coverage.md."""
     elements_max: int | None = ELEMENTS_MAX
-    """The elements that one request may name, summed over its arrays; None if the handler
-    counts."""
+    """Maximum number of elements in one request, summed over its arrays; None if the handler checks
+    the number itself."""
     decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
-    """Decoders of large bodies by version, whose result the handler finds in ``context``; for
-    other versions the reference codec decodes into ``value``."""
+    """Decoders of large bodies by version; the handler finds the result in ``context``. Bodies of
+    other versions are decoded by the reference codec into ``value``."""
     is_offered: bool = True
-    """Whether ApiVersions lists it; its requests are answered in any case."""
+    """Whether ApiVersions lists the API. Requests of unlisted APIs are answered too."""
     rights: Rights = UNSAID
-    """The ACLs that its requests need."""
+    """The ACLs that requests of the API need."""
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
-        """Counts the elements of a large body and decodes it. Thread-safe. Raises ProtocolError."""
+        """Counts the elements of a large body and decodes the body. Thread-safe. Raises
+        ProtocolError."""
         assert self.elements_max is not None
         self.api.count_elements(version, buffer, position, self.elements_max)
         decode = self.decoders.get(version)
@@ -80,7 +83,8 @@ class ServedApi:
 
 
 class Route:
-    """One API at one version: the facts that a connection uses before it reads a request's body."""
+    """One API at one version: the facts that a connection needs before it reads a request's
+    body."""
 
     __slots__ = (
         "api_version",
@@ -103,14 +107,15 @@ class Route:
         self.served = served
         self.handle = served.handle
         self.new_meter: Callable[[Connection, str], Meter] | None = None
-        """Makes the meter of a request from its client id; None without quotas."""
+        """Makes the meter of a request from the connection and client id; None without quotas."""
         self.api_version = api_version
         self.flexible = flexible
-        """Whether the request's header has tagged fields."""
+        """Whether the request header of this version has tagged fields."""
         self.errors = errors
-        """Requests answered by error code, shared by all versions of the API."""
+        """Number of answered requests by error code, shared by all versions of the API."""
         self.times = times
-        """Nanoseconds from a request's arrival to its response, shared by all versions."""
+        """Times from a request's arrival to its response in nanoseconds, shared by all versions of
+        the API."""
 
 
 Chunk = bytes | bytearray | memoryview | Slice
@@ -121,7 +126,8 @@ _LENGTH = struct.Struct(">i")
 
 
 class Meter(Protocol):
-    """A request's use of its client's quotas; see `broker/apis/throttling/meter.py`."""
+    """Measures how much a request uses of its client's quotas; see
+    `broker/apis/throttling/meter.py`."""
 
     def begin(self) -> None:
         """Starts to measure a piece of work on the request."""
@@ -138,7 +144,7 @@ class Meter(Protocol):
         """Wraps ``work`` so that it is measured except for its waits."""
 
     def park(self, request: Request) -> bool:
-        """Whether the request need not park, since its connection is throttled."""
+        """Whether the meter parks the request itself, since the connection is throttled."""
 
     def exempt(self) -> None:
         """Exempts the request from all quotas."""
@@ -150,16 +156,16 @@ class Meter(Protocol):
         """Implements `Request.mutations`."""
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
-        """The response to send, with the throttle time if its client exceeds a quota."""
+        """Returns the response to send, with the throttle time if the client exceeds a quota."""
 
 
 class Request:
     """One request of one connection.
 
-    A handler ends it exactly once: ``respond`` with a dict, ``complete`` with a whole frame, or
-    ``respond_nothing``. A handler that answers later may keep the request. It first calls ``park``
-    if later requests of the connection must wait for the answer (JoinGroup, SyncGroup, Fetch).
-    Replies are sent in the order of the requests in either case.
+    A handler ends the request exactly once: by ``respond`` with a dict, ``complete`` with a whole
+    frame, or ``respond_nothing``. A handler that answers later may store the request. If later
+    requests of the connection must wait for the answer (JoinGroup, SyncGroup, Fetch), the handler
+    first calls ``park``. In either case replies are sent in the order of the requests.
     """
 
     __slots__ = (
@@ -193,38 +199,40 @@ class Request:
         self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        """The client id; null is read as an empty string, as in Kafka."""
+        """The client id; a null client id is read as an empty string, as in Kafka."""
         self.buffer = buffer
-        """The bytes up to the end of the request; its body begins at ``position``."""
+        """The received bytes up to the end of the request; the request's body begins at
+        ``position``."""
         self.position = position
         self.reply: Body | None = None
-        """The finished reply; None until then, empty if no reply is sent."""
+        """The finished reply; None until then; empty if no reply is to be sent."""
         self.on_disconnect: Callable[[], None] | None = None
-        """Called once if the peer disconnects while the request is unanswered; the request then
-        must not be answered."""
+        """Called once if the peer disconnects while the request is unanswered; from then on the
+        request must not be answered."""
         self.encode: ReplyEncoder | None = None
-        """Ends this request with the coordinator's reply; see `take`."""
+        """Encodes the coordinator's reply and ends this request; see `take`."""
         self.since_ns = connection.read_ns
-        """The arrival of its bytes, by the performance counter."""
+        """The arrival time of the request's bytes, by the performance counter."""
         self.context: Any = None
-        """The body as decoded by ``ServedApi.decoders``; later the handler's own data for the
+        """The body as decoded by ``ServedApi.decoders``; afterwards the handler's own data for the
         reply."""
         self.meter: Meter | None = None
-        """Measures the use of its client's quotas; None without quotas."""
+        """Measures how much the request uses of its client's quotas; None without quotas."""
         if route.new_meter is not None:
             self.meter = route.new_meter(connection, client_id)
             self.meter.begin()  # the connection calls `end` when the handler has returned
 
     @property
     def served(self) -> ServedApi:
-        """The row of the table of served APIs that serves this request."""
+        """The row of the table of served APIs that serves the request."""
         return self.route.served
 
     @property
     def value(self) -> dict[str, Any]:
-        """The body as a dict, decoded by the reference codec on first use.
+        """The body as a dict; the reference codec decodes it on first use.
 
-        Raises ProtocolError, which closes the connection, unless the body is complete and exact.
+        Raises ProtocolError, which closes the connection, if the body is incomplete or has trailing
+        bytes.
         """
         try:
             return self._value
@@ -235,14 +243,15 @@ class Request:
             return self._value
 
     def check(self) -> None:
-        """Raises ProtocolError like `value`, for a handler that reads no field of the body."""
+        """Raises ProtocolError if the body is invalid, like `value`; for a handler that reads no
+        field."""
         self.value  # noqa: B018 - the body is decoded
 
     def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
         """Ends the request with ``value``, encoded by the reference codec.
 
-        The request is counted under ``error_code``; by default that is the value's top-level
-        ``error_code``, or 0 if it has none.
+        The request is counted under ``error_code``. Without this argument, it is counted under the
+        top-level ``error_code`` of ``value``, or under 0 if ``value`` has none.
         """
         if error_code is None:
             error_code = value.get("error_code", 0)
@@ -250,22 +259,23 @@ class Request:
         self.complete_later(partial(self.frame, value), error_code, at_once=at_once)
 
     def array(self, *path: str) -> EncodedArray:
-        """An array of the response, named by ``path``, whose elements are encoded one by one."""
+        """Makes the array of the response that ``path`` names; its elements are encoded one by
+        one."""
         served = self.route.served
         return served.api.message(self.api_version, is_request=False).array(*path)
 
     def complete_later(
         self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False
     ) -> None:
-        """Ends the request with the frame that ``frame`` returns; the worker calls it unless
-        ``at_once``."""
+        """Ends the request with the frame that ``frame`` returns. The worker calls ``frame`` unless
+        ``at_once`` is set."""
         if at_once:
             self.complete(frame(), error_code)
         else:
             self.connection.server.long.answer(self, frame, error_code)
 
     def frame(self, value: dict[str, Any]) -> bytes:
-        """The whole frame of the response ``value``. Thread-safe."""
+        """Encodes the whole frame of the response ``value``. Thread-safe."""
         api = self.route.served.api
         version = self.api_version
         header = response_header(api.key, version, self.correlation_id)
@@ -280,7 +290,7 @@ class Request:
             self._value = body
 
     def complete(self, frame: Body, error_code: int = 0) -> None:
-        """Ends the request with a whole frame, including length prefix and header.
+        """Ends the request with a whole frame, which includes length prefix and header.
 
         ``frame`` may be a list of chunks, some of them slices of files. The request is counted
         under ``error_code``.
@@ -289,7 +299,7 @@ class Request:
         self.reply = frame if self.meter is None else self.meter.finish(self, frame, error_code)
         route = self.route
         route.errors[error_code] += 1
-        # Histogram.add, inlined: saves a third of a microsecond.
+        # This is Histogram.add, inlined: it saves a third of a microsecond.
         connection = self.connection
         waited_ns = connection.ticks_ns() - self.since_ns
         times = route.times
@@ -303,34 +313,35 @@ class Request:
         self.complete((), error_code)
 
     def answer_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which ends the request; the connection's later requests wait for it."""
+        """Runs ``work``, which ends the request; later requests of the connection wait until
+        then."""
         if self.meter is not None:
             work = self.meter.coroutine(self, work)
         self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
-        """Runs steps that end the request, for a handler that can't return them."""
+        """Runs steps that end the request, for a handler that can't return its steps."""
         self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
         """Delays later requests of this connection until this one is answered.
 
-        On a throttled connection that begins when the throttle ends.
+        On a throttled connection the delay begins when the throttle ends.
         """
         if self.meter is None or not self.meter.park(self):
             self.connection.park(self)
 
     def exempt(self) -> None:
-        """Exempts the request from quotas: its sender is another broker."""
+        """Exempts the request from quotas, since another broker sent it."""
         if self.meter is not None:
             self.meter.exempt()
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """How many of ``asked_bytes`` requested bytes the quotas allow in the response."""
+        """Returns how many of ``asked_bytes`` requested bytes the quotas allow in the response."""
         return asked_bytes if self.meter is None else self.meter.fetched_at_most(asked_bytes)
 
     def mutations(self, strict_from: int | None) -> Mutations:
-        """The client's quota of topic changes; unbounded without a meter.
+        """Returns the client's quota of topic changes; unbounded without a meter.
 
         From version ``strict_from`` on, changes above the quota are rejected.
         """
@@ -338,7 +349,7 @@ class Request:
         return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)
 
     def take(self, reply: Any) -> None:
-        """Ends the request with the reply of a core; the request is the ticket of its call."""
+        """Ends the request with the reply of a core, for whose call the request is the ticket."""
         assert self.encode is not None
         if self.meter is not None:
             self.meter.begin()
@@ -350,7 +361,7 @@ class Request:
             self.meter.end(self.reply is not None)
 
     def fail(self) -> None:
-        """Ends the request after a bug: the exception being handled."""
+        """Ends the request after its handler raised an exception, which is being handled."""
         self.connection.handler_failed(self)
 
 

@@ -1,7 +1,8 @@
 """The ACLs that requests of an API need, as rows of the table of APIs.
 
-This module has values only. Handlers check them through `broker/apis/shared/authorization.py`,
-which has the same constants; docs/use/coverage.md lists them.
+This module contains only values. Handlers check the ACLs through
+`broker/apis/shared/authorization.py`, which has the same constants; docs/use/coverage.md lists the
+ACLs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DENIED = {
     ResourceType.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The error code of a denial, by resource type."""
+"""The error code of a denied operation, by resource type."""
 
 NOUNS = {
     ResourceType.TOPIC: "topic",
@@ -34,43 +35,43 @@ NOUNS = {
 
 @slotted(frozen=True)
 class RequiredAcl:
-    """An operation on the one resource in a request, or on the cluster."""
+    """An operation on the one resource that a request names, or on the cluster."""
 
     operation: Operation
     kind: ResourceType
     is_logged: bool = True
-    """Whether the audit log records a denial; False if another ACL may allow the request."""
+    """Whether the audit log records a denial; False if another ACL may still allow the request."""
 
 
 @slotted(frozen=True)
 class AnyOf:
-    """Required ACLs of which one is enough."""
+    """Alternative ACLs: a principal needs one of them."""
 
     needs: tuple[RequiredAcl, ...]
 
 
 @slotted(frozen=True)
 class Each:
-    """An operation on each element of a request; only denied elements get an error."""
+    """An operation on each element of a request; only the denied elements get an error."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """A principal with this ACL needs no other for any element."""
+    """A principal with this ACL needs no ACL on the elements."""
 
     is_logged = True
 
 
 @slotted(frozen=True)
 class EachResource:
-    """An operation on each resource, by its type, that a configs request names."""
+    """An operation on each resource that a configs request names, by the type of the resource."""
 
     operation: Operation
 
 
 @slotted(frozen=True)
 class Hides:
-    """Elements that the response omits for principals without the operation."""
+    """Elements that the response omits if the principal may not perform the operation on them."""
 
     operation: Operation
     kind: ResourceType
@@ -82,14 +83,15 @@ class Hides:
 
 @slotted(frozen=True)
 class HandlerAcl:
-    """An operation that the handler checks at its own time or only in some cases."""
+    """An operation that the handler checks itself, since the check is late or only in some
+    cases."""
 
     operation: Operation
     kind: ResourceType
     of: str
-    """The resource, in words."""
+    """The resource, in words, for docs/use/coverage.md."""
     when: str = ""
-    """The case in which it is checked, in words."""
+    """The case in which the handler checks the operation, in words; "" for every case."""
     unless: RequiredAcl | None = None
     """A principal with this ACL does not need the operation."""
     is_logged: bool = True
@@ -98,8 +100,8 @@ class HandlerAcl:
 
 @slotted(frozen=True)
 class AuthorizedOperations:
-    """The response lists the principal's operations on a resource if the request asks for it
-    (KIP-430)."""
+    """The operations on a resource that the principal may perform; the response lists them if the
+    request asks for them (KIP-430)."""
 
     kind: ResourceType
     need: RequiredAcl | None = None
@@ -119,50 +121,51 @@ class Rights:
     tells: tuple[AuthorizedOperations, ...] = ()
     """The authorized operations that the response lists."""
     why_none: str = ""
-    """Why the API needs no ACL."""
+    """The reason why the API needs no ACL; "" if it needs one."""
 
 
 def group(operation: Operation) -> RequiredAcl:
-    """Requires an operation on the request's group."""
+    """Returns the requirement of an operation on the request's group."""
     return RequiredAcl(operation, ResourceType.GROUP)
 
 
 def transactional_id(operation: Operation) -> RequiredAcl:
-    """Requires an operation on the request's transactional id."""
+    """Returns the requirement of an operation on the request's transactional id."""
     return RequiredAcl(operation, ResourceType.TRANSACTIONAL_ID)
 
 
 def cluster(operation: Operation, *, is_logged: bool = True) -> RequiredAcl:
-    """Requires an operation on the cluster."""
+    """Returns the requirement of an operation on the cluster."""
     return RequiredAcl(operation, ResourceType.CLUSTER, is_logged)
 
 
 def of_each(
     kind: ResourceType, operation: Operation, unless: RequiredAcl | None = None
 ) -> HandlerAcl:
-    """Requires an operation on each resource of a type that a request names."""
+    """Returns the requirement of an operation on each resource of a type that a request names."""
     return HandlerAcl(operation, kind, f"each {NOUNS[kind]}", unless=unless)
 
 
 def each_shown_topic() -> HandlerAcl:
-    """Requires DESCRIBE on each named topic, or on each returned one if all are requested."""
-    of = "each topic; where all topics are asked for, those that the principal may describe"
+    """Returns the requirement of DESCRIBE on each named topic, or on each returned topic if a
+    request is for all topics."""
+    of = "each named topic; a request for all topics returns the topics that may be described"
     return HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, of)
 
 
 def cluster_action(when: str) -> HandlerAcl:
-    """Requires CLUSTER_ACTION, which is reserved for brokers."""
+    """Returns the requirement of CLUSTER_ACTION, which is reserved for brokers."""
     return HandlerAcl(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
 
 
 def nothing(why: str) -> Rights:
-    """The row of an API that needs no ACL, with the reason."""
+    """Returns the row of an API that needs no ACL; ``why`` is the reason."""
     return Rights(why_none=why)
 
 
 UNSAID = Rights()
-"""The default of a row; the tests reject it for a served API."""
+"""The default of a row of the table; the tests reject this default for a served API."""
 CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
-"""The ACL of brokers."""
+"""The ACL that brokers need."""
 AMONG_BROKERS = Rights((CLUSTER_ACTION,))
 """The ACLs of requests between brokers."""

@@ -1,4 +1,4 @@
-"""Responses that are not built by a handler."""
+"""Responses that no handler builds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _UNSUPPORTED = struct.Struct(">iihihhh")
 
 
 def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) -> bytes:
-    """The response to an ApiVersions of an unknown version: v0 with the known range (KIP-511)."""
+    """Builds the response to an ApiVersions of an unknown version: v0 with the supported range
+    (KIP-511)."""
     size = _UNSUPPORTED.size - 4
     return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
 
 
 def report_failure(request: Request) -> None:
-    """Logs the exception that is being handled as a bug."""
+    """Logs the exception that is being handled as an internal error."""
     logger.exception(
         "request failed: internal error",
         api=request.served.api.name,
@@ -35,9 +36,9 @@ def report_failure(request: Request) -> None:
 
 
 def error_frame(request: Request, error_code: int) -> bytes | None:
-    """The frame of a response that only reports an error of the whole request.
+    """Builds the frame of a response that only reports an error of the whole request.
 
-    None if the API has no field for one.
+    Returns None if the API's response has no field for such an error.
     """
     api = request.served.api
     version = request.api_version

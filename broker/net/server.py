@@ -1,8 +1,8 @@
 """The listening sockets, and the state that all connections share.
 
-Owns admission (``max.connections``, ``max.connections.per.ip``), the bound on all partly received
-requests together, and a check each second for peers that are idle, do not read, or left while
-their socket was not read.
+Enforces ``max.connections`` and ``max.connections.per.ip``, and bounds all partly received requests
+together. Checks each second for peers that are idle, do not read, or disconnected while their
+socket was not read.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 CLOSING_S_MAX = 10
-"""Seconds within which a closing connection must accept its last bytes."""
+"""Seconds within which the peer of a closing connection must accept the last bytes."""
 
 
 class Server:
     """All listeners of one broker; only the event loop's thread may use it."""
 
     listener_rates: ListenerRates | None = None
-    """The connection rates."""
+    """The connection rates of the listeners; None if none is limited."""
     address_rates: AddressRates | None = None
     """The connection rates of addresses; None if none is limited."""
 
@@ -69,39 +69,39 @@ class Server:
         internal_errors: InternalErrors,
     ) -> None:
         self.services = services
-        """The services of every handler; the server itself does not use them."""
+        """The services that all handlers use; the server itself does not use them."""
         self.served = served
         """The served APIs by API key."""
         self.limits = limits
         self.writes = writes
         """The connections to write to at the end of a turn."""
         self.long = long
-        """The requests that are not answered at once."""
+        """Handles requests that are not answered immediately."""
         self.disk_reads = disk_reads
-        """Reads data that is not in the page cache."""
+        """Reads file data that is not in the page cache."""
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """Record unsupported requests, and clients that are stuck without sending one."""
+        """Unsupported requests; clients that are stuck without sending an unsupported request."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
-        """Routes by API key and version, combined into the number of a request's header."""
+        """Routes by API key and version, combined into one number as in a request's header."""
         self.errors: dict[int, dict[int, int]] = {}
-        """Requests answered, by API key and error code."""
+        """Number of answered requests, by API key and error code."""
         self.times: dict[int, Histogram] = {}
-        """Nanoseconds from a request's arrival to its response, by API key."""
+        """Times from a request's arrival to its response in nanoseconds, by API key."""
         self.clients = Clients()
         """The traffic by client."""
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
-        """Open connections in order of arrival, so that actions on all have a fixed order."""
+        """Open connections in order of arrival; loops over all connections have a fixed order."""
         self.refused = 0  # connections closed at once because there were too many
         self.protocol_errors = 0
-        """Connections closed because of invalid data from their peer."""
+        """Connections closed because their peer sent invalid data."""
         self.muted: dict[Connection, None] = {}
-        """Connections whose peer does not read its replies."""
+        """Connections whose peer does not read the replies."""
         self.unread: dict[Connection, None] = {}
-        """Connections whose socket is not read for now."""
+        """Connections whose socket the broker does not read at present."""
         self.throttles = Throttles(time)  # connections of clients that are over a quota
         self.now_s = 0
         """Whole seconds of the monotonic clock, updated each second."""
@@ -122,7 +122,7 @@ class Server:
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
 
     def configure(self, limits: Limits) -> None:
-        """Applies other limits to new connections, and to all at the next check."""
+        """Applies ``limits`` to new connections, and to existing connections at the next check."""
         self.limits = limits
 
     def limit_rates(self, rates: ListenerRates) -> None:
@@ -130,7 +130,7 @@ class Server:
         self.listener_rates = rates
 
     def answered(self) -> int:
-        """The number of requests answered since the start."""
+        """Returns the number of requests answered since the broker started."""
         return sum([sum(errors.values()) for errors in self.errors.values()])
 
     async def accept(
@@ -160,7 +160,7 @@ class Server:
         self._servers.append(server)
 
     async def close(self) -> None:
-        """Accepts no more, writes finished replies, and closes every connection.
+        """Stops accepting, writes finished replies, and closes every connection.
 
         A peer that does not accept its last bytes within two seconds is disconnected.
         """
@@ -175,9 +175,9 @@ class Server:
         await self.time.sleep(0)
 
     def drop(self) -> None:
-        """Accepts no more and aborts every connection without writing pending replies.
+        """Stops accepting and aborts every connection without writing finished replies.
 
-        The end of the process would have this effect; a broker for tests is killed this way.
+        A killed process has the same effect; this is how tests kill a broker.
         """
         self._accept_no_more()
         self._cut_off()
@@ -196,10 +196,10 @@ class Server:
             connection.abort()
         self.disk_reads.stop()
 
-    # -- what connections call
+    # -- calls from connections
 
     def admit(self, connection: Connection) -> bool:
-        """Counts a new connection and returns True, unless a limit is reached."""
+        """Counts a new connection and returns True; returns False if a limit is reached."""
         ip = connection.client_host[1:]
         limits = self.limits
         per_ip = limits.connections_per_ip_overrides.get(ip, limits.connections_per_ip)
@@ -221,8 +221,11 @@ class Server:
         return False
 
     def _made_room(self, listener: Listener) -> bool:
-        """Makes room for another broker at the connection limit: closes the connection of another
-        listener that was idle longest."""
+        """Closes the connection of another listener that was idle longest, so that a broker can
+        connect at the limit.
+
+        Returns False if this is not possible.
+        """
         others = [each for each in self.connections if each.listener is not listener]
         if not listener.is_inter_broker or not others:
             return False
@@ -234,7 +237,7 @@ class Server:
         return True
 
     def unserved(self, connection: Connection, key: int, version: int, frame: Buffer) -> None:
-        """Records a request for an API or version that is not served."""
+        """Records a request for an API or version that this broker does not support."""
         self.protocol_errors += 1
         row = self.served.get(key)
         if row is None:
@@ -274,7 +277,7 @@ class Server:
         self.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
-        """Closes connections that are idle, do not read, have left, or are stalled."""
+        """Closes connections that are idle, do not read, are disconnected, or are stalled."""
         now_s = self.now_s
         self.handshakes.look()
         self._look_for_unread(now_s)
@@ -295,10 +298,10 @@ class Server:
                 connection.abort()
 
     def _look_for_unread(self, now_s: int) -> None:
-        """Closes peers that read nothing of their replies for the idle time.
+        """Closes peers that read no byte of their replies during the idle time.
 
-        A peer that reads, however slowly, gets its whole reply, as from Apache Kafka; until then it
-        occupies its transport's buffer.
+        A peer that reads, however slowly, gets its whole reply, as in Apache Kafka; until then the
+        reply occupies the buffer of the peer's transport.
         """
         idle_ms = self.limits.idle_ms
         for connection in list(self.muted):

@@ -1,5 +1,5 @@
-"""A connection's interface to its peer's login session, which
-`broker/authentication/session.py` implements."""
+"""The methods of a peer's login session that the connection calls;
+`broker/authentication/session.py` implements them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The sockets that a broker listens on; it binds all of them before it opens its data.
+"""The sockets on which a broker listens. The broker binds all of them before it opens its data.
 
-A bound socket holds its address and refuses connections until it listens, so that no client waits
-while the broker reads its logs. An address in use is an error when it is bound. If another process
-has bound it too and listens first, the error comes when the broker begins to listen.
+A bound socket reserves its address and refuses connections until the socket listens, so that no
+client waits while the broker reads its logs. Usually binding fails if an address is in use. If
+another process has bound the same address and listens first, the error occurs only when the broker
+starts to listen.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ logger = structlog.get_logger(__name__)
 
 
 class CannotListen(Exception):
-    """An address is not available; the text is one sentence for the operator."""
+    """An address is not available; the exception's text is a sentence for the operator."""
 
 
 def bind(host: str, port: int, limits: Limits) -> socket.socket:
-    """A bound socket on ``host`` and ``port`` (0: any free port).
+    """Returns a socket that is bound to ``host`` and ``port`` (0: any free port).
 
     Raises OSError if the address is not available.
     """
@@ -36,7 +37,7 @@ def bind(host: str, port: int, limits: Limits) -> socket.socket:
     bound = socket.socket(family, kind, proto)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit it.
+        # Accepted sockets inherit this option.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
@@ -52,7 +53,7 @@ def bind(host: str, port: int, limits: Limits) -> socket.socket:
 
 
 Bind = Callable[[str, int, Limits], socket.socket]
-"""Binds a socket; a simulated network has its own."""
+"""Binds a socket; a simulated network has its own function."""
 
 
 class Sockets:
@@ -62,12 +63,13 @@ class Sockets:
         self._config = config
         self._bind = bind
         self.listeners: list[socket.socket] = []
-        """The sockets of ``listeners``, in their order."""
+        """The sockets of ``listeners``, in the same order."""
         self.http: socket.socket | None = None
         """The HTTP socket; None if ``http.listener`` is off or its default address is in use."""
 
     def bind(self) -> None:
-        """Binds every address. Raises CannotListen, and closes all, if one is not available."""
+        """Binds every address. If an address is not available, closes all sockets and raises
+        CannotListen."""
         limits = limits_of(self._config)
         try:
             for listener in self._config.listeners:
@@ -91,11 +93,12 @@ class Sockets:
             self._without_http(where, error)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each listener as bound; port 0 is replaced by the port in use."""
+        """Returns host and port of each listener as bound; port 0 is replaced by the actual
+        port."""
         return [each.getsockname()[:2] for each in self.listeners]
 
     def http_address(self) -> str | None:
-        """The HTTP listener's HOST:PORT as in a URL; None without HTTP."""
+        """Returns the HTTP listener's HOST:PORT as in a URL; None without HTTP."""
         if self.http is None:
             return None
         host, _ = parse_host_and_port(self._config["http.listener"])
@@ -119,15 +122,15 @@ class Sockets:
                 self._without_http(where, error)
 
     def _without_http(self, where: str, error: OSError) -> None:
-        """Continues without HTTP and logs that, unless ``http.listener`` is set: a second broker on
-        the machine has no HTTP by default."""
+        """Continues without HTTP and logs this, unless ``http.listener`` is set. A second broker on
+        the same machine runs without HTTP by default."""
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None
         logger.warning("HTTP not served", reason=str(refused))
 
     def close(self) -> None:
-        """Closes the bound sockets. The servers that accept connections have their own copies."""
+        """Closes the bound sockets. The servers that accept connections use copies of them."""
         for each in self.listeners:
             each.close()
         self.listeners.clear()
@@ -136,10 +139,11 @@ class Sockets:
             self.http = None
 
 
-_ADVICE = "free it or choose another with --listen"
-_ADVICE_HTTP = "choose another with --http HOST:PORT, or --http off"
+_ADVICE = "free the address or choose another one with --listen"
+_ADVICE_HTTP = "choose another address with --http HOST:PORT, or disable HTTP with --http off"
 
 
 def taken(address: str, error: OSError, advice: str) -> CannotListen:
-    """The error for an address, HOST:PORT, that is not available; ``advice`` names the fix."""
+    """Makes the error for an address, HOST:PORT, that is not available; ``advice`` names the
+    fix."""
     return CannotListen(f"can't listen on {address}: {error.strerror or error}; {advice}")

@@ -1,4 +1,4 @@
-"""Whether replication is held back, for how much is counted.
+"""The quotas of clients, and the throttles of replication.
 
 Where to change:
 

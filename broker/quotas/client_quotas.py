@@ -3,8 +3,8 @@ KIP-599).
 
 All clients and connections that a quota covers share it: a user's quota covers all clients of that
 user together, and one bucket counts their usage. Usage without a quota is not counted, and a broker
-without quotas never calls this module: see `watch`.
-Source: Kafka 3.9 ``ClientQuotaManager``, ``ClientRequestQuotaManager``.
+without quotas never calls this module: see `watch`. Source: Kafka 3.9 ``ClientQuotaManager``,
+``ClientRequestQuotaManager``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from security.quotas.sampled_rate import ClientRate
 from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
-"""Most buckets, and most client names whose shares are cached: clients choose their ids
-freely."""
+"""Maximum number of buckets, and of client names with cached shares. Both need a bound, since
+clients choose their ids."""
 NAME_KEPT_MAX: Final = 256
-"""Longest name in a key, in characters; a client id may have 32,767."""
+"""Longest name in a key, in characters; a client id may have 32,767 characters."""
 UNUSED_MS: Final = 3_600_000
-"""Milliseconds after its last use until a bucket is dropped, as in Kafka."""
+"""Milliseconds after its last use before a bucket is dropped, as in Kafka."""
 LOGGED_USERS_MAX: Final = 100
-"""The users that throttling metrics count by name; the others are counted together."""
+"""Maximum number of users that throttling metrics count by name; all others are counted
+together."""
 OTHERS: Final = "(others)"
 WAIT_MS_MAX: Final = (1 << 31) - 1
 """The largest throttle_time_ms (int32) of a response."""
@@ -50,7 +51,7 @@ AnyBucket = TypeVar("AnyBucket", "Bucket", "MutationBucket")
 
 
 class Kind(StrEnum):
-    """The kind of a quota; the values are the names in metrics."""
+    """The type of a quota; the values are the names in metrics."""
 
     PRODUCE = "produce"
     FETCH = "fetch"
@@ -65,12 +66,12 @@ KEYS: Final = {
     Kind.REQUEST: REQUEST_PERCENTAGE,
     Kind.MUTATION: CONTROLLER_MUTATION_RATE,
 }
-"""The quota key of each kind of client quota."""
+"""The quota key of each type of client quota."""
 
 
 @slotted(eq=False)
 class Bucket:
-    """The usage that all clients under one quota share."""
+    """The usage of all clients that share one quota."""
 
     rate: ClientRate
     used_ms: int
@@ -78,14 +79,14 @@ class Bucket:
 
 @slotted(eq=False)
 class MutationBucket:
-    """The token bucket that all clients under one quota of topic changes share."""
+    """The token bucket of all clients that share one quota of topic changes."""
 
     tokens: TokenBucket
     used_ms: int
 
 
 class Share:
-    """The quota that covers one client, and the bucket that counts its usage."""
+    """The quota that covers one client, and the bucket that counts the usage."""
 
     __slots__ = ("allowed", "bucket", "wait_ms_max", "windows_ms")
 
@@ -97,7 +98,7 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """The amount allowed in a burst after a pause: the quota of all windows but one."""
+        """The amount allowed in a burst after a pause: the quota of all windows except one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
     def is_within(self, now_ms: int) -> bool:
@@ -112,12 +113,12 @@ class Share:
         return min(bucket.rate.wait_ms(self.allowed, now_ms), self.wait_ms_max)
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """Subtracts recorded usage that did not occur, such as bytes not sent."""
+        """Subtracts recorded usage that did not happen, such as bytes that were not sent."""
         self.bucket.rate.take_back(amount, now_ms)
 
 
 class MutationShare:
-    """The quota of topic changes that covers one client, and its bucket."""
+    """The quota of topic changes that covers one client, and the bucket that counts them."""
 
     __slots__ = ("allowed", "bucket")
 
@@ -128,7 +129,7 @@ class MutationShare:
 
 @slotted(eq=False)
 class Shares:
-    """The quotas that cover one client of one user; None for a kind without a quota."""
+    """The quotas that cover one client of one user; None for a type without a quota."""
 
     produce: Share | None = None
     fetch: Share | None = None
@@ -136,7 +137,7 @@ class Shares:
     mutation: MutationShare | None = None
 
     def allowed(self, kind: Kind) -> float | None:
-        """The quota of a kind in its own unit per second; None without a quota."""
+        """Returns the quota of a type in its own unit per second; None without a quota."""
         share: Share | MutationShare | None = None
         if kind is Kind.PRODUCE:
             share = self.produce
@@ -171,7 +172,7 @@ class ClientQuotas:
         """The configured quotas, by entity."""
         self.throttled = {kind: Throttled() for kind in Kind}
         self.throttled_users = {OTHERS: Throttled()}
-        """Throttling of up to `TOLD_USERS_MAX` users, and of all others together."""
+        """Throttling of up to `LOGGED_USERS_MAX` users by name, and of all other users together."""
         self._windows = config["quota.window.num"]
         self._window_ms = config["quota.window.size.seconds"] * 1000
         self._mutation_windows = config["controller.quota.window.num"]
@@ -179,12 +180,13 @@ class ClientQuotas:
         self._shares: dict[tuple[str, str], Shares] = {}
         """Cached shares by user and client id."""
         self._buckets: dict[tuple[Kind, str, str], Bucket] = {}
-        """Buckets by kind, and by user and client id of the entity whose clients share them."""
+        """Buckets by type of quota, and by user and client id of the entity whose clients share the
+        bucket."""
         self._mutations: dict[tuple[str, str], MutationBucket] = {}
         self._watching: list[Callable[[], object]] = []
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Calls ``changed`` now, and after each change of quotas."""
+        """Calls ``changed`` immediately, and after each change of quotas."""
         self._watching.append(changed)
         changed()
 
@@ -201,7 +203,7 @@ class ClientQuotas:
     # -- configuration
 
     def change(self, changed: Mapping[Entity, Values]) -> None:
-        """Replaces the quotas of these entities; empty values remove an entity's quotas."""
+        """Replaces the quotas of these entities; empty values remove the quotas of an entity."""
         for entity, values in changed.items():
             if values:
                 self.values[entity] = dict(values)
@@ -214,7 +216,7 @@ class ClientQuotas:
     # -- lookups
 
     def shares_of(self, user: str, client_id: str) -> Shares:
-        """The quotas that cover a client of a user."""
+        """Returns the quotas that cover a client of a user."""
         place = user, client_id
         if len(client_id) > NAME_KEPT_MAX or len(user) > NAME_KEPT_MAX:
             place = _kept(user, client_id)
@@ -226,7 +228,7 @@ class ClientQuotas:
         return shares
 
     def share_of_address(self, address: str) -> Share | None:
-        """The quota of new connections from an address; None without one."""
+        """Returns the quota of new connections from an address; None without a quota."""
         allowed = quota_of_address(self.values, address)
         if allowed is None:
             return None
@@ -235,7 +237,7 @@ class ClientQuotas:
         return self._share_in((Kind.CONNECTION, address, ""), allowed, now_ms)
 
     def count(self, kind: Kind, wait_ms: int, user: str | None = None) -> None:
-        """Counts a throttled response; ``user`` is the principal after a login."""
+        """Counts a throttled response; ``user`` is the principal of a client that has logged in."""
         self.throttled[kind].add(wait_ms)
         if user is None:
             return
@@ -266,10 +268,10 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Drops unused buckets; called before a lookup, so that no returned share loses its bucket.
+        """Drops unused buckets. Called before a lookup, so that no returned share loses its bucket.
 
-        All cached shares are dropped too. Otherwise known clients would continue with a dropped
-        bucket while new clients of the same quota got another one.
+        Also drops all cached shares. Otherwise known clients would continue with a dropped bucket
+        while new clients of the same quota would get another bucket.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:
@@ -293,9 +295,8 @@ class ClientQuotas:
 
 
 def _kept(user: str, client_id: str) -> tuple[str, str]:
-    """The names in a key; a long name is truncated and followed by its digest, so that keys stay
-    unique.
-    """
+    """Returns the names in a key. A long name is truncated and followed by its digest, so that keys
+    stay unique."""
     return _name_kept(user), _name_kept(client_id)
 
 
@@ -308,7 +309,7 @@ def _name_kept(name: str) -> str:
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
     """At `KEPT_MAX` buckets, drops those unused for `UNUSED_MS`, and at least the older half.
 
-    Returns whether any was dropped.
+    Returns whether any bucket was dropped.
     """
     if len(buckets) < KEPT_MAX:
         return False

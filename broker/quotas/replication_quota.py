@@ -1,11 +1,11 @@
-"""Replication throttles (KIP-73): one byte rate for the partitions that this broker leads, one for
-those it follows.
+"""Replication throttles (KIP-73): a byte rate for the partitions that this broker leads, and one
+for the partitions that it follows.
 
-A replica is throttled if the topic's list names it, as ``PARTITION:BROKER``, or names all. The
-bytes of all throttled replicas are counted, in sync or not. While they exceed the rate, throttled
-replicas that are *not* in sync get nothing: a leader omits their records from its responses, and a
-follower omits them from its fetches. In-sync replicas are never held back, since a throttle would
-remove them from the ISR. Source: Kafka 3.9 ``ReplicationQuotaManager``,
+A replica is throttled if the topic's list names the replica, as ``PARTITION:BROKER``, or names all
+replicas. The bytes of all throttled replicas are counted, in sync or not. While these bytes exceed
+the rate, throttled replicas that are *not* in sync get no records: a leader omits their records
+from its responses, and a follower omits them from its fetches. In-sync replicas are never delayed,
+since a throttle would remove them from the ISR. Source: Kafka 3.9 ``ReplicationQuotaManager``,
 ``ReplicaManager.shouldLeaderThrottle``.
 """
 
@@ -33,7 +33,7 @@ class ReplicationQuota:
         rate: SampledRate,
         time: Time,
     ) -> None:
-        """``replicas`` returns a topic's list of throttled replicas, ``bytes_per_second`` the
+        """``replicas`` returns the list of a topic's throttled replicas, ``bytes_per_second`` the
         current limit."""
         self._node_id = node_id
         self._replicas = replicas
@@ -41,7 +41,8 @@ class ReplicationQuota:
         self._rate = rate
         self._time = time
         self.throttled_bytes = 0
-        """Bytes sent to throttled replicas, or fetched by them, since the process started."""
+        """Bytes sent to throttled replicas, or fetched by throttled replicas, since the process
+        started."""
 
     def is_throttled(self, topic: str, index: int) -> bool:
         """Whether the topic's list names this broker's replica of a partition."""
@@ -51,11 +52,11 @@ class ReplicationQuota:
         return replicas == ALL or index in _partitions(replicas, self._node_id)
 
     def holds_back(self, topic: str, index: int) -> bool:
-        """Whether a replica that is not in sync gets no records of a partition now."""
+        """Whether a replica that is not in sync gets no records of a partition at this time."""
         return self.is_throttled(topic, index) and self.bytes_per_second > self._allowed()
 
     def count(self, topic: str, index: int, size_bytes: int) -> None:
-        """Counts bytes of a partition that were sent or fetched."""
+        """Counts bytes of a partition that were sent or fetched, if the replica is throttled."""
         if size_bytes and self.is_throttled(topic, index):
             self.throttled_bytes += size_bytes
             self._rate.record(size_bytes, self._time.now().mono_ms)
@@ -79,10 +80,8 @@ def replication_quotas(
     settings_of: Callable[[str], Mapping[str, Any]],
     time: Time,
 ) -> ReplicationQuotas:
-    """The replication throttles of a broker.
-
-    They read ``config`` and the topic settings again at each use.
-    """
+    """Returns the replication throttles of a broker, which read ``config`` and the topic settings
+    at each use."""
     windows = config["replication.quota.window.num"]
     window_ms = config["replication.quota.window.size.seconds"] * 1000
 
@@ -103,6 +102,6 @@ def replication_quotas(
 
 @lru_cache(maxsize=1024)
 def _partitions(replicas: str, node_id: int) -> frozenset[int]:
-    """The partitions whose replicas on broker ``node_id`` a list names."""
+    """Returns the partitions whose replicas on broker ``node_id`` the list ``replicas`` names."""
     pairs = (each.split(":") for each in replicas.split(","))
     return frozenset(int(partition) for partition, broker in pairs if int(broker) == node_id)

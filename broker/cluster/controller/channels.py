@@ -1,9 +1,9 @@
-"""The controller's channels: one for each registration of a broker, which sends its requests in
+"""The controller's channels: one channel per registration of a broker, which sends requests in
 order.
 
-A channel sends one request at a time and repeats it until the broker answers or its registration
-disappears from ZooKeeper: no request is skipped. A broker that registers again has a new epoch and
-a new channel; the requests in the old one are dropped.
+A channel sends one request at a time and repeats the request until the broker answers or its
+registration disappears from ZooKeeper: no request is skipped. A broker that registers again has a
+new epoch and a new channel; the requests in the old channel are dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 AGAIN_S = 0.1
 """Seconds before a failed request is repeated."""
 SLICE = 1000
-"""Requests and partitions that `_tidy` reads in one slice, which takes some milliseconds."""
+"""Requests and partitions that `_tidy` reads in one slice, about some milliseconds of work."""
 LOAD_MIN = 1000
 """The queue size, in requests and partitions, above which superseded requests are removed."""
 
@@ -40,7 +40,7 @@ Value = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """How the controller connects to brokers."""
+    """The settings with which the controller connects to brokers."""
 
     node_id: int
     spoken: InterBroker
@@ -53,23 +53,23 @@ class ChannelSettings:
 
 
 class Unanswered(NamedTuple):
-    """A broker's queue of unanswered requests."""
+    """The queue of a broker that has unanswered requests."""
 
     broker_id: int
     requests: int
-    """The number of requests in its queue, including the one that was sent."""
+    """The number of requests in the queue, including the request in flight."""
     request: str
     """The type of the first request, such as ``LeaderAndIsr``."""
     since_ms: int
-    """The wall time of the first attempt to send it."""
+    """The wall time of the first attempt to send the first request."""
     attempts: int
-    """The number of its failed attempts."""
+    """The number of failed attempts to send the first request."""
     reason: str
-    """The reason of the last failure."""
+    """The reason why the last attempt failed."""
 
 
 class Channels:
-    """All channels of a controller; use from the event loop's thread alone."""
+    """All channels of a controller; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Channels:
         self._channels: dict[tuple[int, int], _Channel] = {}
 
     def brokers_are(self, brokers: Iterable[BrokerFact]) -> None:
-        """Opens channels to newly registered brokers, and closes those of all brokers not in
+        """Opens channels to newly registered brokers, and closes the channels of brokers not in
         ``brokers``."""
         there: dict[tuple[int, int], Address] = {}
         for each in brokers:
@@ -104,17 +104,17 @@ class Channels:
                 channel.address = address
 
     def send(self, request: Send) -> None:
-        """Queues a request; it is dropped if its broker is not registered any more."""
+        """Queues a request; the request is dropped if its broker is not registered any more."""
         channel = self._channels.get((request.broker_id, request.broker_epoch))
         if channel is not None:
             channel.put(request)
 
     def waiting(self) -> Mapping[int, int]:
-        """The number of queued requests by broker id."""
+        """Returns the number of queued requests by broker id."""
         return {key[0]: len(each.queue) for key, each in self._channels.items()}
 
     def unanswered(self) -> list[Unanswered]:
-        """The queue of each broker that has not answered all requests."""
+        """Returns the queue of each broker that has not answered all requests."""
         return [
             Unanswered(
                 broker_id,
@@ -140,7 +140,7 @@ class Channels:
             if each.listener == listener:
                 return Address(each.host, each.port)
         logger.error(
-            "controller can't reach broker: no listener of that name",
+            "controller can't reach broker: the broker lacks the inter-broker listener",
             broker=broker.broker_id,
             listener=listener,
             endpoints=[each.text for each in broker.endpoints],
@@ -184,7 +184,7 @@ class _Channel:
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Queues a request. Each time the queue has doubled, superseded requests are removed from
+        """Queues a request. Whenever the queue has doubled, superseded requests are removed from
         it."""
         self.queue.append(request)
         self._load += load(request)
@@ -193,9 +193,9 @@ class _Channel:
         self._news.set()
 
     async def _tidy(self) -> None:
-        """Removes superseded requests in slices; keeps the queue as it is if the broker answered in
-        between."""
-        first, *waiting = self.queue or (None,)  # the first may be in flight
+        """Removes superseded requests in slices; leaves the queue unchanged if the broker answered
+        in between."""
+        first, *waiting = self.queue or (None,)  # the first request may be in flight
         tidy, done = without_superseded(waiting), 0
         try:
             while True:
@@ -262,10 +262,12 @@ class _Channel:
                 )
             await self._time.sleep(AGAIN_S)
             return None
-        except Exception as bug:  # a bug of ours: repeat it, to keep the order
+        except Exception as bug:  # a bug of ours: the request is repeated, to keep the order
             self.reason = repr(bug)
             if self._trouble.is_news():
-                logger.exception("controller request failed", broker=request.broker_id)
+                logger.exception(
+                    "controller request failed: internal error", broker=request.broker_id
+                )
             await self._time.sleep(AGAIN_S)
             return None
         if self._trouble.is_over():

@@ -1,7 +1,7 @@
 """Encodes and decodes the controller's requests to brokers, in each version.
 
-The values have no versions (`controller/requests.py`). Encoding omits the fields that a version
-lacks; decoding sets them to the values that older versions imply.
+The values have no versions (`controller/requests.py`). Encoding omits fields that a version does
+not have; decoding sets these fields to the values that the older versions imply.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from protocol.schema import ZERO_UUID, Api
 from protocol.znodes.brokers import Endpoint
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""Indexed by their numbers on the wire."""
+"""The security protocols; the index of each is its number on the wire."""
 _ONE_DELETION_FOR_ALL = 3
-"""Below this version a StopReplica deletes all of its partitions or none."""
+"""Before this version a StopReplica deletes either all of its partitions or none."""
 
 
 class Message(NamedTuple):
@@ -44,8 +44,8 @@ class Message(NamedTuple):
 
 
 def encode(request: Send, version_of: Callable[[str], int | None], listener: str) -> list[Message]:
-    """Encodes a request in the versions that brokers speak, as one message; a StopReplica may need
-    several.
+    """Encodes a request in the version that brokers support: one message, or several for a
+    StopReplica.
 
     ``listener`` is the name of the listener for requests between brokers.
     """
@@ -223,7 +223,7 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
 # -- decoding
 
 RECEIVED = -1
-"""The broker id in a decoded request, since requests do not name their receiver."""
+"""The broker id in a decoded request, since requests on the wire do not name their receiver."""
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
@@ -295,7 +295,7 @@ def decode_update_metadata(value: Value) -> UpdateMetadataRequest:
 
 
 def decode_stop_replica(value: Value) -> StopReplicaRequest:
-    """Decodes a StopReplica of any version; leader epochs that the version lacks are -1."""
+    """Decodes a StopReplica of any version; the leader epoch is -1 if the version has none."""
     deletes = value["delete_partitions"]
     if value["topic_states"]:
         topics = [
@@ -329,8 +329,8 @@ def decode_stop_replica(value: Value) -> StopReplicaRequest:
 
 
 def _topics(value: Value) -> Iterator[tuple[str, bytes | None, list[Value]]]:
-    """Yields name, id and partitions of each topic, whether or not the version groups partitions by
-    topic."""
+    """Yields name, id and partitions of each topic, also in versions that do not group partitions
+    by topic."""
     if value["topic_states"]:
         for topic in value["topic_states"]:
             topic_id = topic["topic_id"]

@@ -1,4 +1,5 @@
-"""The controller's figures as of the last `look`; zero while another broker is the controller."""
+"""Figures about the controller, as of the last `look`; zero while another broker is the
+controller."""
 
 from __future__ import annotations
 
@@ -10,21 +11,21 @@ from broker.time import Time
 from controller.view import Counts, Doing, Waits
 
 WAITING = ("deletion", "reassignment", "leader")
-"""The kinds of work that may wait for a broker."""
+"""The types of work that may wait for a broker."""
 NOTHING = Doing(0, 0, 0, 0, {})
 
 
 @dataclass(slots=True)
 class Waiting:
-    """The topics or partitions that wait for one kind of work."""
+    """The topics or partitions with one type of work that waits."""
 
     count: int = 0
     oldest_ms: int = 0
-    """Milliseconds that the longest waiting one has been seen to wait."""
+    """Milliseconds since the longest waiting topic or partition was first seen to wait."""
 
 
 class ControllerFigures:
-    """See the module; use from the event loop's thread alone."""
+    """Figures about the controller; only the event loop's thread may use it."""
 
     def __init__(self, host: ControllerHost, time: Time) -> None:
         self.counts = Counts()
@@ -36,7 +37,8 @@ class ControllerFigures:
         self._host = host
         self._time = time
         self._since: dict[tuple[str, str, int], int] = {}
-        """The monotonic time at which each waiting topic or partition was first seen to wait."""
+        """The monotonic time in ms at which each waiting topic or partition was first seen to
+        wait."""
 
     @property
     def is_active(self) -> bool:
@@ -44,7 +46,7 @@ class ControllerFigures:
         return self._host.is_active
 
     def look(self) -> Iterator[int]:
-        """Updates the figures, one topic per step."""
+        """Updates the figures, one topic per step, so that the caller can spread the work."""
         term = self._host.term
         if term is None:
             self.counts, self.doing, self.requests = Counts(), NOTHING, {}

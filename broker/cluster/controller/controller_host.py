@@ -1,9 +1,9 @@
 """Hosts the controller: runs elections, passes facts to the core, executes its outcomes, resigns.
 
-A broker that wins an election has a `Term`: a core (`controller.Controller`), its channels and its
-watches. The term ends with the session, or with the first write that the epoch of a newer
-controller fences. Results of its reads and writes that arrive later are dropped. Use it from the
-event loop's thread.
+A broker that wins an election has a `Term`: a core (`controller.Controller`), channels and watches.
+The term ends with the ZooKeeper session, or with the first write that fails because a newer
+controller has another epoch. Results of the term's reads and writes that arrive later are dropped.
+Only the event loop's thread may use it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class ControllerHost:
         self._term: Term | None = None
         self._electing = False
         self._again = False
-        """Whether to run the election once more: the controller's node may have changed since it
-        was read."""
+        """Whether to run the election once more, since the controller's node may have changed after
+        it was read."""
         self._stopped = False
         self._logged_error = ""
         """The last logged error about a node that does not parse."""
@@ -53,21 +53,21 @@ class ControllerHost:
         return self._term
 
     def start(self) -> None:
-        """Takes part in elections from now on."""
+        """Starts to take part in elections."""
         self._services.zookeeper.on_session(self._session_changed)
         self._look()
 
     def stop(self) -> None:
-        """Takes part in no more elections; another broker is elected when the session ends.
+        """Stops taking part in elections; another broker is elected when the session ends.
 
-        This broker does not resign earlier: the next controller would not know that it is about to
-        stop, and would elect it leader of partitions.
+        This broker does not resign earlier: the next controller would not know that this broker is
+        about to stop, and would elect it as leader of partitions.
         """
         self._stopped = True
         self._resign("this broker stops")
 
     def submit(self, call: Call) -> None:
-        """Passes a call to the controller; its ticket gets one reply."""
+        """Passes a call to the controller; the call's ticket gets one reply."""
         if self._term is None:
             deliver(call.ticket, refusal(call), self._services.errors)
         else:
@@ -114,7 +114,8 @@ class ControllerHost:
             if str(error) != self._logged_error:
                 self._logged_error = str(error)
                 logger.error(
-                    "controller node can't be read, no election until it is corrected",
+                    "ZooKeeper node of the controller can't be parsed, no election until the"
+                    " node is corrected",
                     reason=str(error),
                 )
             time.call_later(AGAIN_S, self._look)
@@ -137,8 +138,8 @@ class ControllerHost:
             raise
 
     async def _give_up(self) -> None:
-        """Deletes the controller node that a term of this session left behind, which opens the next
-        election."""
+        """Deletes the controller node of an earlier term of this session, so that the next election
+        can begin."""
         zookeeper = self._services.zookeeper
         there = await zookeeper.exists(cluster.CONTROLLER)
         if there is not None and there.ephemeral_owner == zookeeper.session:

@@ -1,8 +1,8 @@
 """Log lines of the controller: new leaders with the reason, brokers and topics added and removed.
 
-Events within `TOGETHER_S` share log lines: when a leader of a thousand partitions is lost, each
-broker that takes over has one line with a count. So a line may be late by `TOGETHER_S`, and the
-number of lines is bounded.
+Events within `TOGETHER_S` share log lines: after the loss of a broker that led a thousand
+partitions, each broker that takes over has one line with a count. A line may therefore be late by
+`TOGETHER_S`, and the number of lines is bounded.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ from protocol.errors import NAMES
 logger = structlog.get_logger(__name__)
 
 TOGETHER_S = 0.5
-"""Events within this window share one log line."""
+"""Seconds for which events are collected; equal events in this time share one log line."""
 LINES_MAX = 50
-"""The log lines that are written at once; one more line counts the omitted ones."""
+"""The maximum number of log lines that are written together; one more line counts the omitted
+events."""
 NAMES_MAX = 5
-"""The number of topics or partitions that a line names."""
+"""The maximum number of topics or partitions that a line names."""
 
 
 class _Line(NamedTuple):
-    """The fields of a log line; events with equal fields share it."""
+    """The fields of a log line; events with equal fields share one line."""
 
     text: str
     fields: tuple[tuple[str, object], ...] = ()
@@ -64,7 +65,7 @@ class _Events:
 
 
 class ControllerLines:
-    """An observer of the controller; use from the event loop's thread alone."""
+    """An observer of the controller's events; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -102,8 +103,10 @@ class ControllerLines:
 
 
 def _line_of(event: Event) -> tuple[_Line, Sequence[str]] | None:
-    """Returns the log line of an event and the topics or partitions to name; None if the event is
-    not logged."""
+    """Returns the log line of an event, and the topics or partitions that the line names.
+
+    Returns None if the event is not logged.
+    """
     match event:
         case StateWritten() | NoLeader() | LogDirsFailed() | OtherController():
             return _of_partitions(event)

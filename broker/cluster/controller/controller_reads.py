@@ -1,7 +1,8 @@
-"""The controller's reads: nodes become facts, and watches report their changes.
+"""The controller's reads: nodes in ZooKeeper become facts, and watches report changes of the nodes.
 
-A watch only hints at a change: its receiver reads the node again, with a new watch. A node that
-does not parse is logged once and omitted, so that it harms only its own topic or broker.
+A watch only reports that a node has changed: its receiver reads the node again, with a new watch. A
+node that does not parse is logged once and omitted, so that the node affects only its own topic or
+broker.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class ControllerReads:
-    """The reads of one term."""
+    """The reads of one term as controller."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
-        """``spare_id`` returns the id of a topic whose node has none."""
+        """``spare_id`` returns an id for a topic whose node has no topic id."""
         self._zookeeper = zookeeper
         self._spare_id = spare_id
         self._logged_errors: set[str] = set()
-        """The nodes that do not parse and were logged."""
+        """The errors about nodes that do not parse and were logged."""
         self._moves_czxid = -1
-        """The czxid of the reassignment node that was read last."""
+        """The transaction id (czxid) of the reassignment node that was read last."""
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
-        """Reads all registrations; ``watch`` reports new, removed and changed ones."""
+        """Reads all registrations; ``watch`` reports new, removed and changed registrations."""
         before = await self._zookeeper.exists(brokers.IDS)
         names = await self._zookeeper.children(brokers.IDS, watch)
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]
@@ -76,14 +77,14 @@ class ControllerReads:
         return BrokerFact(broker_id, stat.czxid, there.endpoints, there.rack, features)
 
     async def names(self, path: str, watch: Watch) -> list[str]:
-        """Returns the names of a node's children; empty if the node does not exist."""
+        """Returns the names of a node's children; an empty list if the node does not exist."""
         return await children_of(self._zookeeper, path, watch)
 
     async def topic(self, name: str, watch: Watch) -> TopicSeen | TopicGone | None:
-        """Reads a topic; ``watch`` reports changes of its node.
+        """Reads a topic; ``watch`` reports changes of the topic's node.
 
-        None: the node does not parse. The core keeps what it knows of the topic until the node
-        changes.
+        Returns None if the node does not parse: the core keeps its state of the topic until the
+        node changes.
         """
         try:
             data, stat = await self._zookeeper.get(topics.topic_path(name), watch)
@@ -155,8 +156,9 @@ class ControllerReads:
         """Reads the reassignments that an old tool requests; ``watch`` reports the next request.
         Raises BadNode.
 
-        None: this node was read before. The controller itself writes the remaining reassignments
-        into it; reading them as a request would restart all reassignments in progress.
+        Returns None if this node was read before. The controller itself writes the remaining
+        reassignments into the node; reading them as a request would restart all reassignments in
+        progress.
         """
         found = await self._asked(admin.REASSIGN, watch)
         if found is None:
@@ -172,8 +174,8 @@ class ControllerReads:
         """Reads the partitions for which an old tool requests an election of the preferred leader.
         Raises BadNode.
 
-        None if the node does not exist. The controller deletes the nodes that it has read, and must
-        not delete one that is created after this read.
+        Returns None if the node does not exist. The controller deletes the nodes that it has read,
+        and must not delete a node that is created after this read.
         """
         found = await self._asked(admin.PREFERRED, watch)
         return None if found is None else PreferredSeen(admin.decode_preferred(found[0]))

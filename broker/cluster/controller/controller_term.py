@@ -1,7 +1,7 @@
-"""One term of this broker as controller: from a won election to its end.
+"""One term of this broker as controller, from the won election to the term's end.
 
-The core handles facts one after the other, and each outcome is carried out at once. Results of
-reads and writes that arrive after the end are dropped.
+The core handles facts one after the other, and each outcome is executed at once. Results of reads
+and writes that arrive after the term's end are dropped.
 """
 
 from __future__ import annotations
@@ -82,16 +82,16 @@ Observe = Callable[[Sequence[Event]], None]
 
 @dataclass(frozen=True, slots=True)
 class HostServices:
-    """The services that a host and its terms use."""
+    """The services that the controller's host and its terms use."""
 
     zookeeper: ZooKeeper
     channels: ChannelSettings
     config: Callable[[], ControllerConfig]
-    """Returns the settings; they are read at an election."""
+    """Returns the controller's settings; called at each election."""
     topic_version: int
-    """The version in which topics' nodes are written."""
+    """The version of the format in which topics' nodes are written."""
     known_id: Callable[[str], bytes | None]
-    """Returns the id under which this broker knows a topic."""
+    """Returns the topic id under which this broker knows a topic, None if it has none."""
     time: Time
     spawn: Spawn
     errors: InternalErrors
@@ -117,17 +117,17 @@ class Term:
         self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
         self._registrations = ANY_VERSION
-        """The version of `/brokers/ids` that the core has read."""
+        """The version of `/brokers/ids` that the core has read; registrations change it."""
         self._results: list[WriteResult] = []
         self._timer: TimerHandle | None = None
         self._working = False
         self._over = False
         self._reading: dict[str, bool] = {}
-        """By path under read: whether it has changed since the read began."""
+        """For each path that is being read: whether the path has changed since the read began."""
 
     def _spare_id(self, name: str) -> bytes:
-        """Returns the known id of a topic whose node lost it to an old tool (KAFKA-14190), or a new
-        id."""
+        """Returns the known id of a topic whose node lost the id to an old tool (KAFKA-14190), or a
+        new id."""
         return self._services.known_id(name) or self._time.fresh_id()
 
     async def begin(self) -> None:
@@ -149,8 +149,7 @@ class Term:
             await self._read(each, self._reader(each))
 
     async def _begin_topics(self, names: Sequence[str]) -> list[TopicPartition]:
-        """Reads topics and their settings; returns their partitions. Each topic is handled in its
-        own turn."""
+        """Reads topics and settings; returns the partitions. Each topic has a separate turn."""
         reads, places = self._reads, list[TopicPartition]()
         seen = await asyncio.gather(
             *[reads.topic(name, partial(self._watched_topic, name)) for name in names]
@@ -175,8 +174,8 @@ class Term:
         return self.core.doing()
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """Yields the waiting operations and their reasons, topic by topic; ``only`` selects one
-        topic."""
+        """Yields the waiting operations and their reasons, topic by topic. ``only`` selects one
+        topic; None: all."""
         return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
@@ -184,7 +183,7 @@ class Term:
         return self.core.counts()
 
     def end(self) -> None:
-        """Fails the waiting requests, and drops all state."""
+        """Fails the waiting requests, and drops all state of the term."""
         self.channels.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -211,7 +210,7 @@ class Term:
     # -- events and outcomes
 
     def handle(self, event: Fact | Call) -> None:
-        """Passes an event to the core and carries out the outcome."""
+        """Passes an event to the core and executes the outcome."""
         if self._over:
             return
         try:
@@ -232,7 +231,7 @@ class Term:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Ends the term after a bug of ours: the next controller reads its state from ZooKeeper."""
+        """Ends the term after a bug of ours; the next controller reads its state from ZooKeeper."""
         self._services.errors.caught("controller", error)
         if not self._over:
             self._ended(self, f"internal error: {error!r}")
@@ -285,7 +284,7 @@ class Term:
         try:
             await work
         except (SessionExpired, Closed, CancelledError):
-            pass  # the session is over, and so is the term
+            pass  # the session has ended, and with it the term
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._failed(error)
 
@@ -299,7 +298,7 @@ class Term:
         self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
-        """Collects results of writes: all results of one turn become one fact."""
+        """Collects results of writes; all results of one turn become one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
         self._results += results
@@ -326,7 +325,7 @@ class Term:
         self._take(await fact)
 
     def _take(self, fact: Fact | None) -> None:
-        """Passes a fact that was read to the core; ignores None."""
+        """Passes a fact to the core; ignores None."""
         if fact is not None:
             self.handle(fact)
 
@@ -337,10 +336,11 @@ class Term:
         nothing: Fact | None,
         watch: Watch,
     ) -> Fact | None:
-        """Reads the request that an old tool left in a node of /admin; returns ``nothing`` if it
-        does not parse.
+        """Reads the request that an old tool left in a node of /admin; returns ``nothing`` if the
+        node does not parse.
 
-        A node that does not parse is deleted: otherwise no tool could make another request.
+        A node that does not parse is deleted, because no tool could make another request while the
+        node exists.
         """
         try:
             return await read(watch)
@@ -374,7 +374,7 @@ class Term:
         return readers[what]
 
     def _watched(self, what: str) -> None:
-        """Reads ``what`` again after its watch has fired; watches that fire during a read cause one
+        """Reads ``what`` again after its watch has fired. Watches that fire during a read cause one
         more read."""
         self._read_again(what, self._reader(what))
 
@@ -390,7 +390,7 @@ class Term:
                 self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
-        """Reads ``what``, again if it changed during the read, and handles each fact."""
+        """Reads ``what`` and handles the fact; repeats this if ``what`` changed during the read."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:

@@ -1,4 +1,4 @@
-"""Counts of this broker's work as the controller since the process began."""
+"""Counts of this broker's work as controller since the process began."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ LED = {
     Cause.BALANCE: "balance",
     Cause.REASSIGNED: "reassigned",
 }
-"""The reasons for a new leader, with their label values."""
+"""The reasons for a new leader that are counted, with their label values."""
 
 
 class ControllerTotals:
-    """An observer of the controller; use from the event loop's thread alone."""
+    """An observer of the controller's events; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self.leader_changes: Counter[str] = Counter(dict.fromkeys(LED.values(), 0))
-        """By cause: the partitions that got another leader."""
+        """Number of partitions that got another leader, by reason."""
         self.terms = 0
-        """The number of terms that this broker has begun."""
+        """The number of terms as controller that this broker has begun."""
         self.leaderless_ms = 0
-        """Milliseconds without a leader, summed over the partitions that have one again."""
+        """Milliseconds without a leader, summed over the partitions that have a leader again."""
         self._time = time
         self._leaderless: dict[tuple[str, int], int] = {}
-        """By partition without a leader: when it lost its leader (monotonic)."""
+        """For each partition without a leader: the monotonic time in ms at which it lost its
+        leader."""
 
     def observe(self, event: Event) -> None:
         """Counts an event."""

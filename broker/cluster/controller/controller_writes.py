@@ -1,16 +1,16 @@
-"""The controller's writes: its epoch fences each of them, and each result is checked.
+"""The controller's writes: each is fenced by the controller's epoch, and each result is checked.
 
-A write is a multi with a check of ``/controller_epoch`` at the version that this controller read at
-its election (KAFKA-6082), so an old controller cannot write. After a lost connection a write may be
-applied although its result is an error; the node's content is then compared with the wanted
-content. States that are written at the same time share a multi; if it is rejected, each is written
-in its own multi.
+A write is a multi with a check of ``/controller_epoch`` at the version that this controller read
+when it was elected (KAFKA-6082), so an old controller can't write. After a lost connection a write
+may have been applied although its result is an error; then the node's content is compared with the
+wanted content. States that are written at the same time share a multi; if the multi is rejected,
+each state is written by a separate multi.
 
-The brokers' registrations also fence a changed state: each Muster that registers sets
-``/brokers/ids``, and a state that was decided before the registration is not written. Otherwise a
-leader that lost power and registers again could stay leader with a log that lost its end: if the
+The registrations of brokers also fence changed states: each Muster that registers sets
+``/brokers/ids``, and a state that was decided before the registration is not written. Without this,
+a leader that lost power and registers again could stay leader with a log that lost its end: if the
 controller dies before it sees the registration, the next controller assumes that the state was
-decided after it.
+decided after the registration.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ _RESULTS: dict[type[ZooKeeperError], Result] = {
     NoNode: Result.NO_NODE,
 }
 STATES_AT_ONCE = 128
-"""The states in one multi: 40 kB, and a millisecond of the event loop."""
+"""The maximum number of states in one multi: 40 kB, and a millisecond of the event loop."""
 StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
-"""How often the deletion of a tree is tried in which others create nodes at the same time."""
+"""The maximum number of attempts to delete a tree in which other clients create nodes at the same
+time."""
 
 
 class _Fenced(Exception):
@@ -70,19 +71,20 @@ class _Fenced(Exception):
 
 
 class _Outdated(Exception):
-    """``/brokers/ids`` has another version: a broker has registered since it was read."""
+    """``/brokers/ids`` has another version: a broker has registered since the version was read."""
 
     def __init__(self, unsure: bool) -> None:
         super().__init__()
         self.unsure = unsure
-        """Whether an earlier attempt may have been applied, as `ZooKeeperError.unsure`."""
+        """Whether an earlier attempt may have been applied, like `ZooKeeperError.unsure`."""
 
 
 class ControllerWrites:
-    """The writes of one election; ``epoch_version`` is the version of its ``/controller_epoch``."""
+    """The writes of one term; ``epoch_version`` is the version of ``/controller_epoch`` in this
+    term."""
 
     def __init__(self, zookeeper: ZooKeeper, epoch_version: int, topic_version: int) -> None:
-        """``topic_version`` is the version in which topics' nodes are written."""
+        """``topic_version`` is the version of the format in which topics' nodes are written."""
         self._zookeeper = zookeeper
         self._fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
         self._topic_version = topic_version
@@ -90,9 +92,9 @@ class ControllerWrites:
     async def do(
         self, write: Write, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> WriteResult:
-        """Does a write and returns its result; with ``unsure`` it may be applied already.
+        """Executes a write and returns the result. ``unsure``: the write may already be applied.
 
-        ``registrations`` is the version of ``/brokers/ids`` that the decision was based on, if
+        ``registrations`` is the version of ``/brokers/ids`` on which the decision was based, if
         known.
         """
         try:
@@ -110,7 +112,7 @@ class ControllerWrites:
     async def do_states(
         self, writes: Sequence[StateWrite], registrations: int = ANY_VERSION
     ) -> list[WriteResult]:
-        """Writes different states, at most `STATES_AT_ONCE`, and returns each result."""
+        """Writes up to `STATES_AT_ONCE` different states, and returns the result of each."""
         if len(writes) == 1:
             return [await self.do(writes[0], registrations)]
         try:
@@ -174,8 +176,10 @@ class ControllerWrites:
         return ANY_VERSION
 
     async def _fenced(self, *operations: Operation, registrations: int = ANY_VERSION) -> list[Done]:
-        """Does operations with the fences. Raises _Fenced, _Outdated, or the error of the failed
-        operation."""
+        """Executes operations together with the fences.
+
+        Raises _Fenced, _Outdated, or the error of the failed operation.
+        """
         fences = [self._fence]
         if registrations != ANY_VERSION:
             fences.append(Check(brokers.IDS, registrations))
@@ -205,7 +209,7 @@ class ControllerWrites:
         return 0
 
     async def _alone(self, state: Create, unsure: bool = False) -> None:
-        """Creates a state whose parent exists."""
+        """Creates a state whose parent node exists."""
         try:
             await self._fenced(state)
         except NodeExists as error:
@@ -215,7 +219,7 @@ class ControllerWrites:
     async def _set_at(
         self, wanted: Set, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> int:
-        """Sets a node that has the expected version; returns its new version."""
+        """Sets a node if it has the expected version; returns the node's new version."""
         try:
             (stat,) = await self._fenced(wanted, registrations=registrations)
         except (BadVersion, _Outdated) as error:
@@ -288,7 +292,7 @@ class ControllerWrites:
 
 
 def _created(write: CreateState) -> tuple[Create, Create]:
-    """Returns the creates of a partition's node and of its state."""
+    """Returns the operations that create a partition's node and its state."""
     topic, partition = write.topic, write.partition
     parent = Create(topics.partition_path(topic, partition), None)
     return parent, Create(topics.state_path(topic, partition), _state(write.state))

@@ -1,9 +1,9 @@
-"""The election of the controller: the first broker that creates ``/controller`` increments its
+"""The election of the controller: the first broker that creates ``/controller`` increments the
 epoch.
 
-Both writes are one multi, so that two controllers never share an epoch. The version of the epoch's
-node fences all writes of this controller. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2 creates the
-node first and increments the epoch afterwards.
+One multi makes both writes, so that two controllers never share an epoch. The version of the
+epoch's node fences all writes of this controller. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2
+creates the node first and increments the epoch afterwards.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Elected(NamedTuple):
 
 
 async def controller_of(zookeeper: ZooKeeper) -> int:
-    """Returns the broker id of the controller, `NOBODY` if the cluster has no controller."""
+    """Returns the broker id of the controller; `NOBODY` if the cluster has no controller."""
     try:
         data, _ = await zookeeper.get(cluster.CONTROLLER)
     except NoNode:
@@ -105,8 +105,8 @@ async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
 
 
 async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
-    """Returns the epoch of the last controller and the version of its node, which is created if
-    missing."""
+    """Returns the epoch of the last controller and the version of the epoch's node; creates a
+    missing node."""
     with suppress(NodeExists):
         if await zookeeper.exists(cluster.CONTROLLER_EPOCH) is None:
             await zookeeper.create(cluster.CONTROLLER_EPOCH, cluster.encode_epoch(0))

@@ -1,16 +1,17 @@
-"""Removes from a channel's queue what later requests in it repeat.
+"""Removes from a channel's queue the parts of requests that later requests in the queue repeat.
 
-While a registered broker does not answer, its queue grows with each change. Kafka keeps the whole
-queue. Here an older LeaderAndIsr, UpdateMetadata or StopReplica loses the partitions that a later
-one of its kind names too, and is removed when none are left. The remaining requests keep their
-order, so that a broker is shown as live before others have to follow it.
+While a registered broker does not answer, the queue of its channel grows with each change. Kafka
+retains the whole queue. Muster removes from an older LeaderAndIsr, UpdateMetadata or StopReplica
+the partitions that a later request of the same type also names, and removes the request when no
+partition is left. The remaining requests retain their order, so that a broker is shown as live
+before others have to follow it.
 
 | not removed | reason |
 |---|---|
 | is_new of a LeaderAndIsr | the broker does not have the replica yet: the later request gets it |
 | an UpdateMetadata that reports a deletion | a later request may create a topic of the same name |
 | the first UpdateMetadata of a partition | partitions of a new topic appear together |
-| a StopReplica that deletes | a later one that does not delete does not replace it |
+| a StopReplica that deletes a replica | a later StopReplica may not delete the replica |
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ Said = TypeVar("Said", LeaderAndIsrPartition, ShownPartition, StoppedPartition)
 
 
 def load(request: Send) -> int:
-    """The size of a request: 1 plus its number of partitions."""
+    """Returns the size of a request: 1 plus its number of partitions."""
     return 1 + sum(len(topic.partitions) for topic in request.topics)
 
 
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
     """Returns the requests in their order, without the parts that later requests repeat.
 
-    Reads each request twice, and yields its size after each read.
+    Reads each request twice, and yields the request's size after each read.
     """
     kept: list[Send] = []
     told, stopped = set[Key](), set[Key]()
@@ -73,12 +74,13 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
 
 @dataclass(slots=True)
 class _First:
-    """The first request of each kind that names a partition."""
+    """For each type of request, the first request that names a partition."""
 
     new: set[TopicPartition] = field(default_factory=set)
     """Replicas that a LeaderAndIsr marks as new."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
-    """By partition: the index of the first UpdateMetadata that shows it after its last deletion."""
+    """For each partition: the index of the first UpdateMetadata that shows it after its last
+    deletion."""
 
     def is_shown_in(self, number: int, place: TopicPartition) -> bool:
         return self.shown.get(place) == number
@@ -128,9 +130,9 @@ def _needed(
     ends: Callable[[Said], bool],
     is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """Yields the partitions that no later request names, and the first mention of each.
+    """Yields the partitions that no later request names, and the first entry of each partition.
 
-    Nothing is kept of a partition from before a request that ends it.
+    Entries before a request that ends the partition are not yielded.
     """
     for each in partitions:
         place: TopicPartition = (topic, each.partition)
@@ -143,14 +145,14 @@ def _needed(
 
 
 class _Shown:
-    """The remaining parts of the UpdateMetadata requests, which are read from the last to the
-    first."""
+    """Merges UpdateMetadata requests, which are read from the last to the first."""
 
     def __init__(self, first: _First) -> None:
         self._first = first
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
-        """The topics of the request that was kept last; the requests before it merge into them."""
+        """The topics of the last returned request; topics of earlier requests may be merged into
+        them."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
         """All partitions of `_topics`."""
@@ -188,7 +190,8 @@ class _Shown:
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
-    """Whether a topic's older partitions can share an entry with the later ones."""
+    """Whether a topic's older partitions can share an entry with the partitions of a later
+    request."""
     if later is None:
         return True
     both = (*topic.partitions, *later.partitions[:1])

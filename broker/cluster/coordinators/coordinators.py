@@ -2,16 +2,16 @@
 
 | request of the controller | effect on the partition's shard |
 |---|---|
-| this broker becomes the leader | it is loaded, and serves once what it has read is stable |
-| this broker stays the leader in a newer leader epoch | it continues, and writes in that epoch |
+| this broker becomes the leader | the shard is loaded, and serves once its records are stable |
+| this broker stays the leader in a newer leader epoch | the shard writes in the newer epoch |
 | another broker leads, or the replica is stopped | parked requests are answered, loading ends |
-| any request of an older leader epoch | ignored |
+| any request of an older leader epoch | the request is ignored |
 | the internal topic is deleted | all shards are removed; a topic of the same name starts empty |
-| another topic is deleted | the shards of this broker drop its committed offsets |
+| another topic is deleted | the shards of this broker drop the topic's committed offsets |
 
-The partition of a key depends on the topic's partition count. It is read once from the topic's
-node, since metadata may not list all partitions yet. Until it is known, requests for any key get
-NOT_COORDINATOR.
+The partition of a key depends on the topic's partition count. The count is read once from the
+topic's node, since metadata may not list all partitions yet. Until the count is known, requests for
+any key get NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ AGAIN_S = 1.0
 
 
 class Coordinators:
-    """See the module; use from the event loop's thread alone. Its `on_...` methods are
-    `ReplicaHooks`."""
+    """The coordinators of this broker; only the event loop's thread may use it. The `on_...`
+    methods are `ReplicaHooks`."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Coordinators:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         before_start: Callable[[], None],
     ) -> None:
-        """``before_start`` configures the runtimes: the settings of their topics are known when it
-        is called."""
+        """``before_start`` configures the runtimes. It is called as soon as the settings of the
+        topics are known."""
         self._groups = groups
         self._zookeeper = zookeeper
         self._slicer = slicer
@@ -70,8 +70,10 @@ class Coordinators:
     # -- from the controller
 
     def on_leader(self, replica: Replica, leader_epoch: int) -> None:
-        """Loads the shard of a partition that this broker leads from this leader epoch on. It may
-        have led it before."""
+        """Loads the shard of a partition that this broker leads from this leader epoch on.
+
+        This broker may have led the partition before.
+        """
         coordinated = self._coordinated.get(replica.topic)
         if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
             coordinated.led[replica.index] = replica
@@ -81,22 +83,23 @@ class Coordinators:
                 self._begin(coordinated)
 
     def on_follower(self, replica: Replica, leader_epoch: int) -> None:
-        """Unloads a partition's shard, unless the leader epoch is old; -1 and -2 apply to any
-        epoch."""
+        """Unloads a partition's shard, unless the leader epoch is old. Epochs -1 and -2 are never
+        old."""
         coordinated = self._coordinated.get(replica.topic)
         if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
             coordinated.led.pop(replica.index, None)
             coordinated.runtime.resign(replica.index)
 
     def on_deleted(self, topic: str, index: int) -> None:  # noqa: ARG002
-        """Removes all shards of a deleted internal topic: all of its partitions are deleted."""
+        """Removes all shards of a deleted internal topic, since all partitions of the topic are
+        deleted."""
         coordinated = self._coordinated.get(topic)
         if coordinated is not None:
             coordinated.forget()
 
     def on_learnt(self, learnt: Learnt) -> None:
         """Handles changed metadata: starts the coordinator of a new internal topic, and drops
-        offsets of deleted topics."""
+        committed offsets of deleted topics."""
         gone = {topic for topic, _ in learnt.deleted}
         for name, coordinated in self._coordinated.items():
             told = name in learnt.topics and name not in gone
@@ -127,17 +130,18 @@ class Coordinators:
                     data, _ = await self._zookeeper.get(topic_path(topic))
                     node = decode_topic(topic_path(topic), data)
                 except (NoNode, Closed):
-                    return  # metadata reports the topic once it is created
+                    return  # metadata reports the topic as soon as it is created
                 except (ZooKeeperError, BadNode) as error:
                     logger.error(
-                        "partition count of coordinator topic can't be read, its requests fail",
+                        "partition count of coordinator topic can't be read, requests to its"
+                        " coordinators fail",
                         topic=topic,
                         reason=str(error),
                     )
                     await self._slicer.time.sleep(AGAIN_S)
                     continue
                 if before != coordinated.deletions:
-                    continue  # it may be the deleted topic's node
+                    continue  # the node may belong to the deleted topic
                 if node.partitions:
                     self._before_start()
                     coordinated.start(node)
@@ -153,15 +157,15 @@ class _Coordinated:
         self.topic = topic
         self.runtime = runtime
         self.led: dict[int, Replica] = {}
-        """The replicas that this broker leads, by partition."""
+        """The replicas of the topic that this broker leads, by partition."""
         self.is_being_read = False
         self.deletions = 0
-        """The number of deletions of the topic."""
+        """The number of times that the topic was deleted."""
         self._epochs: dict[int, int] = {}
         """The highest leader epoch received, by partition."""
 
     def is_new(self, index: int, leader_epoch: int) -> bool:
-        """Whether a request's leader epoch is not lower than that of earlier requests for the
+        """Whether a request's leader epoch is at least that of earlier requests for the
         partition."""
         if leader_epoch < 0:
             return True
@@ -171,7 +175,7 @@ class _Coordinated:
         return True
 
     def start(self, node: TopicNode) -> None:
-        """Starts the runtime, once the topic's node was read, and loads the shards of led
+        """Starts the runtime after the topic's node was read, and loads the shards of led
         partitions."""
         count = max(node.partitions) + 1
         topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
@@ -180,7 +184,7 @@ class _Coordinated:
             self.lead(replica)
 
     def lead(self, replica: Replica) -> None:
-        """Loads the shard of a led partition, or moves it to the newer leader epoch."""
+        """Loads the shard of a led partition, or moves the shard to the newer leader epoch."""
         if replica.index < self.runtime.life.partitions:
             self.runtime.lead(replica)
             return
@@ -191,7 +195,7 @@ class _Coordinated:
         )
 
     def forget(self) -> None:
-        """Removes all shards, since the topic was deleted."""
+        """Removes all shards, because the topic was deleted."""
         self.deletions += 1
         self.led.clear()
         self._epochs.clear()

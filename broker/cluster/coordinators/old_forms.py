@@ -6,7 +6,7 @@ coordinator.
 | from 3.0 | as in a standalone broker |
 | from 2.3 | the same, in batches of the magic of message.format.version |
 | from 2.1-IV1 | groups of version 2, without static members |
-| before | groups of version 1; offsets with an expire timestamp, else old brokers drop them |
+| before | groups of version 1; offsets with an expire timestamp, as old brokers require |
 
 Source: Kafka 3.9 ``GroupMetadataManager`` (the versions), Kafka 0.10.2 ``GroupMetadata`` (expiry).
 """
@@ -34,7 +34,7 @@ def for_fellows(
 ) -> RuntimeSettings:
     """Returns the group settings for the inter-broker protocol version ``spoken``.
 
-    ``message_format`` is the message.format.version of ``__consumer_offsets``.
+    ``message_format`` is the setting message.format.version of ``__consumer_offsets``.
     """
     if spoken.stores_magic_2:
         return settings

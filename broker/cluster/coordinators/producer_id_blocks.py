@@ -1,8 +1,8 @@
-"""Blocks of producer ids in a cluster: each broker reserves its own in one node by compare-and-set.
+"""Blocks of producer ids in a cluster: each broker reserves blocks in one node by compare-and-set.
 
-The node's version decides which broker gets a block, also where a controller allocates blocks for
-other brokers (AllocateProducerIds, KIP-730) or older brokers use the same node. So no id is used
-twice, whichever broker is the controller. Source: Kafka 3.9 ``ZkProducerIdManager``.
+The node's version decides which broker gets a block, even if a controller allocates blocks for
+other brokers (AllocateProducerIds, KIP-730) or older brokers use the same node. Thus each id is
+used once, whichever broker is the controller. Source: Kafka 3.9 ``ZkProducerIdManager``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ProducerIdBlocks:
         self._node_id = node_id
 
     async def reserve(self, count: int) -> range:
-        """Reserves the next ``count`` ids for this broker. Raises OSError if that is not possible
-        now."""
+        """Reserves the next ``count`` ids for this broker. Raises OSError if ZooKeeper can't be
+        used."""
         try:
             while True:
                 found = await self._taken(count)
@@ -46,7 +46,7 @@ class ProducerIdBlocks:
         """Reserves the next block; returns None if another broker was faster, or the node was
         missing.
 
-        If the response to a successful write is lost, its block is never used.
+        If the response to a successful write is lost, the block is never used.
         """
         try:
             data, stat = await self._zookeeper.get(cluster.PRODUCER_IDS)

@@ -1,10 +1,11 @@
 """Adds partitions of this broker to transactions that another broker coordinates, or verifies them.
 
-It sends AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. For producers that have
-added their partitions themselves it only verifies them. If the coordinator serves no such version,
-verification succeeds, since the brokers of that version do not verify either, and adding fails with
-INVALID_TXN_STATE. Of two queued requests for one transactional id the one with the lower epoch is
-rejected; with equal epochs the later one waits for the next batch.
+The requests are AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. If the producer
+has added its partitions itself, the request only verifies them. If the coordinator does not support
+these versions, verification succeeds, since brokers of that release do not verify either, and
+adding fails with INVALID_TXN_STATE. Of two queued requests for one transactional id the request
+with the lower producer epoch is rejected; if the epochs are equal, the later request waits for the
+next batch.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from protocol.messages.add_partitions_to_txn import API
 from transactions.calls import Partitions
 
 PARTITIONS_AT_ONCE = 1000
-"""The partitions in one request, which is encoded in about 3 ms."""
+"""The maximum number of partitions in one request, which is encoded in about 3 ms."""
 FIRST_FROM_BROKERS = 4
 _AS_TAKEN = {
     PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
     CLUSTER_AUTHORIZATION_FAILED: INVALID_TXN_STATE,
 }
-"""The error code that the producer gets, by the coordinator's error code."""
+"""The error code that the producer gets instead of the coordinator's error code."""
 
 Errors = Mapping[tuple[str, int], int]
 """The error code by topic and partition; NONE: the partition is in the transaction."""
@@ -70,20 +71,20 @@ class _Asking:
         self.take_all(NETWORK_EXCEPTION)
 
     def take_all(self, error_code: int) -> None:
-        """Sets one error code for all partitions."""
+        """Sets the same error code for all partitions."""
         self.take(dict.fromkeys(self.places(), error_code))
 
     def take(self, errors: Errors) -> None:
-        """Sets the result, unless the caller has stopped waiting."""
+        """Sets the result for the caller, unless the caller has stopped waiting."""
         if not self.answer.done():
             self.answer.set_result(errors)
 
     def places(self) -> list[tuple[str, int]]:
-        """Returns the topic and index of each partition."""
+        """Returns topic and index of each partition."""
         return [(topic, index) for topic, indexes in self.partitions for index in indexes]
 
     def value(self) -> Value:
-        """Returns the entry of AddPartitionsToTxn."""
+        """Returns the transaction's entry in AddPartitionsToTxn."""
         return {
             "transactional_id": self.key,
             "producer_id": self.producer_id,
@@ -96,7 +97,7 @@ class _Asking:
 
 
 class RemoteEnlisting:
-    """See the module; use from the event loop's thread alone."""
+    """Asks the coordinators on other brokers; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class RemoteEnlisting:
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """``partition_count`` returns the number of partitions of ``__transaction_state``, 0 before
+        """``partition_count`` returns the number of partitions of ``__transaction_state``; 0 before
         the topic exists."""
         self._cluster = cluster
         self._node_id = settings.node_id
@@ -127,7 +128,7 @@ class RemoteEnlisting:
         """Asks the coordinator of a transactional id; returns an error code for each partition.
 
         COORDINATOR_NOT_AVAILABLE: the coordinator's partition has no leader. NETWORK_EXCEPTION: the
-        connection was lost.
+        connection to the coordinator was lost.
         """
         answer: Future[Errors] = get_running_loop().create_future()
         asking = _Asking(
@@ -143,7 +144,7 @@ class RemoteEnlisting:
         return await answer
 
     def stop(self) -> None:
-        """Sends no more requests."""
+        """Stops sending requests."""
         self._outboxes.stop()
 
     def _coordinator(self, transactional_id: str) -> int:
@@ -154,8 +155,11 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Rejects whichever has the lower epoch, this request or queued ones of its transactional
-        id, with INVALID_PRODUCER_EPOCH. Returns whether this request was rejected."""
+        """Compares the epochs of this request and of queued requests of the same transactional id.
+
+        Rejects the requests with the lower epoch with INVALID_PRODUCER_EPOCH. Returns whether this
+        request was rejected.
+        """
         queued = self._outboxes.queued(coordinator)
         for other in [each for each in queued if each.key == asking.key]:
             if other.producer_epoch > asking.producer_epoch:
@@ -170,7 +174,7 @@ class RemoteEnlisting:
         try:
             version = await peer.version_of(API)
             if version < FIRST_FROM_BROKERS:
-                raise NotServed(f"the coordinator does not serve {API.name} of brokers")
+                raise NotServed(f"the coordinator does not support {API.name} from brokers")
         except NotServed:
             for asking in batch:
                 asking.take_all(NONE if asking.verify_only else INVALID_TXN_STATE)
@@ -190,8 +194,10 @@ class RemoteEnlisting:
 
 
 def _errors(asking: _Asking, topics: Any) -> Errors:
-    """Returns the error codes of one transaction; NETWORK_EXCEPTION for partitions that the
-    response omits, so that they are asked for again."""
+    """Returns the error codes of one transaction.
+
+    A partition that the response omits gets NETWORK_EXCEPTION, so that it is requested again.
+    """
     errors = dict.fromkeys(asking.places(), NETWORK_EXCEPTION)
     for topic in topics:
         for each in topic["results_by_partition"]:

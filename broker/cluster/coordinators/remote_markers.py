@@ -1,10 +1,10 @@
 """Markers for partitions that other brokers lead: WriteTxnMarkers, batched by broker.
 
 `MarkerSender` handles the error codes: it repeats requests, with pauses, until each partition has
-its marker. If a partition's leader is unknown or can't be reached, the ticket gets
-NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; metadata may name another leader by the next attempt.
-Metadata may not list a new partition yet: an unknown one counts as deleted only when its topic's
-node does not exist.
+the marker. If a partition's leader is unknown or can't be reached, the ticket gets
+NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; metadata may name another leader before the next
+attempt. Metadata may not list a new partition yet: an unknown partition counts as deleted only if
+its topic's node does not exist.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from protocol.messages.write_txn_markers import API
 from protocol.znodes.topics import topic_path
 
 PARTITIONS_AT_ONCE = 1000
-"""The partitions in one request, which is encoded in about 3 ms."""
+"""The maximum number of partitions in one request, which is encoded in about 3 ms."""
 _AS_TAKEN = {
     UNKNOWN_TOPIC_OR_PARTITION: NOT_LEADER_OR_FOLLOWER,
     UNSUPPORTED_FOR_MESSAGE_FORMAT: NONE,
 }
-"""The error code that the ticket gets, by the leader's error code. A newly elected leader may not
-know the partition yet; a partition with an old message format has no transactions."""
+"""The error code that the ticket gets instead of the leader's error code. A newly elected leader
+may not know the partition yet; a partition with an old message format has no transactions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +68,7 @@ class _Wanted:
 
 
 class RemoteMarkers:
-    """A `Destination` for partitions of other leaders; use from the event loop's thread alone."""
+    """A `Destination` for partitions of other leaders; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -88,7 +88,8 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """By topic missing from metadata: the tickets that wait until ZooKeeper was checked."""
+        """For each topic that metadata does not list: the tickets that wait for a check in
+        ZooKeeper."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Implements `Destination.write`."""
@@ -103,11 +104,11 @@ class RemoteMarkers:
             self._outboxes.put(found.leader, _Wanted(topic, partition, marker, ticket))
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:  # noqa: ARG002
-        """Returns -1: only the partition's leader knows it."""
+        """Returns -1, since only the partition's leader knows the epoch."""
         return -1
 
     def stop(self) -> None:
-        """Sends no more requests."""
+        """Stops sending requests."""
         self._outboxes.stop()
 
     # -- topics missing from metadata
@@ -126,7 +127,7 @@ class RemoteMarkers:
             if await self._zookeeper.exists(topic_path(topic)) is None:
                 error_code = UNKNOWN_TOPIC_OR_PARTITION
         except ZooKeeperError:
-            pass  # the sender retries
+            pass  # the sender repeats the request
         for ticket in self._unknown.pop(topic):
             ticket.take(error_code)
 
@@ -174,7 +175,8 @@ def _errors(answer: dict[str, Any]) -> dict[tuple[str, int, int], int]:
 
 
 class Destinations:
-    """Chooses where a partition's marker is written: this broker if it leads, else the leader."""
+    """Chooses the writer of a partition's marker: this broker if it is the leader, otherwise the
+    leader."""
 
     def __init__(self, logs: LogManager, local: LocalMarkers, remote: RemoteMarkers) -> None:
         self._logs = logs
@@ -182,8 +184,8 @@ class Destinations:
         self._remote = remote
 
     def of(self, topic: str, partition: int) -> Destination:
-        """Returns the destination for a partition; this broker's LeaderAndIsr takes precedence over
-        metadata."""
+        """Returns the destination for a partition. This broker's role from LeaderAndIsr takes
+        precedence over metadata."""
         found = self._logs.get(topic, partition)
         led = found is not None and found.serving_error(-1) == NONE
         return self._local if led else self._remote

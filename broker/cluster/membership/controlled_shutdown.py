@@ -1,11 +1,13 @@
-"""Controlled shutdown: a stopping broker asks the controller to move its leaderships away.
+"""Controlled shutdown: a stopping broker asks the controller to move its leaderships to other
+brokers.
 
-It sends ControlledShutdown until the controller answers that no partition is left, or the retries
-are used up; then it stops in any case. The broker serves requests during that time, since leaders
-are replaced one by one. The broker that is the controller sends the request to its own listener.
+The broker sends ControlledShutdown until the controller answers that no partition is left, or the
+retries are used up; then the broker stops in any case. The broker serves requests during this time,
+since leaders are replaced one by one. If the stopping broker is the controller, it sends the
+request to its own listener.
 
 Without ZooKeeper the controller can't move leaderships, and each attempt would wait for
-`controller.socket.timeout.ms`. So the broker also checks whether ZooKeeper answers.
+`controller.socket.timeout.ms`. Therefore the broker also checks whether ZooKeeper answers.
 """
 
 from __future__ import annotations
@@ -28,16 +30,16 @@ from broker.cluster.zookeeper.zookeeper import (
 )
 from broker.config.config import Config
 from broker.time import Time
-from protocol.errors import NONE
+from protocol.errors import NAMES, NONE
 from protocol.messages.controlled_shutdown import API
 from protocol.znodes.cluster import CONTROLLER
 
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""Seconds between checks whether ZooKeeper answers, and before the first check."""
+"""Seconds before the first check whether ZooKeeper answers, and between the checks."""
 SHOWN = 5
-"""The number of remaining partitions that a log line names."""
+"""The maximum number of remaining partitions that a log line names."""
 
 
 class ShutdownSettings(NamedTuple):
@@ -90,7 +92,7 @@ async def hand_over(
 
 
 async def _until_away(zookeeper: ZooKeeper, time: Time) -> None:
-    """Returns when ZooKeeper has not answered a request in time."""
+    """Returns as soon as ZooKeeper has not answered a request in time."""
     while True:
         await time.sleep(LOOK_S)
         try:
@@ -113,7 +115,7 @@ async def _asked(
             await time.sleep(settings.backoff_ms / 1000)
         epoch = broker_epoch()
         if epoch == NO_EPOCH:
-            return True  # not registered: the controller has elected other leaders
+            return True  # the broker is not registered: the controller has elected other leaders
         left = await _ask(node_id, epoch, controller)
         if not left:
             logger.info("controlled shutdown succeeded")
@@ -135,9 +137,10 @@ async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
         answer = await controller.call(API, version, fitting(API.request, version, value))
     except PeerLost as lost:
         return str(lost)
-    if answer["error_code"] != NONE:
+    error_code = answer["error_code"]
+    if error_code != NONE:
         controller.look_again()
-        return f"the controller answers with error {answer['error_code']}"
+        return f"the controller answers with {NAMES.get(error_code, error_code)}"
     left = answer["remaining_partitions"]
     names = [f"{each['topic_name']}-{each['partition_index']}" for each in left]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -1,7 +1,8 @@
-"""A broker joins its cluster: it connects to ZooKeeper, and reads the ids and the topics.
+"""How a broker joins its cluster: it connects to ZooKeeper, and reads the ids and the topics.
 
-This precedes the opening of the logs, whose settings are in ZooKeeper. The data directory may have
-topics that ZooKeeper does not have any more; their directories are not touched (`strays`).
+The broker joins before it opens its logs, because their settings are in ZooKeeper. The data
+directory may have topics that ZooKeeper does not have any more; the broker does not touch their
+directories (`strays`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ async def join(
 ) -> Joined:
     """Connects to ZooKeeper and reads this broker's identity. Raises CannotJoin, BadDirectory.
 
-    ``config`` is updated with the settings changed at run time.
+    Adds the dynamic settings in ZooKeeper to ``config``.
     """
     identity = read_identity(fs, directory, settings.configured_id, missing)
     where = settings.zookeeper
@@ -118,7 +119,7 @@ async def _joined(
 
 
 def _here(names: Iterable[str]) -> dict[str, list[int]]:
-    """Returns the partitions with a directory on this broker by topic, sorted."""
+    """Returns the partitions that have a directory on this broker, by topic and sorted."""
     here: dict[str, list[int]] = {}
     for place in sorted(filter(None, map(partition_of, names))):
         here.setdefault(place[0], []).append(place[1])
@@ -128,10 +129,10 @@ def _here(names: Iterable[str]) -> dict[str, list[int]]:
 async def _topic(
     zookeeper: ZooKeeper, nodes: ConfigNodes, name: str, of_disk: Callable[[str], Topic]
 ) -> Topic | None:
-    """Reads a topic from ZooKeeper; returns None if it does not exist there.
+    """Reads a topic from ZooKeeper; returns None if the topic does not exist in ZooKeeper.
 
     If the node does not parse, ``of_disk`` returns the topic according to its directories; the
-    controller sends the rest once the node is fixed.
+    controller sends the other facts once the node is corrected.
     """
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))

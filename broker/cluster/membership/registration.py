@@ -1,8 +1,8 @@
-"""This broker in ZooKeeper: the cluster's id, its own id, and its registration.
+"""This broker in ZooKeeper: the cluster id, the broker id, and the registration.
 
-The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created it is the broker
-epoch (KIP-380). ZooKeeper deletes the node with the session, and the broker registers again in the
-next session. In between the broker has no epoch, and must not report the old one.
+The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created the node is the
+broker epoch (KIP-380). ZooKeeper deletes the node with the session, and the broker registers again
+in the next session. In between the broker has no epoch, and must not use the old one.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ NO_EPOCH = -1
 
 
 class AlreadyRegistered(CannotJoin):
-    """Another live broker has this broker id; the text says what to do."""
+    """Another live broker has this broker id; the exception's text names the fix."""
 
 
 async def prepare(zookeeper: ZooKeeper) -> None:
-    """Creates the nodes that every broker creates at its start."""
+    """Creates the nodes that every broker creates when it starts."""
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)
 
 
 async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str:
-    """Returns the cluster's id in ZooKeeper; the first broker writes ``known`` or ``fresh`` there.
+    """Returns the cluster id in ZooKeeper; the first broker writes ``known`` or ``fresh`` there.
 
-    ``known`` is the id in the data directory. Raises BadDirectory if it differs from ZooKeeper's.
+    ``known`` is the cluster id in the data directory. Raises BadDirectory if ``known`` differs from
+    the id in ZooKeeper.
     """
     await ensure_path(zookeeper, "/cluster")
     try:
@@ -76,13 +77,13 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
 
 
 UNSEEN_MS = 3000
-"""Milliseconds for which a broker id stays unregistered where controllers identify brokers by id
-alone (before 2.2, KIP-380): a controller that misses the gap sends no partitions to the new
-process."""
+"""Milliseconds for which a broker id stays unregistered if controllers identify brokers only by id
+(before 2.2, KIP-380). A controller that does not notice the missing registration would send no
+partitions to the new process."""
 
 
 class BrokerRegistration:
-    """Keeps this broker registered; use from the event loop's thread alone."""
+    """Keeps this broker registered; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -95,14 +96,15 @@ class BrokerRegistration:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         fail: Callable[[str], None],
     ) -> None:
-        """``broker`` returns the data to register; ``fail`` stops the broker with a reason.
+        """``broker`` returns the data to register; ``fail`` stops the broker for a reason.
 
-        ``unseen_ms`` is `UNSEEN_MS`, or 0 where controllers identify brokers by their epochs.
+        ``unseen_ms`` is `UNSEEN_MS`, or 0 if controllers identify brokers by their epochs.
         """
         self.epoch = NO_EPOCH
         """The broker epoch; NO_EPOCH while this broker is not registered."""
         self.last_epoch = NO_EPOCH
-        """The broker epoch of the last registration; requests for earlier ones are rejected."""
+        """The broker epoch of the last registration; requests with an earlier broker epoch are
+        rejected."""
         self._zookeeper = zookeeper
         self._broker = broker
         self._node_version = node_version
@@ -112,24 +114,24 @@ class BrokerRegistration:
         self._spawn = spawn
         self._fail = fail
         self._sessions: set[int] = set()
-        """All sessions of this process, including expired ones: their nodes are its own."""
+        """All sessions of this process, including expired ones: nodes of these sessions belong to
+        this process."""
         self._on_registered: list[Callable[[int], None]] = []
         self._expired = False
 
     def when_registered(self, call: Callable[[int], None]) -> None:
-        """Adds a callback for each new broker epoch."""
+        """Adds a callback that gets each new broker epoch."""
         self._on_registered.append(call)
 
     async def until_free(self) -> None:
-        """Waits until no earlier session has this broker id registered. Raises
-        AlreadyRegistered."""
+        """Waits until no earlier session registers this broker id. Raises AlreadyRegistered."""
         path = brokers.path(self._broker().broker_id)
         with suppress(SessionExpired):  # `start` checks again
             if await self._zookeeper.exists(path) is not None:
                 await self._left(path)
 
     async def start(self) -> None:
-        """Registers now and in every later session. Raises AlreadyRegistered."""
+        """Registers this broker now and in every later session. Raises AlreadyRegistered."""
         while self.epoch == NO_EPOCH:
             with suppress(SessionExpired):  # repeated in the new session
                 await self._register()
@@ -159,7 +161,8 @@ class BrokerRegistration:
         data = brokers.encode_registration(broker, self._node_version)
         while True:
             try:
-                # The last one fences states that a controller decided before this.
+                # The last operation fences states that a controller decided before this
+                # registration.
                 done = await zookeeper.multi(
                     [Create(path, None, ephemeral=True), Set(path, data), Set(brokers.IDS, b"")]
                 )
@@ -180,19 +183,20 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """Calls `_taken`; after a deletion, waits until controllers must have noticed it."""
+        """Calls `_taken`. If the node was deleted, waits until controllers must have noticed the
+        deletion."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)
         return epoch
 
     async def _taken(self, path: str) -> int | None:
-        """Handles an existing node: returns its epoch if this session owns it, None once it is
-        deleted.
+        """Handles an existing node: returns its epoch if this session owns the node; None once the
+        node is deleted.
 
-        If an earlier session of this process owns the node, this deletes it. For any other owner it
-        waits until that session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if the owner
-        stays alive.
+        If an earlier session of this process owns the node, deletes the node. For any other owner,
+        waits until the owner's session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if the
+        session stays alive.
         """
         gone = Event()
         stat = await self._zookeeper.exists(path, gone.set)
@@ -205,7 +209,7 @@ class BrokerRegistration:
                 await self._zookeeper.delete(path, stat.version)
             return None
         logger.warning(
-            "another session holds this broker's id, waiting for it to end",
+            "broker id is registered by another ZooKeeper session, waiting for that session to end",
             path=path,
             wait_ms=2 * self._session_timeout_ms,
         )
@@ -213,7 +217,7 @@ class BrokerRegistration:
             async with self._time.within(2 * self._session_timeout_ms / 1000):
                 await gone.wait()
         except TimeoutError:
-            # The watch may have missed the deletion: this process was paused, or disconnected.
+            # The watch may have missed the deletion if this process was paused or disconnected.
             there = await self._zookeeper.exists(path)
             if there is not None and there.ephemeral_owner == stat.ephemeral_owner:
                 raise AlreadyRegistered(

@@ -1,13 +1,13 @@
-"""The registration fence: whether this broker still has the roles that the controller gave it.
+"""The registration fence: whether this broker still has the roles that the controller assigned.
 
 A broker that was paused beyond its session timeout has lost its leaderships and does not know it
-yet. Its appends are not acknowledged, but committed offsets that it returns from memory may be
-outdated. So after a pause that could have cost the session, it writes to ZooKeeper before such a
-response; and after a lost session it waits until the controller has sent LeaderAndIsr in the new
-one.
+yet. Its appends are not acknowledged, but committed offsets that the broker returns from memory may
+be outdated. Therefore, after a pause that could have cost the session, the broker writes to
+ZooKeeper before it returns committed offsets. After a lost session the broker waits until the
+controller has sent LeaderAndIsr in the new session.
 
-While ZooKeeper is down no other leader is elected, and this broker continues: a lost connection
-alone does not raise the fence.
+While ZooKeeper is down, the controller elects no leaders, and this broker continues: a lost
+connection alone does not raise the fence.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""Seconds before ZooKeeper is asked again about a session whose end is not reported yet."""
+"""Seconds before ZooKeeper is asked again about a session whose end has not been reported yet."""
 
 
 class RegistrationFence:
-    """See the module; use from the event loop's thread alone."""
+    """Whether this broker still has its roles; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class RegistrationFence:
         session_timeout_ms: int,
         time: Time,
     ) -> None:
-        """``path`` is the node of the registration."""
+        """``path`` is the path of the registration's node."""
         self._zookeeper = zookeeper
         self._registration = registration
         self._path = path
         self._pause_ms = session_timeout_ms // 3
-        """A shorter pause does not cost the session: a client pings ZooKeeper at least twice in
-        this time."""
+        """A shorter pause does not cost the session, since a client pings ZooKeeper at least twice
+        in this time."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
         """The total paused time of the clock when the session was last known to be alive."""
@@ -59,12 +59,12 @@ class RegistrationFence:
     @property
     def is_sure(self) -> bool:
         """Whether committed offsets may be returned from memory."""
-        self._time.now()  # the first read of the clock after a pause counts that pause
+        self._time.now()  # the first read of the clock after a pause counts the pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost
 
     async def until_sure(self, timeout: Timeout) -> bool:
-        """Waits until `is_sure`; returns False on timeout."""
+        """Waits until `is_sure`; returns False after the timeout."""
         try:
             async with timeout:
                 while not self.is_sure:
@@ -77,7 +77,7 @@ class RegistrationFence:
         return True
 
     async def _ask(self) -> None:
-        """Checks whether the session is alive, once for all waiting callers.
+        """Checks whether the session is alive; one check serves all waiting callers.
 
         The check is a multi, which is a write: a ZooKeeper server that lags behind can answer a
         read, but not a write.
@@ -99,7 +99,7 @@ class RegistrationFence:
             self._confirmed.clear()
 
     def confirmed(self) -> None:
-        """Lowers the fence after the controller's LeaderAndIsr was carried out."""
+        """Lowers the fence; called after the controller's LeaderAndIsr was executed."""
         if self._is_lost and self._registration.epoch != NO_EPOCH:
             self._is_lost = False
             self._proven_at_ms = self._time.left_out_ms

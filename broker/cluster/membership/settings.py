@@ -1,4 +1,4 @@
-"""The cluster settings in a broker's properties; unsupported values are rejected."""
+"""Reads the cluster settings from a broker's properties; rejects unsupported values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECOVERY_STATE = (3, 2, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The settings that are read once, at the start."""
+    """The cluster settings that are read once, when the broker starts."""
 
     zookeeper: Where
     spoken: InterBroker
@@ -28,7 +28,7 @@ class ClusterSettings:
     listener: str
     """The name of the listener for requests between brokers."""
     connect: Connect
-    """Connects to that listener of another broker."""
+    """Connects to the inter-broker listener of another broker."""
     configured_id: int | None
     generates_ids: bool
     reserved_id_max: int
@@ -86,7 +86,7 @@ def inter_broker_listener(config: Config) -> Endpoint:
 
 
 def channel_settings(config: Config, settings: ClusterSettings, node_id: int) -> ChannelSettings:
-    """Returns how the controller connects to brokers."""
+    """Returns the settings with which the controller connects to brokers."""
     return ChannelSettings(
         node_id,
         settings.spoken,

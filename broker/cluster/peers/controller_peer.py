@@ -1,7 +1,7 @@
-"""A connection to the controller; the metadata cache names its broker.
+"""A connection to the controller, whose broker id is in the metadata cache.
 
-Unlike other connections between brokers it sends ApiVersions: the versions that the controller
-serves show its release.
+Unlike other connections between brokers, this connection sends ApiVersions: the versions that the
+controller supports show its release.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from broker.time import Time
 
 
 class ControllerPeer(LastingPeer):
-    """See the module; use from the event loop's thread alone, one request at a time."""
+    """A connection to the controller for one request at a time; only the event loop's thread may
+    use it."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class ControllerPeer(LastingPeer):
         self._cache = cache
 
     def look_again(self) -> None:
-        """Closes the connection after the broker answered that it is not the controller."""
+        """Closes the connection after a broker answered that it is not the controller."""
         self.close()
 
     def _address(self) -> Address:

@@ -1,4 +1,4 @@
-"""Adapts values to messages of any version: fields that the version lacks are omitted."""
+"""Adapts values to messages of any version: omits the fields that the version does not have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = dict[str, Any]
 
 
 def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
-    """Returns the fields of ``value`` that a version has; the codec rejects others."""
+    """Returns the fields of ``value`` that a version has; the codec rejects other fields."""
     found: Value = {}
     for name, parts in _names(tuple(fields), version):
         if name in value:
@@ -24,8 +24,8 @@ def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
 
 @cache
 def _names(fields: tuple[Field, ...], version: int) -> list[tuple[str, tuple[Field, ...] | None]]:
-    """Returns the names of a version's fields, each with the fields of its struct if it is an array
-    of structs."""
+    """Returns the names of a version's fields; an array of structs also has the fields of its
+    struct."""
     return [
         (
             field.name,

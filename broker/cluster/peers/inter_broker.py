@@ -1,7 +1,7 @@
 """The inter-broker protocol, by ``inter.broker.protocol.version``.
 
 Kafka's channels between brokers send no ApiVersions: the setting decides the versions, and a broker
-that lacks one of them breaks the cluster. Versions 0.10.2 to 3.9. Source: Kafka 3.9
+that does not support one of them breaks the cluster. Supports 0.10.2 to 3.9. Source: Kafka 3.9
 ``MetadataVersion``, ``ControllerChannelManager``, ``RemoteLeaderEndPoint``.
 """
 
@@ -15,10 +15,10 @@ OLDEST = (0, 10, 2, 0)
 NEWEST = (3, 9, 0, 0)
 _TEXT = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST_STEP = 99
-"""The step of a release without ``-IV``, which means the last step of its line."""
+"""The step of a release without ``-IV``; such a release means the last step."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""The first release and the version of a request from there on, ascending."""
+"""Pairs in ascending order: a release, and the version of a request from that release on."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (
@@ -106,10 +106,10 @@ class InterBroker(NamedTuple):
     """A value of ``inter.broker.protocol.version``."""
 
     release: tuple[int, int, int, int]
-    """Major, minor, patch (of 0.x), and the ``-IV`` step."""
+    """Major, minor, patch (only for 0.x, otherwise 0), and the ``-IV`` step."""
 
     def version_of(self, api: str) -> int | None:
-        """The version in which a request is sent, None if the request is newer than this
+        """Returns the version in which a request is sent; None if the request is newer than this
         release."""
         found = None
         for since, version in _VERSIONS[api]:
@@ -119,7 +119,7 @@ class InterBroker(NamedTuple):
 
     @property
     def has_leader_epochs(self) -> bool:
-        """Whether followers truncate by leader epochs instead of to their high watermark
+        """Whether followers truncate by leader epochs instead of truncating to their high watermark
         (KIP-101)."""
         return self.release >= _EPOCHS
 
@@ -130,14 +130,14 @@ class InterBroker(NamedTuple):
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """Whether a Fetch response reports diverging epochs, which replaces a request before it
-        (KIP-595)."""
+        """Whether Fetch responses report diverging epochs, which saves an OffsetForLeaderEpoch
+        request (KIP-595)."""
         return self.release >= _TRUNCATES_ON_FETCH
 
     @property
     def has_alter_partition(self) -> bool:
-        """Whether leaders ask the controller to change an ISR, instead of writing it themselves
-        (KIP-497)."""
+        """Whether leaders ask the controller to change an ISR, instead of writing the ISR
+        themselves (KIP-497)."""
         return self.release >= _ALTER_PARTITION
 
     @property
@@ -157,23 +157,24 @@ class InterBroker(NamedTuple):
 
     @property
     def controller_gives_producer_ids(self) -> bool:
-        """Whether the controller allocates producer ids (AllocateProducerIds, KIP-730), instead of
-        each broker in ZooKeeper."""
+        """Whether the controller allocates producer ids (AllocateProducerIds, KIP-730); otherwise
+        each broker reserves them in ZooKeeper."""
         return self.release >= _BLOCKS_BY_CONTROLLER
 
     @property
     def has_magic_2(self) -> bool:
-        """Whether requests may contain batches of magic 2."""
+        """Whether requests between brokers may contain batches of magic 2."""
         return self.release >= _MAGIC_2
 
     @property
     def stores_magic_2(self) -> bool:
-        """Whether records are stored as magic 2, whatever message.format.version is (KIP-724)."""
+        """Whether records are stored with magic 2, whatever message.format.version is (KIP-724)."""
         return self.release >= _STORES_MAGIC_2
 
     @property
     def has_broker_epochs(self) -> bool:
-        """Whether requests have broker epochs, which distinguish a restarted broker (KIP-380)."""
+        """Whether requests have broker epochs, by which a restarted broker is recognized
+        (KIP-380)."""
         return self.release >= _BROKER_EPOCHS
 
     @property
@@ -183,7 +184,7 @@ class InterBroker(NamedTuple):
 
     @property
     def keeps_offsets_without_expiry(self) -> bool:
-        """Whether an offset without an expire timestamp is kept while its group is active
+        """Whether an offset without an expire timestamp is retained while its group is active
         (KIP-211)."""
         return self.release >= _NO_EXPIRY
 

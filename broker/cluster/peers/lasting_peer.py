@@ -1,8 +1,8 @@
-"""A connection to another broker that opens on first use and reopens after a loss.
+"""A connection to another broker that opens on first use and opens again after a loss.
 
-Each attempt looks the address up again, since a broker may restart at another one. ApiVersions is
-sent only for the requests whose version Kafka's brokers negotiate; the others follow
-``inter.broker.protocol.version``.
+Each attempt looks up the address again, since a broker may restart at another address. ApiVersions
+is sent only for requests whose version Kafka's brokers negotiate; other requests have the version
+of ``inter.broker.protocol.version``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from broker.cluster.peers.fitting import Value
 from broker.cluster.peers.peer import Address, Connect, Peer, PeerLost, connect
 from broker.time import Time
-from protocol.errors import NONE
+from protocol.errors import NAMES, NONE
 from protocol.messages import api_versions
 from protocol.schema import Api
 
@@ -22,7 +22,7 @@ class PeerSettings(NamedTuple):
     """The settings of connections to other brokers."""
 
     node_id: int
-    """The id of this broker, which is the client id of its requests."""
+    """The id of this broker, which its requests have as client id."""
     listener: str
     """The name of the listener for requests between brokers."""
     connect_timeout_ms: int
@@ -31,22 +31,23 @@ class PeerSettings(NamedTuple):
 
 
 class NotServed(PeerLost):
-    """The two brokers have no common version of a request."""
+    """The two brokers do not support a common version of a request."""
 
 
 class LastingPeer:
-    """See the module; use from the event loop's thread alone, one request at a time."""
+    """A connection to another broker for one request at a time; only the event loop's thread may
+    use it."""
 
     def __init__(
         self, address_of: Callable[[], Address], settings: PeerSettings, time: Time
     ) -> None:
-        """``address_of`` may raise PeerLost."""
+        """``address_of`` returns the other broker's address; it may raise PeerLost."""
         self._address_of = address_of
         self._settings = settings
         self._time = time
         self._peer: Peer | None = None
         self._versions: dict[int, range] = {}
-        """The version ranges of the other broker, by API key; empty before ApiVersions was
+        """The version ranges that the other broker supports, by API key; empty until ApiVersions is
         answered."""
 
     async def version_of(self, api: Api) -> int:
@@ -56,9 +57,10 @@ class LastingPeer:
         if not self._versions:
             timeout_ms = self._settings.request_timeout_ms
             answer = await peer.call(api_versions.API, 0, {}, timeout_ms)
-            if answer["error_code"] != NONE:
+            error_code = answer["error_code"]
+            if error_code != NONE:
                 raise PeerLost(
-                    f"{peer.address} answers ApiVersions with error {answer['error_code']}"
+                    f"{peer.address} answers ApiVersions with {NAMES.get(error_code, error_code)}"
                 )
             self._versions = {
                 each["api_key"]: range(each["min_version"], each["max_version"] + 1)

@@ -1,8 +1,8 @@
-"""Batches requests to other brokers: one request at a time to each, with all items that arrived
-during the last one.
+"""Batches requests to other brokers: each broker has one request in flight at a time; the next
+request has all items that arrived in the meantime.
 
-When a connection is lost, all its items fail at once: the leader may have changed by the time of
-the next attempt.
+When a connection is lost, all items in flight fail at once, because the leader may have changed
+before the next attempt.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class Item(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """Identifies the item's result; a request contains each key once."""
+        """The key of the item's result; a request contains each key at most once."""
 
     @property
     def weight(self) -> int:
-        """The number of partitions that it names."""
+        """The number of partitions that the item names."""
 
     def lost(self, lost: PeerLost) -> None:
-        """Reports that no response has arrived; the request may have been carried out."""
+        """Reports that no response has arrived; the broker may have executed the request."""
 
 
 ItemT = TypeVar("ItemT", bound=Item)
 Ask = Callable[[LastingPeer, list[ItemT]], Awaitable[None]]
-"""Sends one request and passes the results to its items. Raises PeerLost, before it has answered
-any item."""
+"""Sends one request and passes the results to its items. Raises PeerLost only before any item has
+its result."""
 
 
 class Outboxes(Generic[ItemT]):
-    """The queues of items by broker; use from the event loop's thread alone."""
+    """The queues of items by broker; only the event loop's thread may use them."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Outboxes(Generic[ItemT]):
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """A request names at most ``weight_max`` partitions, or has a single item."""
+        """A request names at most ``weight_max`` partitions, unless it has a single item."""
         self._name = name
         self._cluster = cluster
         self._settings = settings
@@ -67,8 +67,8 @@ class Outboxes(Generic[ItemT]):
         self._outboxes: dict[int, _Outbox[ItemT]] = {}
 
     def put(self, broker_id: int, item: ItemT) -> None:
-        """Queues an item. It is sent in the next turn of the loop, or after the request in
-        progress."""
+        """Queues an item, which is sent in the next turn of the loop, or after the request in
+        flight."""
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
             peer = LastingPeer(lambda: self._address(broker_id), self._settings, self._time)
@@ -78,12 +78,12 @@ class Outboxes(Generic[ItemT]):
             outbox.worker = self._spawn(outbox.work(), self._name)
 
     def queued(self, broker_id: int) -> deque[ItemT]:
-        """The items that were not sent to a broker yet."""
+        """Returns the items that were not sent to a broker yet."""
         outbox = self._outboxes.get(broker_id)
         return deque() if outbox is None else outbox.queue
 
     def stop(self) -> None:
-        """Sends no more requests, and closes the connections."""
+        """Stops sending requests, and closes the connections."""
         for outbox in self._outboxes.values():
             if outbox.worker is not None:
                 outbox.worker.cancel()
@@ -122,7 +122,7 @@ class _Outbox(Generic[ItemT]):
             self.worker = None
 
     def _next(self) -> list[ItemT]:
-        """Takes the items of the next request from the queue, in the order of their arrival."""
+        """Removes the items of the next request from the queue, in the order of their arrival."""
         batch: list[ItemT] = []
         keys: set[Hashable] = set()
         weight = 0

@@ -1,8 +1,8 @@
 """A connection to another broker that sends requests and matches responses in their order.
 
-Several requests may be in flight. A late or malformed response ends the connection: later responses
-could not be matched to requests. Frames are read as clients' frames are, so that memory is never
-allocated from a claimed length.
+Several requests may be in flight. A late or malformed response ends the connection, because later
+responses could not be matched to requests. Frames are read like clients' frames, so that memory is
+never allocated according to a claimed length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import ssl
 
 ANSWER_BYTES_MAX = 256 << 20
-"""The size of the largest accepted response; a follower's fetch limits are far below it."""
+"""The size in bytes of the largest accepted response; a follower's fetch limits are far below
+it."""
 _LENGTH = struct.Struct(">i")
 
 Value = dict[str, Any]
@@ -32,10 +33,10 @@ Decode = Callable[[bytes, int], Any]
 
 
 class PeerLost(Exception):
-    """The other broker can't be reached, was too slow, or sent an invalid response; the text says
-    which.
+    """The other broker can't be reached, was too slow, or sent an invalid response; the text has
+    the reason.
 
-    The request may have been carried out.
+    The broker may have executed the request.
     """
 
 
@@ -56,13 +57,13 @@ class _Asked(NamedTuple):
     """A request in flight."""
 
     expected: bytes
-    """The expected header of its response."""
+    """The header that the response must have."""
     decode: Decode
     answer: asyncio.Future[Any]
 
 
 class Peer(asyncio.Protocol):
-    """One connection; `connect` makes it."""
+    """One connection to another broker; `connect` makes it."""
 
     def __init__(self, address: Address, client_id: str, time: Time) -> None:
         self.address = address
@@ -74,7 +75,7 @@ class Peer(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self.lost: PeerLost | None = None
-        """The reason why the connection can't be used any more, None while it can."""
+        """The reason why the connection can't be used any more; None while it is usable."""
 
     # -- requests
 
@@ -93,10 +94,8 @@ class Peer(asyncio.Protocol):
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """Sends a request with an encoded body; returns the result of ``decode`` on the response.
-
-        Raises PeerLost.
-        """
+        """Sends a request with an encoded body; returns the response as decoded by ``decode``.
+        Raises PeerLost."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         head = encode_request_header(api.key, version, self._correlation_id, self._client_id)
         expected = response_header(api.key, version, self._correlation_id)
@@ -157,10 +156,10 @@ class Peer(asyncio.Protocol):
 
     def _answered(self, frame: bytes) -> None:
         if not self._asked:
-            raise ProtocolError("a response without a request")
+            raise ProtocolError("no request waits for a response")
         asked = self._asked[0]
         if frame[: len(asked.expected)] != asked.expected:
-            raise ProtocolError("the correlation id is that of another request")
+            raise ProtocolError("the correlation id does not match the request")
         value = asked.decode(frame, len(asked.expected))
         self._asked.popleft()
         if not asked.answer.done():
@@ -188,7 +187,7 @@ Connect = Callable[[Address, str, Time, int], Awaitable[Peer]]
 async def connect_as(
     peer: PeerT, time: Time, timeout_ms: int, context: ssl.SSLContext | None = None
 ) -> PeerT:
-    """Opens the connection of a new peer, by TLS if ``context`` is set. Raises PeerLost."""
+    """Opens the connection of a new peer, with TLS if ``context`` is set. Raises PeerLost."""
     loop, address = asyncio.get_running_loop(), peer.address
     try:
         async with time.within(timeout_ms / 1000):

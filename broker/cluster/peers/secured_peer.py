@@ -1,8 +1,8 @@
-"""Connections to other brokers by TLS, by SASL, or by both.
+"""Connections to other brokers with TLS, with SASL, or with both.
 
-The client authenticates again before its session expires, between two requests: the broker answers
-earlier requests first, and later requests wait. It asks the other broker for the supported versions
-of the SASL requests; before Kafka 1.0, tokens are sent without a request header.
+This broker authenticates again before its session expires, between two requests: the other broker
+answers earlier requests first, and later requests wait. This broker asks the other broker for the
+supported versions of the SASL requests; before Kafka 1.0, tokens are sent without a request header.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
 
 RENEWED_AT: Final = (0.85, 0.95)
-"""The range of the session's lifetime, as a fraction, in which the client authenticates again, as
+"""The range of fractions of the session's lifetime after which the client authenticates again, as
 in Kafka."""
 _NEVER: Final = float("inf")
 _AUTHENTICATE_VERSION_MAX: Final = 2
@@ -41,8 +41,8 @@ class SecuredPeers:
     `peer.Connect`."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None, login: BrokerLogin | None) -> None:
-        """``tls`` returns the context of the next connection. It may read files, and may run in any
-        thread."""
+        """``tls`` returns the context of the next connection; it may read files, and may be called
+        in any thread."""
         self._tls = tls
         self._login = login
 
@@ -66,8 +66,8 @@ class LoggedInPeer(Peer):
         self._login = login
         self._renewing = asyncio.Lock()
         self._renewed_at_s = _NEVER
-        """When to authenticate again. The system clock continues while this process is paused, as
-        the session does."""
+        """The time at which to authenticate again. The system clock continues while this process is
+        paused, as the session does."""
         self._handshake_version = 0
         self._authenticate_version = 0
 
@@ -79,7 +79,7 @@ class LoggedInPeer(Peer):
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """Implements `Peer.send`; authenticates again first if that is due."""
+        """Implements `Peer.send`; first authenticates again if the session expires soon."""
         if self._renewing.locked() or self._is_due:
             async with self._renewing:
                 if self._is_due and self.lost is None:
@@ -97,14 +97,14 @@ class LoggedInPeer(Peer):
             self.close(lost)
             raise
         except NotBelieved as reason:
-            refused = self._refused(f"its SCRAM response is not valid: {reason}")
+            refused = PeerLost(f"{self.address} sent an invalid SCRAM response: {reason}")
             self.close(refused)
             raise refused from None
 
     async def _begin(self, timeout_ms: int) -> None:
         answer = await self._ask(api_versions.API, 0, {}, timeout_ms)
         if answer["error_code"] != NONE:
-            raise PeerLost(f"{self.address} answers ApiVersions with error {answer['error_code']}")
+            raise PeerLost(f"{self.address} answers ApiVersions with {_name(answer['error_code'])}")
         newest = {each["api_key"]: each["max_version"] for each in answer["api_keys"]}
         self._handshake_version = min(newest.get(sasl_handshake.API.key, 0), 1)
         self._authenticate_version = min(
@@ -125,9 +125,7 @@ class LoggedInPeer(Peer):
                 f" it enables {offered}"
             )
         if answer["error_code"] != NONE:
-            raise PeerLost(
-                f"{self.address} does not accept SASL here: {_name(answer['error_code'])}"
-            )
+            raise PeerLost(f"{self.address} rejects SaslHandshake: {_name(answer['error_code'])}")
         nonce = self._time.fresh_id().hex() + self._time.fresh_id().hex()
         login = client_login(mechanism, self._login.who, nonce)
         lifetime_ms = await self._exchanged(login, timeout_ms)
@@ -137,13 +135,13 @@ class LoggedInPeer(Peer):
             self._renewed_at_s = began_s + share * lifetime_ms / 1000
 
     async def _exchanged(self, login: ClientLogin, timeout_ms: int) -> int:
-        """Runs the mechanism's exchange; returns the session's lifetime in ms, 0 if it does not
-        expire."""
+        """Exchanges the mechanism's messages; returns the session's lifetime in ms, 0 if it does
+        not expire."""
         token: bytes | None = login.first()
         lifetime_ms = 0
         while token is not None:
             said, lifetime_ms = await self._said(token, timeout_ms)
-            # A SCRAM proof takes some milliseconds; a thread keeps the event loop free.
+            # Computing a SCRAM proof takes some milliseconds; a thread keeps the event loop free.
             token = await self._time.in_thread(login.answer, said)
         return lifetime_ms
 

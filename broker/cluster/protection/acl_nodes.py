@@ -1,13 +1,13 @@
-"""ACLs in ZooKeeper, as Kafka's brokers store and follow them.
+"""ACLs in ZooKeeper, stored and followed as by Kafka's brokers.
 
 A node has all entries of a resource pattern. A write is conditional on the version that was read;
-if the node has changed, it is read again. Afterwards a notice informs every other broker. Entries
-that this broker can't parse stay in the node, and are logged. Source: Kafka 3.9 ``AclAuthorizer``,
-``ZkAclStore``.
+if the node has changed, the node is read again. After a write a notice informs every other broker.
+Entries that this broker can't parse stay in the node, and are logged. Source: Kafka 3.9
+``AclAuthorizer``, ``ZkAclStore``.
 
 A node may have 1 MB, which is thousands of entries: large nodes are decoded and encoded in a
-thread, and applied in slices. Concurrent reads of a pattern may finish in any order; the one that
-ZooKeeper answered last wins.
+thread, and applied in slices. Concurrent reads of a pattern may finish in any order; the read that
+ZooKeeper answered last takes effect.
 """
 
 from __future__ import annotations
@@ -46,19 +46,22 @@ from security.acls.text import entry_of, json_of, type_of
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 10
-"""The attempts to change a node that others change at the same time, as in Kafka."""
+"""The number of attempts to change a node that other brokers change at the same time, as in
+Kafka."""
 AGAIN_S: Final = (0.05, 0.2)
-"""The range of the random pause between attempts, so that two brokers do not collide again."""
+"""The range in seconds of the random pause between attempts, so that two brokers do not collide
+again."""
 AT_ONCE: Final = 200
-"""The entries of a node that are decoded or encoded on the event loop, in less than 1 ms."""
+"""The maximum number of entries of a node that are decoded or encoded on the event loop, in less
+than 1 ms."""
 ENTRY_BYTES: Final = 100
-"""The approximate size of an entry in a node."""
+"""The approximate size of an entry in a node, in bytes."""
 
 Understood = tuple[frozenset[AclEntry], list[acls.Entry]]
 
 
 class ZooKeeperAcls:
-    """Implements `AclStore`; use from the event loop's thread alone."""
+    """Implements `AclStore`; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class ZooKeeperAcls:
         *,
         has_prefixes: bool = True,
     ) -> None:
-        """Without ``has_prefixes`` some brokers of the cluster do not support prefixed ACLs."""
+        """``has_prefixes``: whether all brokers of the cluster support prefixed ACLs."""
         self.index = AclIndex()
         """All entries that this broker can parse."""
         self._zookeeper = zookeeper
@@ -81,8 +84,7 @@ class ZooKeeperAcls:
         self._taking = asyncio.Lock()
         self._answers = count()
         self._taken: dict[Place, int] = {}
-        """By pattern: the number of the last applied response, while other reads are in
-        progress."""
+        """For each pattern with reads in progress: the number of the last applied response."""
         self._under_way = 0
         self._nodes = FollowedNodes(
             zookeeper,
@@ -97,18 +99,18 @@ class ZooKeeperAcls:
         )
 
     async def open(self) -> None:
-        """Reads all entries, and follows their changes. Raises ZooKeeperError."""
+        """Reads all entries, and starts to follow their changes. Raises ZooKeeperError."""
         await self._nodes.open()
 
     def stop(self) -> None:
-        """Follows no more changes."""
+        """Stops following changes."""
         self._nodes.stop()
 
     # -- reading
 
     async def _handle(self, path: str, data: bytes) -> None:
         place = acls.decode_change(path, data)
-        if not self._nodes.unread:  # else a read of all nodes follows
+        if not self._nodes.unread:  # otherwise a read of all nodes follows
             await self._read(place)
 
     async def _read_all(self) -> None:
@@ -137,7 +139,7 @@ class ZooKeeperAcls:
         try:
             known, strange = await self._understood(place, data)
         except BadNode as error:
-            # The known entries remain: one of them may deny something.
+            # The known entries remain, because one of them may deny something.
             logger.error("ACLs can't be read from ZooKeeper", reason=str(error))
             return
         if strange:
@@ -150,7 +152,7 @@ class ZooKeeperAcls:
 
     @contextmanager
     def _order(self) -> Iterator[None]:
-        """While one of these contexts is open, an outdated response is not applied over a newer
+        """While one of these contexts is open, an outdated response does not replace a newer
         one."""
         self._under_way += 1
         try:
@@ -167,12 +169,13 @@ class ZooKeeperAcls:
         return await self._time.in_thread(_understood, place, data)
 
     async def _take(self, place: Place, entries: frozenset[AclEntry], answer: int) -> None:
-        """Sets the entries of a pattern, unless a later response was applied."""
+        """Sets the entries of a pattern, unless a later response was already applied."""
         async with self._taking:
             if self._taken.get(place, -1) > answer:
                 return
             self._taken[place] = answer
-            # Listed at once: a read of all nodes removes the listed patterns that it does not find.
+            # The pattern is listed before the slices begin: a read of all nodes removes the listed
+            # patterns that it does not find.
             before = self._known.setdefault(place, frozenset())
             now = set(before)
             work = self._slicer.work("access control entries")
@@ -187,7 +190,7 @@ class ZooKeeperAcls:
                     now.add(entry)
                     if work.over:
                         await work.pause()
-            finally:  # the caller may be cancelled in a pause
+            finally:  # the caller may be cancelled during a pause
                 work.end()
                 self._known[place] = frozenset(now)
                 if not now:
@@ -251,14 +254,15 @@ class ZooKeeperAcls:
     async def _written(
         self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None
     ) -> bool:
-        """Writes a node; returns whether it still had the version that was read."""
+        """Writes a node; returns False if the node no longer has the version that was read."""
         if len(after) <= AT_ONCE:
             data = _node(strange, after)
         else:
             data = await self._time.in_thread(_node, strange, after)
         try:
             if version is None:
-                # Not created earlier: Kafka before 0.11 does not start if it finds an unknown type.
+                # The path is not created earlier: Kafka before 0.11 does not start if it finds an
+                # unknown type.
                 await ensure_path(self._zookeeper, place.path.rpartition("/")[0])
                 await self._zookeeper.create(place.path, data)
             elif after or strange:
@@ -276,7 +280,8 @@ def _node(strange: Sequence[acls.Entry], entries: Iterable[AclEntry]) -> bytes:
 
 
 def _understood(place: Place, data: bytes) -> Understood:
-    """Decodes a node into entries and those that this broker can't parse. Raises BadNode."""
+    """Decodes a node into known entries and entries that this broker can't parse. Raises
+    BadNode."""
     entries = acls.decode_entries(place.path, data)
     pattern = Pattern(type_of(place.resource_type), place.name, PatternType[place.pattern_type])
     known, strange = set(), []

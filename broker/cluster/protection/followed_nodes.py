@@ -1,8 +1,8 @@
-"""Nodes in ZooKeeper that every broker follows: it reads all at the start, then those that notices
-name.
+"""Nodes in ZooKeeper that every broker follows: it reads all nodes when it starts, then each node
+that a notice names.
 
-It reads all of them before the broker serves clients, and again in every new connection: notices
-may have been removed in between. The owner of the nodes reads and parses them.
+The broker reads all of these nodes before it serves clients, and again in every new connection,
+because notices may have been removed in between. The owner of the nodes reads and parses them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 class FollowedNodes:
-    """See the module; use from the event loop's thread alone."""
+    """Follows nodes in ZooKeeper; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class FollowedNodes:
         read_all: Callable[[], Awaitable[None]],
         handle: Handle,
     ) -> None:
-        """``trees`` are the directories of the nodes, which ``read_all`` reads; ``changes`` are the
-        directories of notices, each passed to ``handle``.
+        """``trees`` are the parents of the nodes, which ``read_all`` reads; ``changes`` are the
+        parents of notices, each of which is passed to ``handle``.
 
         ``what`` names the nodes in log lines, in the plural.
         """
@@ -57,13 +57,13 @@ class FollowedNodes:
             FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
         ]
         self.unread = True
-        """Whether all nodes must be read; notices can be ignored until then."""
+        """Whether all nodes must be read; until then notices can be ignored."""
         self._looking = False
         self._again = False
         self._stopped = False
 
     async def open(self) -> None:
-        """Reads all nodes, and follows their changes. Raises ZooKeeperError."""
+        """Reads all nodes, and starts to follow their changes. Raises ZooKeeperError."""
         self._zookeeper.on_session(self._session_changed)
         self._looking = True
         try:
@@ -78,7 +78,7 @@ class FollowedNodes:
             self._look()
 
     def stop(self) -> None:
-        """Follows no more changes."""
+        """Stops following changes."""
         self._stopped = True
 
     def _session_changed(self, connection: Connection) -> None:
@@ -87,7 +87,7 @@ class FollowedNodes:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes; watches that fire during a read cause one more read."""
+        """Starts reading changes. Watches that fire during a read cause one more read."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True

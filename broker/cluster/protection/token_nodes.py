@@ -1,6 +1,6 @@
-"""Delegation tokens in ZooKeeper, as Kafka's brokers store and follow them.
+"""Delegation tokens in ZooKeeper, stored and followed as by Kafka's brokers.
 
-A token is a node; after each change or removal a notice informs every other broker. A token's
+Each token has a node; after each change or removal a notice informs every other broker. A token's
 password is computed from its id, so all brokers of a cluster need the same secret key. Source:
 Kafka 3.9 ``DelegationTokenManagerZk``.
 """
@@ -34,17 +34,17 @@ logger = structlog.get_logger(__name__)
 
 
 class Followers(Protocol):
-    """Receives changed tokens."""
+    """The receiver of changed tokens."""
 
     def ids(self) -> list[str]:
-        """The ids of all known tokens."""
+        """Returns the ids of all known tokens."""
 
     async def update(self, token_id: str, token: Token | None) -> None:
-        """Receives the state of a token; None if it was removed."""
+        """Receives the state of a token; None if the token was removed."""
 
 
 class ZooKeeperTokens:
-    """See the module; use from the event loop's thread alone."""
+    """The tokens in ZooKeeper; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ZooKeeperTokens:
         errors: InternalErrors,
         tokens: Followers,
     ) -> None:
-        """``tokens`` receives each change."""
+        """``tokens`` receives each change of a token."""
         self._zookeeper = zookeeper
         self._tokens = tokens
         self._nodes = FollowedNodes(
@@ -70,18 +70,18 @@ class ZooKeeperTokens:
         )
 
     async def open(self) -> None:
-        """Reads all tokens, and follows their changes. Raises ZooKeeperError."""
+        """Reads all tokens, and starts to follow their changes. Raises ZooKeeperError."""
         await self._nodes.open()
 
     def stop(self) -> None:
-        """Follows no more changes."""
+        """Stops following changes."""
         self._nodes.stop()
 
     # -- reading
 
     async def _handle(self, path: str, data: bytes) -> None:
         token_id = nodes.decode_change(path, data)
-        if not self._nodes.unread:  # else a read of all nodes follows
+        if not self._nodes.unread:  # otherwise a read of all nodes follows
             await self._follow(token_id)
 
     async def _read_all(self) -> None:
@@ -107,7 +107,8 @@ class ZooKeeperTokens:
         return token
 
     async def _kept(self, token_id: str) -> tuple[Token | None, int]:
-        """Reads a token and the version of its node, None if it does not exist."""
+        """Returns a token and the version of its node; returns None and ANY_VERSION if the token
+        does not exist."""
         path = nodes.path(token_id)
         try:
             data, stat = await self._zookeeper.get(path)
@@ -115,7 +116,7 @@ class ZooKeeperTokens:
             return None, ANY_VERSION
         found = nodes.decode_token(path, data)
         if found.token_id != token_id:
-            raise BadNode(path, "is of another token")
+            raise BadNode(path, "has the id of another token")
         return _token(found), stat.version
 
     # -- changes
@@ -124,16 +125,16 @@ class ZooKeeperTokens:
         """Writes a new token, or replaces ``before``; returns False if ZooKeeper has another state.
         See `TokenStore.keep`.
 
-        Kafka's brokers overwrite whatever the node has, so that a renewal at one of them undoes an
-        expiry or removal of the token at another. Raises ZooKeeperError, BadNode.
+        Kafka's brokers overwrite the node whatever it contains, so that a renewal at one broker
+        undoes an expiry or removal of the token at another. Raises ZooKeeperError, BadNode.
         """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
         if before is None:
-            with suppress(NodeExists):  # an earlier attempt of ours: ids are unique
+            with suppress(NodeExists):  # an earlier attempt of this call made it: ids are unique
                 await self._zookeeper.create(path, data)
         else:
             kept, version = await self._kept(token.token_id)
-            if kept != token:  # else an earlier attempt was applied
+            if kept != token:  # otherwise an earlier attempt was applied
                 if kept != before:
                     return False
                 try:
@@ -145,7 +146,7 @@ class ZooKeeperTokens:
 
     async def delete(self, token: Token) -> None:
         """Removes a token. Raises ZooKeeperError."""
-        with suppress(NoNode):  # an earlier attempt may have deleted it: notify in any case
+        with suppress(NoNode):  # an earlier attempt may have deleted it: still write the notice
             await self._zookeeper.delete(nodes.path(token.token_id))
         await self._notify_brokers(token)
 

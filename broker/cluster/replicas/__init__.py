@@ -1,1 +1,1 @@
-"""Replication: carries out the controller's requests, follows leaders, changes in-sync replicas."""
+"""Replication: executes the controller's requests, follows leaders, changes in-sync replicas."""

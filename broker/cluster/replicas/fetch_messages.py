@@ -1,7 +1,7 @@
-"""Fetch between brokers, encoded and decoded by hand, since followers send it continuously.
+"""Fetch between brokers, encoded and decoded by hand, because followers send it continuously.
 
 The reference codec copies all records, and takes ten times as long for many partitions. Tests
-compare both in every version. Fields that a follower does not use are skipped.
+compare both codecs in every version. Decoding skips the fields that a follower does not use.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ _REPLICA_STATE_TAG = 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">BBBiqB")
-"""Count of tags, tag, size; replica id, epoch, and an empty list of nested tags."""
+"""A tagged field: count of tags, tag, size; replica id, epoch, and an empty list of nested tags."""
 _DIVERGING = struct.Struct(">iq")
 _ABORTED_BYTES = 16
 
 
 class Asked(NamedTuple):
-    """One partition of a Fetch."""
+    """One partition in a Fetch request."""
 
     partition: int
     leader_epoch: int
-    """The leader epoch of LeaderAndIsr; the leader compares it with its own."""
+    """The leader epoch according to LeaderAndIsr, which the leader compares with its own leader
+    epoch."""
     offset: int
     last_epoch: int
-    """The leader epoch of the last record before ``offset``, -1 if the log is empty."""
+    """The leader epoch of the last record before ``offset``; -1 if the log is empty."""
     log_start_offset: int
     max_bytes: int
 
 
 class FetchHead(NamedTuple):
-    """The fields of a Fetch outside its partitions."""
+    """The fields of a Fetch request outside its partitions."""
 
     replica_id: int
     replica_epoch: int
@@ -69,14 +70,14 @@ class FetchHead(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A Fetch response for one partition."""
+    """One partition in a Fetch response."""
 
     partition: int
     error_code: int
     high_watermark: int
     log_start_offset: int
     diverging: tuple[int, int] | None
-    """The epoch and end offset at which the logs diverge, None if they do not."""
+    """The epoch and end offset at which the logs diverge; None if they do not diverge."""
     records: memoryview
 
 
@@ -106,7 +107,8 @@ def encode_fetch(
     asked: Mapping[TopicKey, Sequence[Asked]],
     forgotten: Mapping[TopicKey, Sequence[int]],
 ) -> bytes:
-    """Encodes the body of a Fetch; ``forgotten`` are the partitions to remove from its session."""
+    """Encodes the body of a Fetch request; ``forgotten`` are the partitions to remove from its
+    session."""
     flexible = version >= FLEXIBLE
     out = bytearray()
     if version < _WITH_REPLICA_STATE:
@@ -168,7 +170,7 @@ def _packed(version: int, asked: Asked) -> bytes:
 
 
 def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
-    """Decodes the response whose body begins at ``position``; its records are not copied.
+    """Decodes the response whose body begins at ``position``, without copying the records.
 
     Raises ProtocolError.
     """
@@ -253,14 +255,15 @@ class _Reading:
         begin, end = self._at, self._at + max(length, 0)
         if end > len(self._frame):
             raise ProtocolError(
-                f"records of {length} bytes, but {len(self._frame) - begin} bytes are left"
+                f"a Fetch response with {length} bytes of records, but only"
+                f" {len(self._frame) - begin} bytes are left"
             )
         self._at = end
         return self._whole[begin:end]
 
     def _diverging(self) -> tuple[int, int] | None:
-        """Reads the tags of a partition; returns the epoch and end offset of divergence, if they
-        have it."""
+        """Reads the tagged fields of a partition; returns the epoch and end offset of divergence,
+        or None."""
         frame, at = self._frame, self._at
         self._skip_tags()
         count, at = read_varint(frame, at)

@@ -27,9 +27,9 @@ class SessionFields(NamedTuple):
     session_id: int
     epoch: int
     asked: Mapping[TopicKey, list[Asked]]
-    """New and changed partitions."""
+    """The new and changed partitions of the request."""
     forgotten: Mapping[TopicKey, list[int]]
-    """Partitions that the leader removes from the session."""
+    """The partitions that the leader must remove from the session."""
 
 
 class FetchSession:
@@ -40,13 +40,13 @@ class FetchSession:
         self._epoch = 0
         self._by_id = False
         self._known: Mapping[Place, Asked] = {}
-        """The partitions in the leader's session, as last requested."""
+        """The partitions in the leader's session, as requested last."""
 
     def fields_for(self, wanted: Mapping[Place, Asked], *, by_id: bool) -> SessionFields:
         """Returns the fields of the next Fetch, after which the leader's session has exactly the
         ``wanted`` partitions.
 
-        A session names all topics by their ids, or all by their names.
+        A session identifies all topics by id, or all by name.
         """
         if by_id != self._by_id:
             self.broken()
@@ -69,11 +69,11 @@ class FetchSession:
         return self._epoch > 0
 
     def unchanged_fields(self) -> SessionFields:
-        """Returns the fields of a Fetch without changes; valid only while the session `lasts`."""
+        """Returns the fields of a Fetch without changes; valid only if the session `lasts`."""
         return SessionFields(self._id, self._epoch, {}, {})
 
     def answered(self, session_id: int) -> None:
-        """Moves the session to its next epoch after a response."""
+        """Sets the session to its next epoch after a response."""
         if session_id == NO_SESSION:
             self.broken(is_unknown=True)
         elif not self._epoch:
@@ -82,8 +82,8 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch a full one: the leader may have missed the last one, or lost the
-        session."""
+        """Makes the next Fetch a full one, because the leader may have missed the last Fetch, or
+        lost the session."""
         self._epoch, self._known = 0, {}
         if is_unknown:
             self._id = NO_SESSION

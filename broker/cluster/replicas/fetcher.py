@@ -1,6 +1,7 @@
 """One fetcher: fetches partitions of one leader, over one connection.
 
-It has one request at a time in flight. In each round it does the next step of each partition:
+A fetcher has one request at a time in flight. In each round it executes the next step of each
+partition:
 
 | next step | action | then |
 |---|---|---|
@@ -54,6 +55,7 @@ from protocol.errors import (
     FETCH_SESSION_ID_NOT_FOUND,
     FETCH_SESSION_TOPIC_ID_ERROR,
     INVALID_FETCH_SESSION_EPOCH,
+    NAMES,
     NONE,
 )
 from protocol.messages import fetch
@@ -62,14 +64,14 @@ logger = structlog.get_logger(__name__)
 
 Place = tuple[str, int]
 Named = tuple[TopicKey, int]
-"""A partition as a Fetch names it: topic name or id, and index."""
+"""A partition as in a Fetch: topic name or topic id, and partition index."""
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 _SESSION_ERRORS = frozenset(
     (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 )
 LOOKED_THROUGH_MS = 3_000
-"""Milliseconds after which leaders get silent changes, such as a log start offset moved by
-retention."""
+"""Milliseconds after which all partitions are checked again. Leaders then get changes that did not
+cause a Fetch, such as a log start offset moved by retention."""
 
 
 class FetcherParts(NamedTuple):
@@ -94,13 +96,14 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """The partitions in the last Fetch or in its session, by their names in it."""
+        """The partitions in the last Fetch or in its session, by their names in the Fetch."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """The monotonic time until which the last Fetch is repeated, unless `_news` is set."""
+        """The monotonic time in ms until which the last Fetch is repeated, unless `_news` is
+        set."""
         self.lines = PartitionLines()
         self.lost: str | None = None
-        """The reason why the last request failed, None if it succeeded."""
+        """The reason why the last request failed; None if it succeeded."""
         self._trouble = Trouble(self._time)
         self._news = Event()
         self._task = spawn(self._work(), "replica fetcher")
@@ -112,7 +115,7 @@ class Fetcher:
         return self._trouble.attempts
 
     def add(self, place: Place, followed: Followed) -> None:
-        """Fetches a partition from now on, with new state."""
+        """Starts to fetch a partition, with new state."""
         self.followed[place] = followed
         self._news.set()
 
@@ -122,7 +125,7 @@ class Fetcher:
         self._news.set()
 
     def stop(self) -> Task[None]:
-        """Cancels the fetcher; returns its task."""
+        """Cancels the fetcher's task and returns the task."""
         self._task.cancel()
         return self._task
 
@@ -167,7 +170,7 @@ class Fetcher:
     # -- a round
 
     async def _round(self, slices: Slices) -> None:
-        """Does the next step of each partition that is due. Raises PeerLost."""
+        """Executes the next step of each partition that is due. Raises PeerLost."""
         now_ms = self._time.now().mono_ms
         if now_ms < self._quiet_until_ms and not self._news.is_set():
             await self._fetch_on(await self._connected(), slices)
@@ -203,11 +206,11 @@ class Fetcher:
             await self._wait_until_due(now_ms, self._again_ms())
 
     def _again_ms(self) -> int:
-        """The monotonic time of the next attempt after an error."""
+        """Returns the monotonic time in ms of the next attempt after an error."""
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Whether the controller has not changed the partition's role since."""
+        """Whether the controller has left the partition's role unchanged since the request."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
@@ -241,11 +244,10 @@ class Fetcher:
     async def _fetch(
         self, peer: Peer, fetching: list[Followed], slices: Slices
     ) -> FetchAnswer | None:
-        """Fetches these partitions and appends the records; returns None if the session starts
-        over."""
+        """Fetches partitions and appends the records; returns None if the session starts over."""
         self._version, self._places = version, places = self._named(fetching)
         asked: dict[Named, Asked] = {}
-        for place, each in places.items():  # one whose role changes now gets an error
+        for place, each in places.items():  # a partition whose role changes now gets an error
             asked[place] = each.asked(
                 self._settings.partition_max_bytes, by_epoch=version >= FLEXIBLE
             )
@@ -258,7 +260,8 @@ class Fetcher:
         return answer
 
     async def _fetch_on(self, peer: Peer, slices: Slices) -> None:
-        """Repeats the last Fetch: the leader had no records, and no partition has changed."""
+        """Repeats the last Fetch, because the leader had no records, and no partition has
+        changed."""
         answer = await self._answer(peer, self._session.unchanged_fields())
         if answer is None or answer.partitions or not self._session.lasts:
             self._quiet_until_ms = 0
@@ -266,11 +269,12 @@ class Fetcher:
             await self._take_all(answer, self._places, slices)
 
     def _is_quiet(self, answer: FetchAnswer, allowed: int) -> bool:
-        """Whether the leader has all partitions in its session, and had no records for any."""
+        """Whether the leader has all partitions in its session, and had no records for any of
+        them."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
     async def _answer(self, peer: Peer, fields: SessionFields) -> FetchAnswer | None:
-        """Sends a Fetch and returns its response; None if the leader does not have the session.
+        """Sends a Fetch and returns the response; None if the leader does not have the session.
         Raises PeerLost."""
         settings, version = self._settings, self._version
         head = FetchHead(
@@ -298,18 +302,19 @@ class Fetcher:
             return None
         if answer.error_code != NONE:
             self._broken()
-            raise PeerLost(f"broker {self.leader} rejects the fetch: {answer.error_code}")
+            error = NAMES.get(answer.error_code, answer.error_code)
+            raise PeerLost(f"broker {self.leader} rejects the fetch: {error}")
         self._session.answered(answer.session_id)
         return answer
 
     def _broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch a full one."""
+        """Makes the next Fetch a full one, with all partitions."""
         self._session.broken(is_unknown=is_unknown)
         self._quiet_until_ms = 0
 
     def _named(self, fetching: Iterable[Followed]) -> tuple[int, dict[Named, Followed]]:
-        """Returns the version of a Fetch and its partitions, by topic ids if the version has
-        them."""
+        """Returns the version of a Fetch and its partitions, by topic ids if the version has topic
+        ids."""
         version = self._settings.spoken.version_of(fetch.API.name)
         assert version is not None
         assert OLDEST <= version <= NEWEST
@@ -319,7 +324,7 @@ class Fetcher:
             for each in fetching:
                 topic = known.get(each.place[0])
                 if topic is None or topic.topic_id is None:
-                    break  # all topics of a request are named by id, or none
+                    break  # a request names all topics by id, or none
                 places[topic.topic_id, each.place[1]] = each
             else:
                 return version, places
@@ -339,13 +344,13 @@ class Fetcher:
                 left = self._take(known, left)
                 if slices.over:
                     await slices.pause()
-        for each in places.values():  # the next Fetch reports flushed offsets
+        for each in places.values():  # the next Fetch reports the flushed offsets
             if each.replica.is_flushing:
                 await slices.beside(each.replica.settled())
 
     def _put_last(self, followed: Followed) -> None:
-        """Moves a partition that got records to the end of the order: a response has limited
-        room."""
+        """Moves a partition that got records to the end of the order, since the size of a response
+        is limited."""
         if self._is_followed(followed):
             self.followed[followed.place] = self.followed.pop(followed.place)
 

@@ -1,6 +1,7 @@
 """The fetchers of all partitions that this broker follows.
 
-Partitions of one leader share at most ``num.replica.fetchers`` connections, with a `Fetcher` each.
+Partitions with the same leader share at most ``num.replica.fetchers`` connections, each with a
+`Fetcher`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from broker.topics.replicas.replica import Replica
 from protocol.java_hash import java_hash
 
 _STOP_S_MAX = 2
-"""Seconds that a stop waits for fetchers to finish."""
+"""Seconds for which `Fetchers.stop` waits for fetchers to finish."""
 
 
 class Fetchers:
-    """All fetchers of a broker; use from the event loop's thread alone."""
+    """All fetchers of a broker; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Fetchers:
         self._of: dict[Place, Fetcher] = {}
 
     def follow(self, replica: Replica) -> None:
-        """Fetches a partition from the leader that its state names, in its leader epoch."""
+        """Starts to fetch a partition from the leader in its state, in the state's leader epoch."""
         state = replica.state
         assert state is not None
         place = (replica.topic, replica.index)
@@ -63,12 +64,12 @@ class Fetchers:
             fetcher.remove((topic, index))
 
     def followed(self, topic: str, index: int) -> Followed | None:
-        """Returns the fetch state of a partition, None if it is not fetched."""
+        """Returns the fetch state of a partition; None if it is not fetched."""
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 
     def fetcher(self, topic: str, index: int) -> Fetcher | None:
-        """Returns the fetcher of a partition, None if it is not fetched."""
+        """Returns the fetcher of a partition; None if the partition is not fetched."""
         return self._of.get((topic, index))
 
     @property

@@ -1,4 +1,5 @@
-"""A followed partition: its next step, and the effect of its leader's responses on its log."""
+"""The fetch state of a followed partition: its next step, and the effect of the leader's responses
+on its log."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ NEVER = 1 << 62
 
 
 class Next(Enum):
-    """A fetcher's next step with a partition; `broker/cluster/replicas/fetcher.py` describes the
+    """A fetcher's next step for a partition; `broker/cluster/replicas/fetcher.py` describes the
     steps."""
 
     CUT = "cut"
@@ -41,7 +42,7 @@ _FIRST = {Begin.CUT: Next.CUT, Begin.ASK: Next.ASK, Begin.FETCH: Next.FETCH}
 
 
 class EndOfEpoch(NamedTuple):
-    """A leader's response about the end of an epoch."""
+    """The leader's response to a request for the end offset of an epoch."""
 
     error_code: int
     leader_epoch: int
@@ -57,7 +58,8 @@ class EndsOfLog(NamedTuple):
 
 
 def way_of(spoken: InterBroker) -> Way:
-    """Returns how followers find the offset to truncate at, by inter-broker protocol version."""
+    """Returns the method by which followers find the truncation offset in an inter-broker protocol
+    version."""
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
     return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
@@ -66,8 +68,9 @@ def way_of(spoken: InterBroker) -> Way:
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
     """Fsyncs truncated logs in a thread, before the next Fetch.
 
-    A Fetch reports the log end offset to the leader, and its records are appended there. A later
-    fetcher of the partition waits for this too, whichever leader caused the truncation.
+    A Fetch reports the log end offset to the leader, and the fetched records are appended there. A
+    later fetcher of the partition also waits for this fsync, whichever leader caused the
+    truncation.
     """
     cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
     if cut:
@@ -75,7 +78,8 @@ async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
 
 
 def _sync_each(logs: Iterable[PartitionLog]) -> None:
-    """Fsyncs the logs; a failure poisons a log for good, so that it accepts no fetched records."""
+    """Fsyncs the logs. A failure poisons a log until the broker restarts, so that it accepts no
+    records."""
     for log in logs:
         with suppress(LogPoisoned):
             log.sync_cuts()
@@ -94,8 +98,8 @@ class Followed:
         """``lines`` collects log lines that many partitions may have; ``before`` is the state in an
         earlier epoch with the same leader.
 
-        Where followers truncate to the high watermark, a partition that was fetching from the same
-        leader continues without truncation: the leader may have committed records above it
+        If followers truncate to the high watermark, a partition that was fetching from the same
+        leader continues without truncation, because the leader may have committed records above it
         (KIP-101; Kafka 0.10.2 did so).
         """
         self.replica = replica
@@ -106,20 +110,21 @@ class Followed:
         if way is Way.BY_HIGH_WATERMARK and before is not None and before.step is Next.FETCH:
             self.step = Next.FETCH
         self.due_ms = 0
-        """The monotonic time of the next step; later than now after an error."""
+        """The monotonic time in ms of the next step; after an error it is later than now."""
         self.leader_high_watermark = -1
-        """The high watermark in the last response, -1 before the first."""
+        """The high watermark in the leader's last response; -1 before the first response."""
         self._lines = lines
         self.trouble: str | None = None
-        """The reason why the last attempt failed, None if it succeeded."""
+        """The reason why the last attempt failed; None if it succeeded."""
         self._silent_until_ms = 0
-        """The monotonic time before which no error is logged."""
+        """The monotonic time in ms before which no error is logged."""
         self.behind_since_ms = NEVER
-        """The monotonic time since when the log lacks committed records; NEVER if it has all."""
+        """The monotonic time in ms since which the log lacks committed records; NEVER if it has all
+        of them."""
 
     @property
     def lag(self) -> int:
-        """The number of records up to the leader's last known high watermark that the log lacks."""
+        """The number of records below the leader's last known high watermark that the log lacks."""
         return max(0, self.leader_high_watermark - self.replica.log.log_end_offset)
 
     @property
@@ -128,17 +133,18 @@ class Followed:
         return self.step is Next.WAIT
 
     def note_lag(self, now_ms: int) -> None:
-        """Updates `behind_since_ms` after a response."""
+        """Updates `behind_since_ms` after a Fetch response."""
         self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether the next step is due."""
+        """Whether the time of the next step has come."""
         return self.due_ms <= now_ms
 
     # -- requests
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> Asked:
-        """Returns the partition's part of a Fetch: all records from its log end offset on."""
+        """Returns the partition's part of a Fetch: it requests all records from the log end offset
+        on."""
         log = self.replica.log
         last_epoch = log.epochs.latest if by_epoch else -1
         return Asked(
@@ -152,8 +158,8 @@ class Followed:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether fetching is paused: the replica is not caught up, and replication exceeded its
-        quota."""
+        """Whether fetching is paused, since the replica is not caught up and replication exceeds
+        its quota."""
         if 0 <= self.leader_high_watermark <= self.replica.log.log_end_offset:
             return False
         return self.replica.quotas.follower.holds_back(*self.place)
@@ -161,7 +167,8 @@ class Followed:
     # -- responses
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
-        """Truncates the log to its high watermark: records above it may not be committed."""
+        """Truncates the log to its high watermark, because records above it may not be
+        committed."""
         try:
             self._cut(self.replica.high_watermark)
         except (NotFollower, LogPoisoned) as error:
@@ -170,7 +177,7 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def epoch_ended(self, answer: EndOfEpoch, again_ms: int) -> None:
-        """Handles the leader's end offset of this log's last epoch."""
+        """Handles the leader's response about the end of this log's last epoch."""
         if answer.error_code != NONE:
             self._refused(answer.error_code, again_ms)
             return
@@ -179,14 +186,14 @@ class Followed:
             self.step = Next.FETCH if done else Next.ASK
 
     def reset(self, ends: EndsOfLog, again_ms: int) -> None:
-        """Handles the leader's log start and end offsets after OFFSET_OUT_OF_RANGE."""
+        """Handles the leader's log start and log end offsets after OFFSET_OUT_OF_RANGE."""
         if ends.error_code != NONE:
             self._rest(again_ms)
             return
         replica = self.replica
         to = reset(ends.start_offset, ends.end_offset, replica.log.log_end_offset)
         logger.warning(
-            "replica's log does not overlap its leader's, fetch offset reset",
+            "replica log does not overlap the leader's log, fetch offset reset",
             partition=replica.name,
             end_offset=replica.log.log_end_offset,
             leader_start_offset=ends.start_offset,
@@ -204,7 +211,7 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """Handles a Fetch response; returns the part with batches that were not appended yet, for
+        """Handles a Fetch response; returns the part with batches that are not appended yet, for
         the next call."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
@@ -226,14 +233,16 @@ class Followed:
         return found._replace(records=left) if taken and left else None
 
     def wait(self) -> None:
-        """Pauses until the controller announces another leader epoch."""
+        """Stops fetching until the controller announces another leader epoch."""
         self.step, self.due_ms = Next.WAIT, NEVER
 
     # -- inside
 
     def _diverged(self, leader_epoch: int, leader_end: int, again_ms: int) -> bool | None:
-        """Truncates the log where it diverges from the leader's; returns whether truncation is
-        complete, None after an error."""
+        """Truncates the log where it diverges from the leader's log.
+
+        Returns whether truncation is complete; None after an error.
+        """
         replica = self.replica
         log = replica.log
         end_offset = log.log_end_offset
@@ -251,7 +260,7 @@ class Followed:
             return None
         if end < end_offset:
             self._lines.add(
-                "replica's log truncated: it diverged from its leader's",
+                "replica log truncated: the log diverged from the leader's log",
                 replica.name,
                 from_offset=end_offset,
                 to_offset=end,
@@ -265,13 +274,13 @@ class Followed:
     def _refused(self, error_code: int, again_ms: int) -> None:
         what = on_error(error_code, self.leader_epoch, self.replica.leader_epoch)
         error = NAMES.get(error_code, str(error_code))
-        self.trouble = f"its leader answers {error}"
+        self.trouble = f"the leader answers {error}"
         if what is OnError.RESET:
             self.step = Next.RESET
         elif what is OnError.RETRY:
             if not is_expected(error_code) and self._is_news(again_ms):
                 self._lines.add(
-                    "replica rejected by its leader, retrying",
+                    "replica fetch rejected by the leader, retrying",
                     self.replica.name,
                     leader_epoch=self.leader_epoch,
                     error=error,
@@ -287,7 +296,8 @@ class Followed:
             self.wait()
 
     def _failed(self, error: Exception, again_ms: int) -> None:
-        """Handles a failed append: tries again later, unless the log has failed for good."""
+        """Handles a failed append: schedules another attempt, unless the log stays failed until a
+        restart."""
         replica = self.replica
         self.trouble = str(error)
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
@@ -298,7 +308,7 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Whether an error is to be logged; ``again_ms`` is the time of the next attempt."""
+        """Whether to log an error; ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

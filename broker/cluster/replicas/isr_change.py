@@ -1,4 +1,4 @@
-"""A change of the ISR that a leader wants and that is not in ZooKeeper yet."""
+"""A change of the ISR that a leader requests and that is not in ZooKeeper yet."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from protocol.errors import NONE
 
 Place = tuple[str, int]
 AGAIN_S = 0.05
-"""Seconds that a writer pauses after an error."""
+"""Seconds for which a writer pauses after an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A wanted ISR, based on one version of the partition's state."""
+    """A requested ISR, based on one version of the partition's state."""
 
     partition: LedPartition
     isr: tuple[int, ...]
@@ -29,11 +29,11 @@ class IsrChange:
 
     @property
     def holds(self) -> bool:
-        """Whether the change is still wanted: the leader has the same leader epoch and partition
+        """Whether the change is still valid: the leader has the same leader epoch and partition
         epoch.
 
-        A leader that was stopped must not write any more: a topic that was deleted and recreated
-        begins with the same versions.
+        A replica that was stopped must not write: a topic that was deleted and recreated begins
+        with the same epochs.
         """
         state = self.partition.state
         return (
@@ -44,7 +44,7 @@ class IsrChange:
         )
 
     def decided(self, lines: PartitionLines, error_code: int, partition_epoch: int = -1) -> None:
-        """Reports the result to the leader and adds a log line, if the change is still wanted."""
+        """Reports the result to the leader and adds a log line, if the change is still valid."""
         if not self.holds:
             return
         name, isr = f"{self.partition.topic}-{self.partition.index}", list(self.isr)

@@ -1,8 +1,8 @@
 """ISR changes that leaders write into ZooKeeper themselves (before 2.7-IV2).
 
-A leader sets the partition's ``state`` if the node still has the version that it knows. A notice
-has the controller read the state: changes within 5 s share one, and none waits for more than a
-minute.
+A leader sets the partition's ``state`` node if the node still has the version that the leader
+knows. A notice makes the controller read the state. Changes within 5 s share one notice, and each
+change has a notice within a minute.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from protocol.znodes.topics import StateNode, decode_state, encode_state, state_
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 2.5
-"""Seconds between checks whether a notice is due."""
+"""Seconds between checks whether to write a notice."""
 QUIET_MS = 5_000
-"""A notice is written when the last change is older than this."""
+"""A notice is written if the last change is older than this, in milliseconds."""
 NOTICE_MS_MAX = 60_000
-"""A notice is also written when the last notice is older than this."""
+"""A notice is also written if the last notice is older than this, in milliseconds."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class IsrStates:
-    """Implements `IsrWriter`; use from the event loop's thread alone."""
+    """Implements `IsrWriter`; only the event loop's thread may use it."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time, spawn: Spawn) -> None:
         self._zookeeper = zookeeper
@@ -50,12 +50,12 @@ class IsrStates:
         self._news = Event()
         self._tasks: list[Task[None]] = []
         self._changed: dict[Place, None] = {}
-        """The changed partitions that no notice has named yet."""
+        """The changed partitions that are not in a notice yet."""
         self._changed_ms = self._noticed_ms = 0
         self._lines = PartitionLines()
 
     def start(self) -> None:
-        """Writes wanted changes from now on."""
+        """Starts to write requested changes."""
         self._tasks += [
             self._spawn(self._write_all(), "in-sync replicas"),
             self._spawn(self._notify(), "notices of in-sync replicas"),
@@ -93,7 +93,7 @@ class IsrStates:
             pass
 
     async def _write(self, change: IsrChange) -> bool:
-        """Writes one state; returns False if the result is unknown."""
+        """Writes the state of one partition; returns False if the result is unknown."""
         state = change.partition.state
         assert state is not None
         node = StateNode(state.leader, state.leader_epoch, change.isr, state.controller_epoch)
@@ -118,7 +118,7 @@ class IsrStates:
             return False
         except Closed:
             raise
-        except Exception:  # a bug of ours: continue with the others (law 10)
+        except Exception:  # a bug of ours: the other changes continue (law 10)
             logger.exception("ISR change can't be written to ZooKeeper", path=path)
             return False
         else:

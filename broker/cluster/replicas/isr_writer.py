@@ -1,12 +1,12 @@
-"""Writes the ISR changes that leaders want into ZooKeeper.
+"""Writes the ISR changes that leaders request into ZooKeeper.
 
 | ``inter.broker.protocol.version`` | writer of the partition's state |
 |---|---|
 | 2.7-IV2 and newer | the controller, after AlterPartition (KIP-497) |
-| older | the leader; a notice has the controller read it |
+| older | the leader; a notice makes the controller read the state |
 
-Either way the write is conditional on the version that the leader knows. `make_isr_writer` makes a
-writer before the partitions that use it.
+In both cases the write is conditional on the version that the leader knows. `make_isr_writer` makes
+a writer before the partitions that use it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.cluster.zookeeper.zookeeper import ZooKeeper
 from broker.time import Time
 from broker.topics.replicas.replica_services import LedPartition
-from protocol.errors import NONE, NOT_CONTROLLER
+from protocol.errors import NAMES, NONE, NOT_CONTROLLER
 from protocol.messages import alter_partition
 from protocol.schema import ZERO_UUID
 
@@ -37,7 +37,7 @@ logger = structlog.get_logger(__name__)
 
 DOUBLED_MOST = 3
 """How often a pause is doubled after failures: up to 400 ms, for which producers of the partition
-wait too."""
+also wait."""
 _BY_NAME = 1
 """The last version of AlterPartition without topic ids."""
 
@@ -45,9 +45,10 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class AlterPartitionWriter:
-    """Sends AlterPartition to the controller, one request at a time, until each change is decided.
+    """Sends AlterPartition to the controller, one request at a time, until each change is accepted
+    or rejected.
 
-    Implements `IsrWriter`; use from the event loop's thread alone.
+    Implements `IsrWriter`; only the event loop's thread may use it.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class AlterPartitionWriter:
         self._lines = PartitionLines()
 
     def start(self) -> None:
-        """Sends wanted changes from now on."""
+        """Starts to send requested changes."""
         self._worker = self._spawn(self._work(), "in-sync replicas")
 
     def stop(self) -> None:
-        """Sends no more changes."""
+        """Stops sending changes."""
         if self._worker is not None:
             self._worker.cancel()
 
@@ -114,13 +115,14 @@ class AlterPartitionWriter:
             return False
 
     async def _round(self) -> bool:
-        """Sends all wanted changes; returns False if some must be sent again."""
+        """Sends all requested changes; returns False if some must be sent again."""
         self._changes = {place: each for place, each in self._changes.items() if each.holds}
         if not self._changes:
             return True
         epoch = self._broker_epoch()
         if epoch == NO_EPOCH:
-            # Wait for the broker epoch of the next session: the controller fences the old one.
+            # Waits for the broker epoch of the next session, because the controller fences the old
+            # one.
             return self._not_asked("this broker is not registered in ZooKeeper")
         asked = dict(self._changes)
         try:
@@ -139,7 +141,8 @@ class AlterPartitionWriter:
         return self._take(asked, ids, answer)
 
     def _not_asked(self, reason: str) -> bool:
-        """Logs an attempt that changed nothing; returns False, so that it is repeated."""
+        """Logs an attempt that changed nothing; returns False, so that the caller repeats the
+        attempt."""
         if self._trouble.is_news():
             logger.warning(
                 "controller does not accept ISR changes, retrying",
@@ -168,9 +171,12 @@ class AlterPartitionWriter:
         codes = {answer["error_code"], *[code for code, _ in found.values()]}
         if NOT_CONTROLLER in codes:
             self._controller.look_again()
-            return self._not_asked("the broker that was asked is not the controller")
-        if answer["error_code"] != NONE:
-            return self._not_asked(f"the controller answers with error {answer['error_code']}")
+            return self._not_asked("the broker that received the request is not the controller")
+        error_code = answer["error_code"]
+        if error_code != NONE:
+            return self._not_asked(
+                f"the controller answers with {NAMES.get(error_code, error_code)}"
+            )
         self._recovered()
         for place, change in asked.items():
             if self._changes.get(place) is not change or place not in found:
@@ -211,7 +217,7 @@ def _request(
 
 
 def _errors(answer: Value, names: dict[bytes, str]) -> dict[Place, tuple[int, int]]:
-    """Returns error code and partition epoch of each partition in the response."""
+    """Returns the error code and the partition epoch of each partition in the response."""
     return {
         (topic["topic_name"] or names.get(topic["topic_id"], ""), each["partition_index"]): (
             each["error_code"],
@@ -231,7 +237,7 @@ def make_isr_writer(
     time: Time,
     spawn: Spawn,
 ) -> AlterPartitionWriter | IsrStates:
-    """Makes the writer for the cluster's inter-broker protocol version."""
+    """Makes the writer that the cluster's inter-broker protocol version requires."""
     if not settings.spoken.has_alter_partition:
         return IsrStates(zookeeper, time, spawn)
     return AlterPartitionWriter(

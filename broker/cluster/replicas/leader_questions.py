@@ -1,4 +1,4 @@
-"""A follower's requests to its leader for the end of an epoch and for the ends of a log."""
+"""A follower's requests to its leader: for the end of an epoch, and for the offsets of a log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from protocol.messages import list_offsets, offset_for_leader_epoch
 from protocol.schema import Api
 
 EARLIEST, LATEST = -2, -1
-"""Timestamps of ListOffsets for the start and the end of a log."""
+"""Timestamps in ListOffsets that request the start and the end offset of a log."""
 _UNANSWERED = {"error_code": UNKNOWN_SERVER_ERROR}
 
 
 async def end_of_epochs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndOfEpoch]]:
-    """Returns where the last epoch of each log ends in the leader's log. Raises PeerLost."""
+    """Returns the offset at which the last epoch of each log ends in the leader's log. Raises
+    PeerLost."""
     answers = await _ask(
         peer,
         settings,
@@ -49,7 +50,7 @@ async def end_of_epochs(
 async def ends_of_logs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndsOfLog]]:
-    """Returns the start and end offsets of the leader's logs. Raises PeerLost."""
+    """Returns the log start and log end offsets of the leader's logs. Raises PeerLost."""
     ends = [await _offsets(peer, settings, asking, timestamp) for timestamp in (EARLIEST, LATEST)]
     return [
         (

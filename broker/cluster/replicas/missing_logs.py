@@ -1,10 +1,11 @@
-"""Replicas that could not start, as on a full disk: this broker retries until they can.
+"""Replicas that could not start, for example on a full disk: this broker retries until they can
+start.
 
 Either the log of a replica could not be created, or its new leader epoch could not be written to
-the log. This broker answered KAFKA_STORAGE_ERROR, so the controller gives the replica no role. The
-controller sends LeaderAndIsr again after a log directory notice that names this broker, as Kafka's
-controller does, and after a restart of this broker. This module writes the notice once the log
-exists or takes writes again.
+the log. This broker answered KAFKA_STORAGE_ERROR, so the controller assigns no role to the replica.
+The controller sends LeaderAndIsr again after a log directory notice that names this broker, as
+Kafka's controller does, and after a restart of this broker. This module writes the notice as soon
+as the log exists or accepts writes again.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 2.0
-"""Seconds before the next attempt; doubled after each failure."""
+"""Seconds before the second attempt; the pause doubles after each failure."""
 AGAIN_S_MAX = 64.0
 
 
 class MissingLogs:
-    """See the module; use from the event loop's thread alone, one change of replicas at a time."""
+    """The replicas that could not start. Only the event loop's thread may use it, for one change of
+    replicas at a time."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class MissingLogs:
         notify: Callable[[], Awaitable[None]],
     ) -> None:
         """``configs`` reads a topic's own settings; ``changing`` is the lock for changes of
-        replicas; ``notify`` has the controller send the roles of all replicas of this broker."""
+        replicas; ``notify`` makes the controller send the roles of all replicas of this broker."""
         self._node_id = node_id
         self._logs = logs
         self._cache = cache
@@ -47,9 +49,10 @@ class MissingLogs:
         self._changing = changing
         self._notify = notify
         self._missing: dict[str, tuple[bytes | None, set[int], str]] = {}
-        """By topic: its id, the partitions whose logs could not be created, and the last error."""
+        """By topic: the topic id, the partitions whose logs could not be created, and the last
+        error."""
         self._ailing: set[tuple[str, int]] = set()
-        """Replicas that should lead, and whose logs accept no writes."""
+        """Replicas that should lead but whose logs accept no writes."""
         self.pause_s = AGAIN_S
         """Seconds before the next attempt."""
 
@@ -59,7 +62,7 @@ class MissingLogs:
         return bool(self._missing or self._ailing)
 
     async def make(self, name: str, topic_id: bytes | None, wanted: Iterable[int]) -> None:
-        """Creates the missing logs of a topic; remembers them for a retry if that fails."""
+        """Creates the missing logs of a topic; if that fails, stores them for a retry."""
         missing = [each for each in wanted if self._logs.get(name, each) is None]
         known = self._logs.topic(name)
         if not missing or (known is not None and differ(known.topic_id, topic_id)):
@@ -93,22 +96,23 @@ class MissingLogs:
         await self._logs.make(known.with_partitions(count), missing)
 
     def why_missing(self, name: str, index: int) -> str | None:
-        """Returns why the log of a replica could not be created, None if it is not missing."""
+        """Returns the reason why the log of a replica could not be created; None if the log is not
+        missing."""
         _, indexes, why = self._missing.get(name, (None, (), ""))
         return why if index in indexes else None
 
     def could_not_lead(self, name: str, index: int) -> None:
-        """Notes a replica that should lead, and whose log takes no writes."""
+        """Adds a replica that should lead but whose log accepts no writes."""
         self._ailing.add((name, index))
         self.pause_s = AGAIN_S
 
     def forget(self, name: str, index: int) -> None:
-        """Notes that a replica was removed from this broker."""
+        """Removes a replica that was removed from this broker."""
         if name in self._missing:
             self._missing[name][1].discard(index)
 
     async def make_again(self) -> None:
-        """Creates missing logs, and has the controller send roles to the replicas that can start
+        """Creates missing logs, and makes the controller send roles to the replicas that can start
         now."""
         if not self.is_needed:
             return
@@ -121,7 +125,8 @@ class MissingLogs:
             await self._notify()
 
     def _recovered(self) -> int:
-        """Returns how many logs take writes again. A log recovers by itself, or never."""
+        """Returns the number of logs that accept writes again. A log recovers without help, or
+        never."""
         found = {place: self._logs.get(*place) for place in self._ailing}
         self._ailing = {
             place
@@ -133,7 +138,7 @@ class MissingLogs:
         )
 
     async def _try(self, name: str) -> int:
-        """Creates the missing logs of a topic; returns how many."""
+        """Creates the missing logs of a topic; returns the number of created logs."""
         topic_id, indexes, _ = self._missing[name]
         missing = [each for each in sorted(indexes) if self._is_wanted(name, topic_id, each)]
         try:
@@ -147,7 +152,8 @@ class MissingLogs:
         return len(missing)
 
     def _is_wanted(self, name: str, topic_id: bytes | None, index: int) -> bool:
-        """Whether a missing replica is still assigned to this broker, and of the same topic id."""
+        """Whether a missing replica is still assigned to this broker, in a topic with the same
+        topic id."""
         shown = self._cache.topics.get(name)
         known = self._logs.topic(name)
         ids = (None if shown is None else shown.topic_id, None if known is None else known.topic_id)
@@ -161,5 +167,5 @@ class MissingLogs:
 
 
 def differ(known: bytes, told: bytes | None) -> bool:
-    """Whether two topic ids belong to different topics; False if one of them is unknown."""
+    """Whether two topic ids belong to different topics; False if either id is unknown."""
     return told is not None and known not in (ZERO_UUID, told)

@@ -1,4 +1,4 @@
-"""Callbacks for the controller's changes of this broker's replicas."""
+"""Callbacks for changes that the controller makes to this broker's replicas."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ class ReplicaHooks:
     """Receives changes of replicas; exceptions of the callbacks are caught."""
 
     on_leader: Callable[[Replica, int], None]
-    """Called when this broker leads a partition in a leader epoch; it may have led it before."""
+    """Called when this broker leads a partition in a leader epoch; this broker may have led it
+    before."""
     on_follower: Callable[[Replica, int], None]
-    """Called when this broker follows or stops a replica, with the leader epoch; -1 and -2 apply to
-    any epoch."""
+    """Called with the leader epoch when this broker follows or stops a replica; -1 and -2 match
+    every epoch."""
     on_deleted: Callable[[str, int], None]
     """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]

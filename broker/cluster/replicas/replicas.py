@@ -1,16 +1,16 @@
-"""Carries out the controller's requests on this broker's replicas.
+"""Executes the controller's requests on this broker's replicas.
 
-| request | effect on a replica here |
+| request | effect on a replica of this broker |
 |---|---|
-| LeaderAndIsr | creates its log if it does not exist; makes it leader or follower |
-| StopReplica | ends its role; schedules its log's deletion if the request deletes it |
-| UpdateMetadata | ends its role if it was moved away; updates the metadata cache |
+| LeaderAndIsr | creates a missing log; makes the replica leader or follower |
+| StopReplica | ends the replica's role; schedules the deletion of the log if requested |
+| UpdateMetadata | ends the role of a replica on other brokers now; updates the metadata cache |
 
-Requests of an older controller are rejected, and so are those for an earlier registration of this
-broker (KIP-380). Requests for a later registration are accepted: the controller may know of it
-first. One request at a time changes replicas. A partition's leader epoch distinguishes a late
-request from a new one: an equal epoch is late too. Source: Kafka 3.9 ``ReplicaManager``,
-``KafkaApis``.
+Requests of an older controller are rejected, as are requests for an earlier registration of this
+broker (KIP-380). Requests for a later registration are accepted, since the controller may know the
+registration first. One request at a time changes replicas. A partition's leader epoch distinguishes
+a late request from a new request: a request with an equal epoch is late. Source: Kafka 3.9
+``ReplicaManager``, ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from replication.values import PartitionState
 logger = structlog.get_logger(__name__)
 
 UNCONDITIONAL = frozenset((-1, -2))
-"""Leader epochs of StopReplica that stop any replica: -1 is unknown, -2 is a topic deletion."""
+"""Leader epochs in StopReplica that match any replica: -1 is unknown, -2 is a topic deletion."""
 
 Place = tuple[str, int]
 
@@ -75,7 +75,7 @@ class LeaderAndIsrResult(NamedTuple):
 
 
 class ReplicaManager:
-    """See the module; use from the event loop's thread alone."""
+    """Executes the controller's requests; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ReplicaManager:
         slicer: Slicer,
         background: Background,
     ) -> None:
-        """``configs`` and ``notify`` are those of `MissingLogs`."""
+        """``configs`` and ``notify`` are passed to `MissingLogs`."""
         self._settings = settings
         self._logs = logs
         self._cache = cache
@@ -111,13 +111,13 @@ class ReplicaManager:
 
     @property
     def listener(self) -> str:
-        """The listener that the controller and other brokers use."""
+        """The name of the listener that the controller and other brokers use."""
         return self._settings.listener
 
     # -- start and stop
 
     def start(self) -> None:
-        """Starts the checks for lagging in-sync replicas."""
+        """Starts the periodic checks for in-sync replicas that lag."""
         pause_s = self._settings.lag_time_max_ms / 2000
         self._repeat("in-sync replicas", lambda: pause_s, self._tick)
 
@@ -131,7 +131,7 @@ class ReplicaManager:
         self, name: str, pause_s: Callable[[], float], work: Callable[[], Awaitable[object]]
     ) -> None:
         def failed(error: Exception) -> None:
-            logger.error("replica work failed", work=name, error=repr(error))
+            logger.error("background work of replicas failed", work=name, error=repr(error))
 
         self._tasks.append(self._background.every(name, pause_s, work, failed))
 
@@ -144,14 +144,14 @@ class ReplicaManager:
         slices.end()
 
     def _begin_checkpoints(self) -> None:
-        """Starts the periodic checkpoint of high watermarks, once they may move."""
+        """Starts the periodic checkpoint of high watermarks, which may move from now on."""
         if not self._checkpoints:
             self._checkpoints = True
             pause_s = self._settings.checkpoint_ms / 1000
             self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
 
     def _begin_retries(self) -> None:
-        """Starts retries of replicas that could not start, if any."""
+        """Starts the retries for replicas that could not start, if there are such replicas."""
         if self.missing.is_needed and not self._retries:
             self._retries = True
             self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
@@ -159,12 +159,12 @@ class ReplicaManager:
     # -- fencing of controllers
 
     def know_controller(self, epoch: int) -> None:
-        """Rejects later requests of controllers before ``epoch``, the one in ZooKeeper."""
+        """Rejects later requests of controllers before ``epoch``, the epoch in ZooKeeper."""
         self._controller_epoch = max(self._controller_epoch, epoch)
 
     def _refusal(self, request: Send) -> int:
-        """Returns the error code of a fenced request; else NONE, and remembers the controller's
-        epoch."""
+        """Returns the error code of a fenced request. Otherwise stores the controller's epoch and
+        returns NONE."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
             why, error_code = "an earlier registration of this broker", STALE_BROKER_EPOCH
         elif request.controller_epoch < self._controller_epoch:
@@ -206,7 +206,7 @@ class ReplicaManager:
         self._call(self._hooks.on_learnt, learnt)
 
     def forget(self, names: Collection[str]) -> None:
-        """Handles topics deleted while this broker was away; ends their replicas' roles."""
+        """Ends the roles of replicas of topics deleted while this broker was not registered."""
         learnt = self._cache.forget(names)
         self._pass_on(learnt)
         for topic, index in learnt.deleted:
@@ -215,10 +215,11 @@ class ReplicaManager:
                 self._stand_by(replica, LEADER_OF_DELETED)
 
     def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
-        """Ends the role of a replica that was moved away from this broker.
+        """Ends the role of a replica that was reassigned to other brokers.
 
-        StopReplica ends it too, but a broker whose session was over at that time never gets it: in
-        its new session it would continue to lead, and clients with old metadata would stay.
+        StopReplica does the same, but a broker whose session had expired at that time never gets
+        it: in its new session the broker would continue to lead, and clients with old metadata
+        would stay.
         """
         replica = self._logs.get(topic, shown.partition)
         if replica is None or replica.state is None:
@@ -228,7 +229,8 @@ class ReplicaManager:
             return
         if replica.role in (Role.LEADER, Role.FOLLOWER):
             logger.info(
-                "replica reassigned away, files kept until the controller deletes the replica",
+                "replica reassigned to other brokers, files kept until the controller deletes"
+                " the replica",
                 partition=replica.name,
                 replicas=list(shown.replicas),
             )
@@ -248,7 +250,7 @@ class ReplicaManager:
             for topic in request.topics:
                 here = [each.partition for each in topic.partitions if node_id in each.replicas]
                 await slices.beside(self.missing.make(topic.name, topic.topic_id, here))
-                # Leaders first: clients wait for them.
+                # Leaders are first, because clients wait for them.
                 for told in sorted(topic.partitions, key=lambda each: each.leader != node_id):
                     place = (topic.name, told.partition)
                     error_code = self._refused(topic, told)
@@ -264,7 +266,7 @@ class ReplicaManager:
             return LeaderAndIsrResult(NONE, errors)
 
     async def _identify(self, topic: LeaderAndIsrTopic) -> None:
-        """Writes the id of a topic that had none."""
+        """Writes the topic id of a topic that had no id."""
         known = self._logs.topic(topic.name)
         if known is not None and topic.topic_id is not None and known.topic_id == ZERO_UUID:
             try:
@@ -273,8 +275,8 @@ class ReplicaManager:
                 logger.error("topic id can't be written", topic=topic.name, error=str(error))
 
     def _refused(self, topic: LeaderAndIsrTopic, told: LeaderAndIsrPartition) -> int:
-        """Returns the error code of a refused partition state, NONE if it is accepted. Checks in
-        this order: offline replica, topic id, leader epoch, replica on this broker, missing log."""
+        """Returns the error code of a rejected partition state; NONE: accepted. Checks in this
+        order: offline replica, topic id, leader epoch, replica on this broker, missing log."""
         known = self._logs.topic(topic.name)
         replica = self._logs.get(topic.name, told.partition)
         if replica is not None and replica.role is Role.OFFLINE:
@@ -290,7 +292,7 @@ class ReplicaManager:
         return KAFKA_STORAGE_ERROR if replica is None else NONE
 
     def _change(self, topic: str, told: LeaderAndIsrPartition) -> int:
-        """Gives a replica its role; returns an error code."""
+        """Makes a replica leader or follower; returns an error code."""
         replica = self._logs.get(topic, told.partition)
         assert replica is not None
         if told.leader_epoch == replica.leader_epoch:
@@ -347,7 +349,7 @@ class ReplicaManager:
     # -- StopReplica
 
     async def stop_replica(self, request: StopReplicaRequest) -> LeaderAndIsrResult:
-        """Ends the roles of replicas, and deletes those marked for deletion."""
+        """Ends the roles of replicas; deletes the replicas marked for deletion."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
@@ -372,8 +374,8 @@ class ReplicaManager:
             return LeaderAndIsrResult(NONE, errors)
 
     def _stop(self, topic: str, told: StoppedPartition) -> int:
-        """Ends one replica's role; an offline replica, or one of a later leader epoch, is
-        unchanged."""
+        """Ends the role of one replica. An offline replica, and a replica with a later leader
+        epoch, remain unchanged."""
         replica = self._logs.get(topic, told.partition)
         if replica is None:
             if told.delete:

@@ -18,9 +18,9 @@ class ReplicationSettings:
     listener: str
     """The name of the listener for requests between brokers."""
     fetchers: int = 1
-    """``num.replica.fetchers``: connections to each leader."""
+    """``num.replica.fetchers``: the maximum number of connections to each leader."""
     wait_max_ms: int = 500
-    """``replica.fetch.wait.max.ms``: how long a leader waits for records."""
+    """``replica.fetch.wait.max.ms``: the time that a leader waits for new records."""
     min_bytes: int = 1
     """``replica.fetch.min.bytes``"""
     max_bytes: int = 10 << 20
@@ -28,7 +28,7 @@ class ReplicationSettings:
     partition_max_bytes: int = 1 << 20
     """``replica.fetch.max.bytes``"""
     backoff_ms: int = 1_000
-    """``replica.fetch.backoff.ms``: how long a partition is paused after an error."""
+    """``replica.fetch.backoff.ms``: the time for which a partition is paused after an error."""
     socket_timeout_ms: int = 30_000
     """``replica.socket.timeout.ms``"""
     request_timeout_ms: int = 30_000
@@ -38,7 +38,7 @@ class ReplicationSettings:
     checkpoint_ms: int = 5_000
     """``replica.high.watermark.checkpoint.interval.ms``"""
     connect: Connect = connect
-    """Connects to a leader."""
+    """The function that connects to a leader."""
 
 
 def replication_settings(

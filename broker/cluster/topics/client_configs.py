@@ -1,9 +1,9 @@
 """Quotas and credentials in ZooKeeper, of clients, users and IP addresses.
 
-They are read, cached, and passed to the callbacks of `follow`. Settings that this broker does not
-support are logged by name only, since a value may be a credential. Quotas and credentials of a user
-share a node, so each change is conditional on the version of the node that was read. Source: Kafka
-3.9 ``ZkAdminManager``, ``AdminZkClient``.
+This module reads and caches them, and passes them to the callbacks of `follow`. Settings that this
+broker does not support are logged by name only, since a value may be a credential. Quotas and
+credentials of a user share a node, so each change is conditional on the node's version that was
+read. Source: Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 KEPT_CHARACTERS = 32 << 20
-"""The most characters kept of all entities together; each entity counts for at least
+"""The maximum number of cached characters of all entities together; each entity counts at least
 `_ENTITY_CHARACTERS`."""
 _ENTITY_CHARACTERS = 200
 LINES_AT_ONCE = 20
-"""The most entities that are logged by name when all are read; the others are counted."""
+"""The maximum number of entities that one read of all entities logs by name; further ones are
+counted."""
 ATTEMPTS: Final = 10
-"""The attempts to change a node that others change at the same time."""
+"""The number of attempts to change a node that other brokers change at the same time."""
 AGAIN_S: Final = (0.02, 0.1)
-"""The range of the random pause between attempts, so that two brokers do not collide again."""
+"""The range in seconds of the random pause between attempts, so that two brokers do not collide
+again."""
 
 Changed = Callable[[ClientEntity, Mapping[str, str]], None]
 """Called with an entity and all of its settings after a change."""
@@ -59,13 +61,13 @@ class NotFollowed(NamedTuple):
     """The settings of an entity that this broker does not support."""
 
     entity: str
-    """A description of the entity for people."""
+    """The entity in words, for the operator."""
     settings: list[str]
-    """Their names, sorted."""
+    """The names of the unsupported settings, sorted."""
 
 
 class ClientConfigs:
-    """The settings of each entity; entities without settings are not kept."""
+    """The settings of each entity; entities without settings are not stored."""
 
     def __init__(self, zookeeper: ZooKeeper, nodes: ConfigNodes, time: Time) -> None:
         self.settings: dict[ClientEntity, Mapping[str, str]] = {}
@@ -76,18 +78,20 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """Whether the error about too many entities was logged."""
+        """Whether the error about too many settings was logged."""
 
     def expect(self, names: Collection[str]) -> None:
-        """Marks settings of these names as supported, so that no log line reports them."""
+        """Marks settings with these names as supported, so that no log line reports them as
+        unsupported."""
         self._followed.update(names)
 
     def follow(self, changed: Changed) -> None:
-        """Adds a callback for each change."""
+        """Adds a callback that receives each change."""
         self._on_change.append(changed)
 
     async def alter(self, entity: ClientEntity, edit: Mapping[str, str | None]) -> None:
-        """Sets an entity's settings, removes those that are None, and notifies all brokers.
+        """Changes an entity's settings in ZooKeeper and notifies all brokers; a value of None
+        removes a setting.
 
         Raises ZooKeeperError, and BadNode if the node does not parse.
         """
@@ -133,8 +137,8 @@ class ClientConfigs:
                 await self._tidy(parent)
 
     async def _tidy(self, clients: str) -> None:
-        """Deletes the parent node of a user's client ids after the last one, and the user's node if
-        it has no settings."""
+        """Deletes the parent node of a user's client ids after the last client id was deleted; then
+        the user's node if it has no settings."""
         if clients.count("/") > 2:
             await self._zookeeper.delete(clients)
             user = clients.rpartition("/")[0]
@@ -143,7 +147,8 @@ class ClientConfigs:
                 await self._zookeeper.delete(user, stat.version)
 
     async def read_all(self) -> None:
-        """Reads every entity in ZooKeeper; removes the settings of all others."""
+        """Reads every entity in ZooKeeper; removes the settings of entities that no longer
+        exist."""
         gone = {*self.settings}
         changed = 0
         self._full = False
@@ -182,15 +187,18 @@ class ClientConfigs:
         return sorted(settings.keys() - self._followed)
 
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
-        """Stores an entity's settings and calls the callbacks. Returns whether they changed and
-        include unsupported settings, before or after."""
+        """Stores an entity's settings and calls the callbacks.
+
+        Returns whether the settings changed and include unsupported settings, before or after the
+        change.
+        """
         before = self.settings.get(entity, {})
         if before == settings:
             return False
         kept = self._characters - _size(entity, before) + _size(entity, settings)
         if settings and kept > KEPT_CHARACTERS:
             if not self._full:
-                logger.error("too many client and user settings, the rest is ignored")
+                logger.error("too many settings of clients and users, further ones are ignored")
             self._full = True
             settings, kept = {}, self._characters - _size(entity, before)
         self._characters = kept
@@ -202,7 +210,7 @@ class ClientConfigs:
         names = self._not_followed(settings)
         if tell and names:
             logger.warning(
-                "unsupported quotas or credentials set, ignored",
+                "unsupported quotas or credentials ignored",
                 entity=entity.words,
                 settings=names,
             )
@@ -220,7 +228,7 @@ def _entity(path: str) -> ClientEntity | None:
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """The characters that an entity counts for; 0 without settings."""
+    """Returns the number of characters for which an entity counts; 0 without settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

@@ -1,8 +1,9 @@
 """Settings in ZooKeeper: of topics, of this broker, of all brokers, and of clients.
 
-Each entity has a node. Its writer leaves a notice, a sequential node that names it; every broker
-watches the notices and reads the named entities again. A node that does not parse, or a setting
-with an invalid value, is logged and ignored. Source: Kafka 3.9 ``ZkConfigManager``.
+Each entity has a node. A writer of the node also creates a notice, a sequential node that names the
+entity; every broker watches the notices and reads the named entities again. A node that does not
+parse, or a setting with an invalid value, is logged and ignored. Source: Kafka 3.9
+``ZkConfigManager``.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class ClusterConfigs:
         unclean_changed: Callable[[str], None],
         clients: ClientConfigs | None = None,
     ) -> None:
-        """``applied`` runs after each change, so that other parts copy the new settings.
+        """``applied`` is called after each change, so that other parts copy the new settings.
 
         ``unclean_changed`` notifies the controller that unclean elections were enabled or disabled:
         for a topic, or with "" for this broker's default.
@@ -81,11 +82,11 @@ class ClusterConfigs:
         self._applied = applied
         self._unclean_changed = unclean_changed
         self._unclean = config[UNCLEAN]
-        """This broker's default, as the controller was last notified."""
+        """This broker's default for unclean elections of which the controller was last notified."""
         self._unread: set[str] = set()
-        """The topics whose settings must be read."""
+        """The topics whose settings must be read from ZooKeeper."""
         self._clients_unread = True
-        """Whether the settings of all clients must be read, as in each new connection."""
+        """Whether the settings of all clients must be read, as after each new connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
         )
@@ -94,16 +95,16 @@ class ClusterConfigs:
         self._stopped = False
 
     def start(self) -> None:
-        """Follows notices from now on, including existing ones."""
+        """Starts to handle notices, including existing ones."""
         self._zookeeper.on_session(self._session_changed)
         self._look()
 
     def stop(self) -> None:
-        """Follows no more notices."""
+        """Stops handling notices."""
         self._stopped = True
 
     def learnt(self, shown: Iterable[Topic]) -> None:
-        """Reads the settings of new topics: the creation of a topic leaves no notice."""
+        """Reads the settings of new topics, since the creation of a topic writes no notice."""
         self._unread.update(topic.name for topic in shown)
         self._look()
 
@@ -115,7 +116,7 @@ class ClusterConfigs:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes; watches that fire during a read cause one more read."""
+        """Starts reading changes. Watches that fire during a read cause one more read."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -142,7 +143,7 @@ class ClusterConfigs:
         self._take_topic(name, own)
 
     def _take_topic(self, name: str, own: Mapping[str, str]) -> None:
-        """Applies a topic's settings."""
+        """Applies the settings of a topic that were read from ZooKeeper."""
         before = self._registry.configs(name)
         self._registry.configured(name, own)
         entry = self._logs.topics.get(name)
@@ -167,10 +168,10 @@ class ClusterConfigs:
         try:
             self._logs.configure(topic)
         except BadDirectory as error:  # the broker's settings have changed in between
-            logger.error("topic settings do not fit the broker's", reason=str(error))
+            logger.error("topic settings conflict with the broker's settings", reason=str(error))
 
     async def _handle(self, path: str, data: bytes) -> None:
-        """Reads the entity that a notice names; the notice itself has no values."""
+        """Reads the entity that a notice names; the notice itself does not contain settings."""
         entity = notices.decode_config_change(path, data)
         kind, _, name = entity.partition("/")
         if kind in configs.CLIENT_KINDS:
@@ -209,7 +210,8 @@ class ClusterConfigs:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
-        """Awaits ``work``. Raises CannotChange, also if ZooKeeper does not answer."""
+        """Awaits ``work``. Raises CannotChange if ZooKeeper rejects it or does not answer in
+        time."""
         try:
             return await in_time(self._time, work)
         except ZooKeeperError as error:

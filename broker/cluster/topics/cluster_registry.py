@@ -1,7 +1,8 @@
 """The registry of a broker in a cluster: the topics in the controller's metadata.
 
-UpdateMetadata has the topics, their ids and their partition counts (`MetadataCache`); their own
-settings are in ZooKeeper (`cluster_configs.py`). Either may arrive first.
+UpdateMetadata has the topics, their ids and their partition counts (`MetadataCache`); ZooKeeper has
+the topics' own settings (`cluster_configs.py`). A topic's metadata or its settings may arrive
+first.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ class TopicsLearnt(NamedTuple):
 
 
 class ClusterRegistry(TopicLookups):
-    """The `Registry` of a broker in a cluster; see the module."""
+    """The `Registry` of a broker in a cluster, with the topics in the controller's metadata."""
 
     def __init__(self, node_id: int, cluster_id: str, cache: MetadataCache) -> None:
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.features: Features = NO_FEATURES
-        """No features: a cluster with ZooKeeper has no transaction.version, so that producers use
+        """Always empty: a cluster with ZooKeeper has no transaction.version, so that producers use
         version 1."""
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}
-        """Own settings by topic, including topics that are not in the metadata yet."""
+        """Own settings by topic, including topics that are not in the metadata cache yet."""
 
     # -- updates
 
@@ -50,19 +51,19 @@ class ClusterRegistry(TopicLookups):
                 self._hide(before)
                 gone.append(before)
                 if topic is not None:
-                    topic = topic.with_configs({})  # these settings are the deleted topic's
+                    topic = topic.with_configs({})  # these settings belong to the deleted topic
             if topic is not None and topic != before:
                 self._show(topic, before)
                 shown.append(topic)
         return TopicsLearnt(tuple(shown), tuple(gone))
 
     def configs(self, name: str) -> Mapping[str, str]:
-        """Returns a topic's own settings; empty before they were read."""
+        """Returns a topic's own settings; an empty mapping until they are read."""
         return self._configs.get(name, {})
 
     def configured(self, name: str, configs: Mapping[str, str]) -> Topic | None:
-        """Stores a topic's own settings; returns the changed topic, None if metadata does not have
-        it."""
+        """Stores a topic's own settings. Returns the changed topic; None if the metadata cache does
+        not have it."""
         if configs:
             self._configs[name] = dict(configs)
         else:
@@ -75,7 +76,7 @@ class ClusterRegistry(TopicLookups):
         return topic
 
     def _topic_of_cache(self, name: str) -> Topic | None:
-        """Returns the topic according to the metadata cache, None if it does not exist."""
+        """Returns the topic according to the metadata cache; None if the topic does not exist."""
         known = self._cache.topics.get(name)
         if known is None or not known.partitions:
             return None
@@ -98,5 +99,5 @@ class ClusterRegistry(TopicLookups):
 
 
 def _is_another(before: Topic, topic: Topic) -> bool:
-    """Whether two topics of one name have different ids; False while an id is unknown."""
+    """Whether two topics of the same name have different ids; False if either id is unknown."""
     return ZERO_UUID not in (before.topic_id, topic.topic_id) and before.topic_id != topic.topic_id

@@ -1,10 +1,10 @@
 """Creates, grows and deletes topics of a cluster by writing ZooKeeper's nodes.
 
-The controller watches the nodes and does the rest, whichever broker or tool has written them. So a
-change has only begun when its node is written: `led` and `gone` wait until the controller has sent
-the result. Requests of clients that change topics go to the controller's broker; a topic that is
-created on its first use is written by the broker that received the request. Source: Kafka 3.9
-``AdminZkClient``, ``AutoTopicCreationManager``.
+The controller watches the nodes and executes the change, whichever broker or tool has written them.
+Therefore a change has only begun when its node is written: `led` and `gone` wait until the
+controller has sent the result. Requests of clients that change topics go to the broker that is the
+controller; a topic that is created on its first use is written by the broker that received the
+request. Source: Kafka 3.9 ``AdminZkClient``, ``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ClusterTopics:
-    """Implements `TopicChanges`; use from the event loop's thread alone."""
+    """Implements `TopicChanges`; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ClusterTopics:
         time: Time,
         topic_version: int = VERSION,
     ) -> None:
-        """``topic_version`` is the version in which topics' nodes are written."""
+        """``topic_version`` is the version of the format in which topics' nodes are written."""
         self._config = config
         self._registry = registry
         self._cache = cache
@@ -78,7 +78,7 @@ class ClusterTopics:
         self._time = time
         self._topic_version = topic_version
         self._pending: dict[str, asyncio.Future[None]] = {}
-        """The topics that are being written; other creators of the same topic wait for the
+        """The topics whose nodes are being written; other creators of the same topic wait for the
         future."""
 
     # -- checks
@@ -109,8 +109,8 @@ class ClusterTopics:
         return assign(racks, partitions, factor, start=start, shift=shift)
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """Implements `TopicChanges.check_assignment`. As in Kafka a new topic may name brokers that
-        are not alive."""
+        """Implements `TopicChanges.check_assignment`. As in Kafka, a new topic may have replicas on
+        brokers that are not alive."""
         for partition, broker_ids in enumerate(assignment):
             check_replicas(partition, broker_ids)
         _check_same_factor(len(assignment[0]), assignment)
@@ -159,8 +159,8 @@ class ClusterTopics:
         return await self._ensure(name, self._config["num.partitions"], LEFT_TO_BROKER, {})
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """Implements `TopicChanges.ensure_owned`. The topic gets the configured replication factor,
-        never a smaller one, as in Kafka since 0.11."""
+        """Implements `TopicChanges.ensure_owned`. The topic gets exactly the configured replication
+        factor, as in Kafka since 0.11."""
         config = self._config
         factor = config[owned.replication_setting]
         own = owned.created_with(config, factor)
@@ -175,15 +175,16 @@ class ClusterTopics:
         if name in self._pending:
             await asyncio.shield(self._pending[name])
             return self._registry.topic(name)
-        with suppress(TopicExists):  # created by another broker, or not in metadata yet
+        with suppress(TopicExists):  # another broker made it, or metadata does not list it yet
             await self.create(name, partitions, own, self.placed(partitions, factor))
         return self._registry.topic(name)
 
     async def _write_new(self, topic: Topic, assignment: Assignment) -> None:
-        """Creates the topic's node and the node of its settings, in one multi. Raises
+        """Creates the topic's node and the node of its settings by one multi. Raises
         TopicExists."""
         zookeeper, name = self._zookeeper, topic.name
-        # The controller deletes this node last: until then the settings may be the old topic's.
+        # The controller deletes this node last; until then the settings may belong to the old
+        # topic.
         if await zookeeper.exists(admin.delete_path(name)) is not None:
             raise TopicExists(f"Topic '{name}' is marked for deletion.")
         path = configs.path(configs.TOPICS, name)
@@ -204,7 +205,8 @@ class ClusterTopics:
                 error = failed.error
                 unsure = unsure or error.unsure
                 if failed.index == 0 and isinstance(error, NodeExists | NoNode):
-                    # The node is from an unfinished creation, or from our own first attempt.
+                    # The node is from an unfinished creation, or from an earlier attempt of this
+                    # call.
                     is_there = isinstance(error, NodeExists)
                     write = Set(path, settings) if is_there else Create(path, settings)
                 elif failed.index == 1 and isinstance(error, NodeExists):
@@ -217,7 +219,7 @@ class ClusterTopics:
                 return
 
     async def _says(self, name: str, node: bytes) -> bool:
-        """Whether the topic's node has this data."""
+        """Whether the topic's node has the data ``node``."""
         data, _ = await self._zookeeper.get(topics.topic_path(name))
         return data == node
 
@@ -263,7 +265,8 @@ class ClusterTopics:
     def _more(
         self, node: TopicNode, total: int, assignment: Assignment | None
     ) -> dict[int, tuple[int, ...]]:
-        """Returns the replicas of the missing partitions; as many for each as partition 0 has."""
+        """Returns the replicas of the missing partitions; each partition gets as many as partition
+        0 has."""
         first = len(node.partitions)
         count = total - first
         if count <= 0:
@@ -321,23 +324,25 @@ class ClusterTopics:
     async def _waited(
         self, wanted: Mapping[str, Callable[[], bool]], timeout_ms: int
     ) -> Collection[str]:
-        """Waits for the conditions; returns the keys that timed out. With a timeout of 0 these are
-        all, as in Kafka."""
+        """Waits for the conditions; returns the keys that are not true at the timeout. A timeout of
+        0 ms returns all keys, as in Kafka."""
         if timeout_ms <= 0:
             return list(wanted)
         return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))
 
     def _racks(self) -> dict[int, str | None]:
-        """Returns the racks of the live brokers. Raises CannotChange before the controller has sent
-        metadata."""
+        """Returns the racks of the live brokers. Raises CannotChange if the controller has not sent
+        metadata yet."""
         racks = self._cache.racks()
         if not racks:
-            raise CannotChange("No broker is known yet: the controller has sent no metadata.")
+            raise CannotChange(
+                "No broker is known yet: the controller has not sent metadata. Try again."
+            )
         return racks
 
 
 def _check_same_factor(factor: int, assignment: Assignment) -> None:
-    """Raises BadAssignment if a partition has another number of replicas."""
+    """Raises BadAssignment if a partition does not have ``factor`` replicas."""
     for each in assignment:
         if len(each) != factor:
             raise BadAssignment(

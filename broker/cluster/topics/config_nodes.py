@@ -1,4 +1,4 @@
-"""Reads and writes the nodes of settings in ZooKeeper."""
+"""Reads and writes the nodes with settings in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ logger = structlog.get_logger(__name__)
 
 
 class ConfigNodes:
-    """Reads and writes the nodes of settings; its methods raise ZooKeeperError."""
+    """Reads and writes the nodes with settings; its methods raise ZooKeeperError."""
 
     def __init__(self, zookeeper: ZooKeeper, config: Config) -> None:
         self._zookeeper = zookeeper
         self._config = config
 
     async def topic(self, name: str) -> dict[str, str]:
-        """Reads a topic's own settings, without invalid ones."""
+        """Returns a topic's own settings without the invalid ones."""
         return fitting_topic(self._config, name, await self._stored(configs.TOPICS, name))
 
     async def broker(self, node_id: int) -> Config:
-        """Returns a copy of the config with the settings of all brokers and of this one, without
-        invalid ones."""
+        """Returns a copy of the config with the settings of all brokers and of this broker, without
+        the invalid ones."""
         every = await self._stored(configs.BROKERS, configs.DEFAULT)
         own = await self._stored(configs.BROKERS, str(node_id))
         return with_fitting(self._config, every, own)
@@ -36,9 +36,9 @@ class ConfigNodes:
     async def write(
         self, kind: str, name: str, known: Mapping[str, str], wanted: Mapping[str, str]
     ) -> None:
-        """Replaces an entity's ``known`` settings by the ``wanted`` ones, and leaves a notice.
+        """Replaces an entity's ``known`` settings by the ``wanted`` settings, and writes a notice.
 
-        Other settings in the node, which may be valid on other brokers, are kept.
+        Other settings in the node remain, since they may be valid on other brokers.
         """
         zookeeper = self._zookeeper
         path, there = configs.path(kind, name), await self._stored(kind, name)
@@ -62,7 +62,8 @@ class ConfigNodes:
         return await self._read(configs.path(kind, name))
 
     async def _read(self, path: str) -> dict[str, str]:
-        """Reads the settings in an entity's node; empty if it does not exist or does not parse."""
+        """Reads the settings in an entity's node; returns an empty dict if the node does not exist
+        or parse."""
         try:
             data, _ = await self._zookeeper.get(path)
             return configs.decode_config(path, data)

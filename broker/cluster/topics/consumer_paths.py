@@ -33,7 +33,7 @@ _NO_NODE_NAME = re.compile(
 
 
 class BadGroup(ValueError):
-    """The group id is not valid as the name of a node; the text has the reason."""
+    """The group id is not a valid name of a ZooKeeper node; the exception's text has the reason."""
 
 
 class ZooKeeperOffsets:
@@ -54,7 +54,7 @@ class ZooKeeperOffsets:
         if not refused:
             return self._writes.keep(entries)
         done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        done.set_result(BadGroup(f"{refused[0]!r} can't be the name of a ZooKeeper node"))
+        done.set_result(BadGroup(f"group id {refused[0]!r} can't be the name of a ZooKeeper node"))
         return done
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:

@@ -1,9 +1,9 @@
 """Removes topics from the metadata cache that were deleted while this broker was not registered.
 
-The controller announces a deletion only to registered brokers, and only while it is in progress. A
-broker that registers receives all existing topics. If one that it knew before is missing there,
-this module reads it in ZooKeeper until metadata has it or its node is gone. This works with
-controllers of any kind.
+The controller announces a deletion only to registered brokers, and only while the deletion is in
+progress. A broker that registers receives all existing topics. If metadata then lacks a topic that
+the broker knew before, this module reads the topic's node in ZooKeeper until metadata has the topic
+or the node does not exist. This works with controllers of any Kafka version.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from protocol.znodes.topics import TOPICS
 logger = structlog.get_logger(__name__)
 
 FIRST_LOOK_S = 1.0
-"""Seconds after the registration in which the controller sends existing topics."""
+"""Seconds after the registration within which the controller sends the existing topics."""
 LOOK_S_MAX = 60.0
-"""The limit of the doubling pause in seconds: metadata may omit a topic for long if it can't have a
-leader."""
+"""The upper limit of the doubling pause, in seconds: metadata may omit a topic for a long time if
+the topic can't have a leader."""
 
 
 class MissedTopicDeletions:
-    """See the module; use from the event loop's thread alone."""
+    """Finds deleted topics in ZooKeeper; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class MissedTopicDeletions:
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
     ) -> None:
-        """``forget`` receives the deleted topics."""
+        """``forget`` is called with the names of the deleted topics."""
         self._zookeeper = zookeeper
         self._cache = cache
         self._forget = forget
@@ -50,7 +50,8 @@ class MissedTopicDeletions:
         self._looking: Task[None] | None = None
 
     def registered(self, _epoch: int) -> None:
-        """Starts checking the known topics: some may have been deleted before this registration."""
+        """Starts to check the known topics, since some may have been deleted before this
+        registration."""
         self.stop()
         self._cache.doubt_all()
         if self._cache.doubted:

@@ -2,11 +2,11 @@
 
 | this broker's replica | source of the offsets |
 |---|---|
-| leads, or follows in sync | its own log, up to the high watermark that it knows |
+| leads, or follows in sync | the replica's own log, up to the high watermark in this replica |
 | follows out of sync, or does not exist | the leader's response to ListOffsets |
 
-A partition whose offsets are read is requested within a second, and then every few seconds while
-reads continue. Readers do not wait: unknown offsets are None.
+The offsets of a partition are requested from the leader within a second after they are read, and
+then every few seconds while reads continue. Readers do not wait: unknown offsets are None.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from protocol.messages.list_offsets import API
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""Seconds between checks for partitions that are due."""
+"""Seconds between checks for partitions whose offsets must be requested."""
 EVERY_MS = 5_000
-"""Milliseconds between requests for a wanted partition."""
+"""Milliseconds between two requests for the offsets of a partition."""
 WANTED_MS = 60_000
-"""A partition stays wanted for this long after its last read."""
+"""Milliseconds for which a partition's offsets are still requested after they were last read."""
 WANTED_MAX = 100_000
-"""The most partitions that are wanted at a time; the offsets of others are unknown."""
+"""The maximum number of partitions whose offsets are requested; the offsets of further ones are
+unknown."""
 PARTITIONS_AT_ONCE = 1_000
-"""The partitions in one request, which is encoded in about 3 ms."""
+"""The maximum number of partitions in one request, which is encoded in about 3 ms."""
 TRUSTED_MS = 1_000
 """Milliseconds for which the set of in-sync replicas is cached."""
 
@@ -61,7 +62,7 @@ class Ends(NamedTuple):
     start: int
     end: int
     asked_ms: int
-    """The wall time of the request: the offsets are not older."""
+    """The wall time of the request; the offsets are at least as new."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,11 +85,11 @@ class _Question:
     def lost(self, lost: PeerLost) -> None:
         """Implements `Item.lost`. Known offsets remain; the partitions are requested again
         later."""
-        logger.debug("log end offsets of a leader unknown: it does not answer", reason=str(lost))
+        logger.debug("log end offsets not read: the leader does not answer", reason=str(lost))
 
 
 class RemoteEndOffsets:
-    """See the module; use from the event loop's thread alone."""
+    """Offsets of logs that other brokers lead; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -104,9 +105,9 @@ class RemoteEndOffsets:
         self._time = time
         self._background = background
         self._wanted: dict[Place, int] = {}
-        """When each partition was last read (monotonic)."""
+        """The monotonic time in ms at which each partition's offsets were last read."""
         self._asked: dict[Place, int] = {}
-        """When each partition was last requested (monotonic)."""
+        """The monotonic time in ms at which each partition's offsets were last requested."""
         self._known: dict[Place, Ends] = {}
         self._trusted: dict[str, tuple[int, Mapping[int, Partition]]] = {}
         self._outboxes: Outboxes[_Question] = Outboxes(
@@ -121,11 +122,11 @@ class RemoteEndOffsets:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Sends requests from now on."""
+        """Starts to send requests."""
         self._task = self._background.every("ends of logs", lambda: LOOK_S, self._look, _failed)
 
     def stop(self) -> None:
-        """Sends no more requests."""
+        """Stops sending requests."""
         if self._task is not None:
             self._task.cancel()
         self._outboxes.stop()
@@ -133,11 +134,11 @@ class RemoteEndOffsets:
     # -- reads
 
     def topic_id(self, topic: str) -> bytes:
-        """Returns the id of a topic, or its encoded name if it has no id, as in old clusters."""
+        """Returns the topic id; for a topic without an id, as in old clusters, the encoded name."""
         return self._cache.id_of(topic) or topic.encode()
 
     def trusted(self, topic: str) -> Mapping[int, Partition]:
-        """Returns the replicas of a topic on this broker that lead or are in sync, cached for
+        """Returns this broker's replicas of a topic that lead or are in sync, cached for
         `TRUSTED_MS`."""
         now_ms = self._time.now().mono_ms
         found = self._trusted.get(topic)
@@ -149,8 +150,10 @@ class RemoteEndOffsets:
         return found[1]
 
     def ends(self, topic: str, partition: int) -> Ends | None:
-        """Returns the leader's last response, None before the first; requests continue for
-        `WANTED_MS`."""
+        """Returns the offsets in the leader's last response, None before the first response.
+
+        Requests continue for `WANTED_MS` after this call.
+        """
         place = (topic, partition)
         if place in self._wanted or (
             len(self._wanted) < WANTED_MAX and self._cache.partition(*place) is not None
@@ -213,7 +216,7 @@ class RemoteEndOffsets:
 async def _offsets(
     peer: LastingPeer, version: int, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
-    """Requests offsets; partitions with an error are missing in the result. Raises PeerLost."""
+    """Requests offsets; the result omits partitions with an error. Raises PeerLost."""
     topics: dict[str, list[Value]] = {}
     for topic, index in places:
         entry = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}

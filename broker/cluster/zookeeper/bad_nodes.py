@@ -1,7 +1,7 @@
-"""Searches ZooKeeper for nodes that don't parse, on an operator's request.
+"""Searches ZooKeeper for nodes that do not parse, at an operator's request.
 
-The broker ignores such a node when it reads it, so that it harms no other. This search finds all of
-them at once, including nodes that were not read since they were damaged.
+The broker ignores such a node when it reads the node, so that the node does no harm to others. This
+search finds all such nodes at once, including nodes that were not read since they were damaged.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, s
 from protocol.znodes import acls, admin, brokers, cluster, configs, tokens, topics
 
 BAD_MAX = 100
-"""The most bad nodes that are named; further ones are only counted."""
+"""The maximum number of bad nodes that are listed; further ones are only counted."""
 
 Node = tuple[str, Callable[[bytes], Any]]
-"""A path, and the parser of its data."""
+"""A node's path, and the function that parses the node's data."""
 
 
 @dataclass(slots=True)
 class Looked:
-    """The result of a search."""
+    """The result of a search for nodes that do not parse."""
 
     nodes: int = 0
     """The number of nodes read."""
     bad: list[tuple[str, str]] = field(default_factory=list)
-    """The paths of bad nodes, each with the reason."""
+    """The paths of the bad nodes, each with the reason why it does not parse."""
     more: int = 0
 
 
 async def bad_nodes(zookeeper: ZooKeeper) -> Looked:
-    """Reads every node of the cluster, brokers, topics, partitions, settings, ACLs and tokens."""
+    """Reads every node with data about the cluster, brokers, topics, partitions, settings, ACLs and
+    tokens."""
     found = Looked()
     async for some in _nodes(zookeeper):
         await _read(zookeeper, some, found)
@@ -67,7 +68,7 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
 
 
 async def _of_rights(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
-    """Yields the nodes of ACLs and delegation tokens."""
+    """Yields the nodes of ACLs and delegation tokens, in lists."""
     for pattern_type, tree in acls.TREES.items():
         for kind in acls.TYPES:
             names = sorted(await children_of(zookeeper, f"{tree}/{kind}"))
@@ -94,7 +95,7 @@ def _settings(path: str) -> Node:
 
 
 def _topic(name: str, places: list[tuple[str, int]]) -> Node:
-    """Returns a topic's node; its parser adds the topic's partitions to ``places``."""
+    """Returns a topic's node; the node's parser adds the topic's partitions to ``places``."""
 
     def read(data: bytes) -> None:
         places.extend((name, index) for index in topics.decode_topic(name, data).partitions)
@@ -108,7 +109,8 @@ def _state(topic: str, partition: int) -> Node:
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:
-    """Reads nodes concurrently; a missing node is not a fault."""
+    """Reads nodes concurrently and adds those that do not parse to ``found``; ignores missing
+    nodes."""
     answers = await asyncio.gather(
         *[zookeeper.get(path) for path, _ in nodes], return_exceptions=True
     )

@@ -11,8 +11,7 @@ from protocol.znodes.configs import CLIENTS, CONFIG, IPS, USERS
 
 
 async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
-    """Yields the paths below ``/config`` of all entities, in lists of the size that `slices`
-    makes."""
+    """Yields the paths below ``/config`` of all entities, in lists as made by `slices`."""
     for kind in (CLIENTS, USERS, IPS):
         names = sorted(await children_of(zookeeper, f"{CONFIG}/{kind}"))
         for some in slices(f"{kind}/{name}" for name in names):
@@ -23,7 +22,7 @@ async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
 
 
 async def _clients_of(zookeeper: ZooKeeper, users: Iterable[str]) -> list[str]:
-    """Returns the paths of these users' client ids that have settings."""
+    """Returns the paths of the client ids with settings of these users."""
     parents = [f"{user}/{CLIENTS}" for user in users]
     found = await asyncio.gather(*[children_of(zookeeper, f"{CONFIG}/{each}") for each in parents])
     return [

@@ -1,8 +1,9 @@
-"""The notices of one directory in ZooKeeper: each is handled once, and deleted when it is old.
+"""The notices in one parent node in ZooKeeper: each is handled once, and deleted when it is old.
 
-The writer of a node leaves a notice, a sequential node that names it; every broker watches the
-directory and reads the named nodes again. A notice that does not parse is logged and ignored: it
-must not block later ones. Source: Kafka 3.9, its ``ZkNodeChangeNotificationListener``.
+A broker that writes a node also creates a notice, a sequential node that names the written node;
+every broker watches the parent and reads the named nodes again. A notice that does not parse is
+logged and ignored, since it must not block later notices. Source: Kafka 3.9
+``ZkNodeChangeNotificationListener``.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from protocol.znodes.notices import number_of
 logger = structlog.get_logger(__name__)
 
 NOTICES_KEPT_MS = 15 * 60_000
-"""Milliseconds before a notice is deleted, so that every broker can read it, as in Kafka."""
+"""Milliseconds for which a notice exists, so that every broker can read it, as in Kafka."""
 
 Handle = Callable[[str, bytes], Awaitable[None]]
-"""Handles a notice, by its path and data; raises BadNode if it does not parse."""
+"""Handles a notice with its path and data; raises BadNode if the data does not parse."""
 
 
 class FollowedNotices:
-    """See the module; use from the event loop's thread alone."""
+    """Handles the notices in one parent node; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -44,12 +45,12 @@ class FollowedNotices:
         self._errors = errors
         self._handle = handle
         self._handled = -1
-        """The highest number of a handled notice."""
+        """The highest sequence number of a handled notice."""
         self._created_ms: dict[str, int] = {}
-        """The existing notices, each with its creation time (wall)."""
+        """The existing notices by path, each with its creation time on the wall clock."""
 
     async def follow(self, watch: Watch) -> None:
-        """Handles new notices; ``watch`` is called when further ones exist.
+        """Handles new notices; ``watch`` is called when further notices exist.
 
         Raises SessionExpired and Closed.
         """
@@ -77,10 +78,11 @@ class FollowedNotices:
         try:
             await self._handle(path, data)
         except BadNode as error:
-            logger.error("notification can't be read, skipped", reason=str(error))
+            logger.error("ZooKeeper notification can't be parsed, skipped", reason=str(error))
 
     async def _purge(self, there: set[str]) -> None:
-        """Deletes old notices, whether or not every broker has read them."""
+        """Deletes notices older than `NOTICES_KEPT_MS`, whether or not every broker has read
+        them."""
         before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
         for path, created_ms in [*self._created_ms.items()]:
             if path not in there:

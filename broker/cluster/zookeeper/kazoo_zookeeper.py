@@ -1,10 +1,11 @@
-"""A real ZooKeeper through kazoo, whose threads do not touch the broker's state.
+"""A real ZooKeeper through kazoo, whose threads do not access the broker's state.
 
 kazoo returns results and calls watches on its own threads; this module passes all of them to the
-event loop. It also corrects three differences from Kafka's client. kazoo forgets every watch when a
-connection is lost, and notifies each: the watches are called then, and their owners read again. A
-failed transaction returns a list of exceptions and raises nothing: `multi` raises. Requests in
-flight fail when the connection is lost: they are sent again. Source: kazoo 2.11.
+event loop. It also removes three differences from Kafka's client. First, kazoo drops every watch
+when a connection is lost, and notifies each watch: the module calls the watches then, and their
+owners read again. Second, a failed transaction in kazoo returns a list of exceptions and raises
+nothing: `multi` raises. Third, requests in flight fail when the connection is lost: the module
+sends them again. Source: kazoo 2.11.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 logger = structlog.get_logger(__name__)
-logging.getLogger("kazoo").addHandler(logging.NullHandler())  # its errors are raised too
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo also raises its errors
 
 _LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
-"""Errors after which the request may have been applied: the result is unknown."""
+"""Errors after which the result of a request is unknown: it may have been applied."""
 _EPHEMERAL, _SEQUENCE = 1, 2
 """Flags of a create in ZooKeeper's protocol."""
 CLOSED_WITHIN_S = 3
-"""Seconds that `close` waits for the end of the session."""
+"""Seconds for which `close` waits for the end of the session."""
 _AGAIN_S = 0.01
-"""Seconds before a lost request is sent again: kazoo may not have noticed the loss yet."""
+"""Seconds before a lost request is sent again, since kazoo may not have noticed the loss yet."""
 _ERRORS: dict[type[KazooException], type[ZooKeeperError]] = {
     NoNodeError: NoNode,
     NodeExistsError: NodeExists,
@@ -84,8 +85,7 @@ _STATES = {
 
 
 class KazooZooKeeper:
-    """Implements `ZooKeeper`. ``hosts`` is ``zookeeper.connect``: hosts, and a chroot at the
-    end."""
+    """Implements `ZooKeeper`. ``hosts`` is ``zookeeper.connect``: hosts, followed by a chroot."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, in_flight_max: int, time: Time) -> None:
         addresses, slash, chroot = hosts.partition("/")
@@ -98,7 +98,7 @@ class KazooZooKeeper:
         self._connected = asyncio.Event()
         self._closed = False
         self._sessions_over = 0
-        """The number of expired sessions: a request belongs to the session in which it was made."""
+        """The number of expired sessions; a request belongs to the session in which it was made."""
         self._listeners: list[Callable[[Connection], None]] = []
         self.connection = Connection.SUSPENDED
         """Implements `ZooKeeper.connection`."""
@@ -107,7 +107,7 @@ class KazooZooKeeper:
 
     async def start(self, timeout_ms: int) -> None:
         """Connects, and creates the chroot. Raises TimeoutError if ZooKeeper does not answer in
-        time."""
+        ``timeout_ms``."""
         self._client.add_listener(self._state_changed)
         self._client.start_async()
         async with self._time.within(timeout_ms / 1000):
@@ -206,7 +206,7 @@ class KazooZooKeeper:
             )
 
     def _stop(self, ended: asyncio.Event) -> None:
-        """Ends the session; kazoo waits for as long as the session may last, and then raises."""
+        """Ends the session. kazoo waits up to the session timeout for the end, then raises."""
         try:
             self._client.remove_listener(self._state_changed)
             self._client.stop()
@@ -227,7 +227,7 @@ class KazooZooKeeper:
         return result
 
     async def _repeated(self, send: Callable[[], Any]) -> tuple[Any, bool]:
-        """Sends a request until it is answered; returns the result, and whether the request was
+        """Sends a request until it is answered. Returns the result, and whether the request was
         sent more than once.
 
         Raises _Refused, SessionExpired, Closed.
@@ -354,7 +354,7 @@ async def connect(where: Where, time: Time) -> KazooZooKeeper:
 
 
 class _Refused(Exception):
-    """ZooKeeper has answered one request with an error."""
+    """ZooKeeper has answered a request with an error."""
 
     def __init__(self, error: KazooException, unsure: bool) -> None:
         super().__init__(str(error))

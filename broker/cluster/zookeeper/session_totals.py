@@ -1,4 +1,4 @@
-"""Counts of session changes with ZooKeeper since this broker joined."""
+"""Counts of the changes of this broker's session with ZooKeeper, since the broker joined."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from broker.time import Time
 
 
 class SessionTotals:
-    """A listener of the session; use from the event loop's thread alone."""
+    """A listener for changes of the session; only the event loop's thread may use it."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time) -> None:
         self.changes: Counter[Connection] = Counter(dict.fromkeys(Connection, 0))
-        """How often the connection entered each state, including its first."""
+        """Number of times that the connection entered each state, including its first state."""
         self.changes[Connection.CONNECTED] = 1
         self._time = time
         self._zookeeper = zookeeper

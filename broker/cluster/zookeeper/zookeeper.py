@@ -1,12 +1,12 @@
 """The interface to ZooKeeper for the cluster's parts: reads, conditional writes, watches, a
 session.
 
-`kazoo_zookeeper.py` implements `ZooKeeper` with a real one. Use it from the event loop's thread
-alone; every callback runs there.
+`kazoo_zookeeper.py` implements `ZooKeeper` with a real one. Only the event loop's thread may use
+it; every callback runs in this thread.
 
-A request whose connection is lost is sent again until it is answered or the session has expired. So
-a write may be applied although its result is an error: then `ZooKeeperError.unsure` is set, and the
-writer of every conditional write compares the node with its wanted content.
+A request whose connection is lost is sent again until it is answered or the session has expired.
+Therefore a write may be applied although its result is an error: then `ZooKeeperError.unsure` is
+set, and the writer of a conditional write compares the node with the wanted content.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 Watch = Callable[[], None]
-"""Called once when the data that was read may have changed, and after every lost connection: it
-hints to read again, with a new watch."""
+"""Called once when the data that was read may have changed, and after every lost connection; the
+receiver reads the data again, with a new watch."""
 
 ANY_VERSION = -1
 ANSWERS_S = 5
-"""Seconds that a client's request waits for ZooKeeper before it fails."""
+"""Seconds for which an operation of a client waits for ZooKeeper before it fails."""
 AT_ONCE = 200
-"""Nodes that are read concurrently: all responses may arrive in one turn of the loop."""
+"""Maximum number of nodes that are read concurrently; all responses may arrive in one turn of the
+loop."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,17 +38,17 @@ class Stat(NamedTuple):
     """A node's metadata in ZooKeeper."""
 
     version: int
-    """How often the data was set."""
+    """The number of times that the data was set."""
     czxid: int
-    """The id of the transaction that created the node; of a registration, the broker epoch
+    """The id of the transaction that created the node; for a registration this is the broker epoch
     (KIP-380)."""
     mzxid: int
     """The id of the transaction that last set the data."""
     ephemeral_owner: int
-    """The session that deletes the node at its end; 0 if the node is persistent."""
+    """The session whose end deletes the node; 0 if the node is persistent."""
     num_children: int
     ctime_ms: int
-    """The wall time of its creation on the server."""
+    """The wall time of the node's creation, by the server's clock."""
 
 
 class Create(NamedTuple):
@@ -55,13 +56,13 @@ class Create(NamedTuple):
 
     path: str
     data: bytes | None
-    """None: a node without data, which some readers distinguish from a node with zero bytes."""
+    """The node's data. None: no data, which some readers distinguish from zero bytes."""
     ephemeral: bool = False
     sequence: bool = False
 
 
 class Set(NamedTuple):
-    """Sets a node's data, if the node has that version."""
+    """Sets a node's data if the node has the version ``version``."""
 
     path: str
     data: bytes
@@ -69,14 +70,14 @@ class Set(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Deletes a node without children, if the node has that version."""
+    """Deletes a node without children if the node has the version ``version``."""
 
     path: str
     version: int = ANY_VERSION
 
 
 class Check(NamedTuple):
-    """Fails the multi unless the node has that version."""
+    """Makes the multi fail unless the node has the version ``version``."""
 
     path: str
     version: int
@@ -84,16 +85,17 @@ class Check(NamedTuple):
 
 Operation = Create | Set | Delete | Check
 Done = str | Stat | None
-"""The path of a created node, the stat of a set one, None for other operations."""
+"""The path of a created node, the stat of a set node, or None for other operations."""
 
 
 class ZooKeeperError(Exception):
-    """ZooKeeper has rejected a request; the text has the reason."""
+    """ZooKeeper has rejected a request; the exception's text has the reason."""
 
     def __init__(self, text: str, *, unsure: bool = False) -> None:
         super().__init__(text)
         self.unsure = unsure
-        """Whether the request was sent more than once: an earlier attempt may have been applied."""
+        """Whether the request was sent more than once, so that an earlier attempt may have been
+        applied."""
 
 
 class NoNode(ZooKeeperError):
@@ -113,18 +115,18 @@ class NotEmpty(ZooKeeperError):
 
 
 class SessionExpired(ZooKeeperError):
-    """The session has expired: its ephemeral nodes are deleted, or will be."""
+    """The session has expired: ZooKeeper has deleted its ephemeral nodes, or will delete them."""
 
 
 class Closed(ZooKeeperError):
-    """The client was closed by its owner."""
+    """The owner of the client has closed it."""
 
 
 class MultiFailed(Exception):
-    """One operation of a multi failed, so none was applied."""
+    """One operation of a multi failed, so ZooKeeper applied none of the operations."""
 
     def __init__(self, index: int, error: ZooKeeperError) -> None:
-        super().__init__(f"operation {index} of the multi: {error}")
+        super().__init__(f"operation {index} of the ZooKeeper multi request failed: {error}")
         self.index = index
         """The index of the failed operation."""
         self.error = error
@@ -134,11 +136,11 @@ class Connection(Enum):
     """The states that `ZooKeeper.on_session` reports."""
 
     CONNECTED = "connected"
-    """The session is open: a new one, or the old one after a lost connection."""
+    """The session is open: a new session, or the old session after a lost connection."""
     SUSPENDED = "suspended"
     """The connection is lost, and the session may still be alive."""
     EXPIRED = "expired"
-    """The session has expired. Another one follows."""
+    """The session has expired. A new session follows."""
 
 
 class ZooKeeper(Protocol):
@@ -146,34 +148,35 @@ class ZooKeeper(Protocol):
 
     @property
     def session(self) -> int:
-        """The session's id, 0 without a session."""
+        """The id of the session; 0 without a session."""
 
     @property
     def connection(self) -> Connection:
-        """The last reported state."""
+        """The last reported state of the connection."""
 
     @property
     def request_times(self) -> Histogram:
-        """Nanoseconds from a request to its answer."""
+        """Times from a request to its answer, in nanoseconds."""
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """Adds a callback for each change of the connection, in the order of the changes."""
+        """Adds a callback that is called for each change of the connection, in the order of the
+        changes."""
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Returns a node's data, b"" for a node without data. Raises NoNode, which sets no
+        """Returns a node's data, b"" for a node without data. Raises NoNode, and then sets no
         watch."""
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Returns a node's stat, None if it does not exist; the watch also fires on its
-        creation."""
+        """Returns a node's stat, None if the node does not exist; the watch also fires on the
+        node's creation."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Returns the names of a node's children, in no order. Raises NoNode."""
+        """Returns the names of a node's children, unordered. Raises NoNode."""
 
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Creates a node; returns its path and stat. Raises NodeExists, and NoNode if its parent is
+        """Creates a node; returns its path and stat. Raises NodeExists, and NoNode if the parent is
         missing."""
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
@@ -186,34 +189,34 @@ class ZooKeeper(Protocol):
         """Applies all operations or none. Raises MultiFailed, and SessionExpired."""
 
     async def close(self) -> None:
-        """Ends the session; ZooKeeper deletes its ephemeral nodes at once."""
+        """Ends the session; ZooKeeper deletes the session's ephemeral nodes immediately."""
 
 
 _LEAST_SESSION_MS = 6000
 
 
 class Where(NamedTuple):
-    """The address of a ZooKeeper and the settings of a session with it."""
+    """The address of a ZooKeeper, and the settings of a session."""
 
     hosts: str
-    """``zookeeper.connect``: hosts, and a chroot at the end."""
+    """``zookeeper.connect``: hosts, followed by a chroot."""
     session_timeout_ms: int
     connection_timeout_ms: int
     in_flight_max: int
 
     @property
     def session_ms(self) -> int:
-        """How long a session outlives its client: a server's minimum is two ticks, 6 s by
-        default."""
+        """Milliseconds for which a session outlives its client; the minimum of a server is two
+        ticks, 6 s by default."""
         return max(self.session_timeout_ms, _LEAST_SESSION_MS)
 
 
 Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
-"""Opens a session, and creates its chroot. Raises TimeoutError if ZooKeeper does not answer."""
+"""Opens a session, and creates the chroot. Raises TimeoutError if ZooKeeper does not answer."""
 
 
 async def in_time(time: Time, work: Awaitable[Result]) -> Result:
-    """Awaits ``work``. Raises ZooKeeperError if it takes longer than `ANSWERS_S`."""
+    """Awaits ``work``. Raises ZooKeeperError if ``work`` takes longer than `ANSWERS_S`."""
     try:
         async with time.within(ANSWERS_S):
             return await work
@@ -225,7 +228,7 @@ async def in_time(time: Time, work: Awaitable[Result]) -> Result:
 
 
 async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
-    """Creates a persistent node and its parents, where they do not exist."""
+    """Creates a persistent node and its parents, if they do not exist."""
     parts = path.strip("/").split("/")
     for end in range(1, len(parts) + 1):
         node = "/" + "/".join(parts[:end])
@@ -237,7 +240,8 @@ async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
 
 
 async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = None) -> list[str]:
-    """Returns the names of a node's children; if it does not exist none, and no watch is set."""
+    """Returns the names of a node's children. If the node does not exist, returns none and sets no
+    watch."""
     try:
         return await zookeeper.children(path, watch)
     except NoNode:
@@ -245,7 +249,8 @@ async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = Non
 
 
 def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Splits items into lists of at most `AT_ONCE`, whose nodes are read and applied together."""
+    """Splits items into lists of at most `AT_ONCE` items; the nodes of a list are read and applied
+    together."""
     rest = iter(items)
     while some := list(islice(rest, AT_ONCE)):
         yield some

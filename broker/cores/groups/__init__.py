@@ -1,1 +1,1 @@
-"""The hosted cores of groups."""
+"""The kind of core for groups: its records, its duties and its log lines."""

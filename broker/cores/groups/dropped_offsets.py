@@ -1,10 +1,11 @@
-"""Committed offsets of deleted topics: every shard drops them, now or before it serves again.
+"""Committed offsets of deleted topics: every shard drops them, immediately or before it serves
+again.
 
-A topic's entry in the registry outlives its offsets: after any kind of stop, the next process knows
-which shards must still drop them. Each shard drops only offsets below a bound in its log: the log
-end offset at a time when no client could commit for the topic. So a new topic of the same name
-loses no offsets. It also gets no old ones: a shard whose log is poisoned rejects fetches of them
-with COORDINATOR_LOAD_IN_PROGRESS.
+A topic's entry in the registry remains until its offsets are dropped: after any kind of stop, the
+next process knows which shards must still drop them. Each shard drops only offsets below a bound in
+its log: the log end offset at a time when no client could commit for the topic. Thus a new topic of
+the same name loses no offsets. The new topic also gets no old offsets: a shard whose log is
+poisoned rejects fetches of them with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from protocol.errors import NONE
 from protocol.slotted import slotted
 
 ITEMS_PER_PIECE = 100
-"""The budget of `GroupShard.sweep`: about 4 ms."""
+"""The budget of one call of `GroupShard.sweep`: about 4 ms."""
 _RETRY_S = 1.0
 
 
 @slotted(eq=False)
 class _Dropping:
-    """The ticket of one shard's tombstones."""
+    """The ticket that is answered once the tombstones of one shard are stable."""
 
     dropped_offsets: DroppedOffsets
     hosted: HostedShard[GroupShard]
@@ -45,8 +46,8 @@ class _Dropping:
 class DroppedOffsets:
     """The duties of groups: the shards of this broker drop the offsets of deleted topics.
 
-    ``work`` handles the outcome of a shard's own steps. ``on_dropped`` is called with each topic
-    whose offsets all shards have dropped.
+    ``work`` handles the outcome of steps that no call caused. ``on_dropped`` is called with each
+    topic whose offsets all shards have dropped.
     """
 
     def __init__(
@@ -57,17 +58,18 @@ class DroppedOffsets:
         on_dropped: Callable[[str], None],
     ) -> None:
         self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """By partition: the deleted topics whose offsets must still be dropped, each with a log
-        offset below which they were written."""
+        """By partition: the deleted topics whose offsets must still be dropped, each with the log
+        offset below which these offsets were written."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
         self._on_dropped = on_dropped
 
     def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
-        """Resumes the work of the last process: by topic, the bounds by partition.
+        """Resumes the work of the last process. ``unfinished`` has, by topic, the bounds by
+        partition.
 
-        None instead of bounds: all offsets of that topic, in every shard.
+        None in place of bounds means all offsets of the topic, in every shard.
         """
         for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
@@ -79,14 +81,14 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """Lowers the bounds to the log end offset: later log offsets belonged to lost records and
+        """Lowers the bounds to the log end offset: higher log offsets belonged to lost records and
         are used again."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
-        """Forgets the work: the partition's new leader gets the deletions from the controller
-        too."""
+        """Removes the work of a shard, since the partition's new leader also gets the deletions
+        from the controller."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:
@@ -101,7 +103,7 @@ class DroppedOffsets:
         """Drops the offsets of topics for which no client can commit any more; returns when this is
         done.
 
-        It does not wait for shards that do not serve now: they drop the offsets before they serve
+        Does not wait for shards that do not serve now: they drop the offsets before they serve
         again.
         """
         names = list(topics)
@@ -120,12 +122,12 @@ class DroppedOffsets:
             await asyncio.wait(waiting)
 
     def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
-        """Starts the remaining work of a shard that serves."""
+        """Starts the remaining work of a shard that begins to serve."""
         if self.gone[hosted.index] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
-        """Drops all remaining offsets, before the shard serves calls that need a record.
+        """Drops all remaining offsets before the shard serves calls that need a record.
 
         Raises Superseded.
         """
@@ -141,7 +143,7 @@ class DroppedOffsets:
             partial(shard.topics_deleted, dict(self.gone[hosted.index]), self._time.now()),
         )
         while is_here() and (shard.is_sweeping or hosted.appended < hosted.accepted):
-            await self._time.sleep(0)  # the turn ends, and appends the records
+            await self._time.sleep(0)  # the turn ends here, and appends the records
             if is_here() and shard.is_sweeping:
                 self._work(hosted, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
         if not is_here():
@@ -178,7 +180,7 @@ class DroppedOffsets:
         done: asyncio.Future[None] | None,
         error_code: int,
     ) -> None:
-        """Handles stable tombstones of a shard, or an error, after which the shard retries."""
+        """Handles the stable tombstones of a shard; after an error, the shard tries again."""
         if error_code == NONE:
             for name, below in topics.items():
                 if self.gone[hosted.index].get(name) == below:

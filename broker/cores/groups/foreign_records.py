@@ -1,7 +1,7 @@
-"""Checks records of ``__consumer_offsets`` that a client such as Kafka's admin client produces.
+"""Checks records of ``__consumer_offsets`` that a client, such as Kafka's admin client, produces.
 
-The loader's code reads them before they are appended. If a load could not read a record, the broker
-would refuse all groups of its partition at every start.
+The loader's code reads the records before they are appended. If a load could not read a record, the
+broker would reject all requests for the groups of the partition after every start.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from protocol.records.stored import iter_stored
 
 
 def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
-    """Rejects batches that a load of ``partition`` could not read; their offsets begin at 0.
+    """Rejects batches that a load of ``partition`` could not read. The offsets of the batches begin
+    at 0.
 
-    Raises CorruptRecords, which names the record. It is pure and takes as long as loading them: run
-    it in a thread.
+    Raises CorruptRecords, which names the record. The function is pure and takes as long as a load
+    of the batches, so it must run in a thread.
     """
     shard = GroupShard(config)
     reader = GroupReader(shard, partition, partitions)
@@ -30,7 +31,7 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
         for header, _ in iter_stored(data):
             if header.is_control or header.is_transactional:
                 raise CorruptRecord(
-                    header.base_offset, "its batch is transactional or a control batch"
+                    header.base_offset, "the batch is transactional or a control batch"
                 )
             for offset, run in runs_of_batch(data, header, reader.skipped):
                 _check_members(run, offset)
@@ -43,7 +44,7 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
 
 
 def _check_members(run: Run, offset: int) -> None:
-    """Rejects two members with one id; a load would keep the first."""
+    """Rejects two members with the same id, of which a load would keep only the first."""
     if not isinstance(run, GroupRun) or run.value is None:
         return
     members = run.value.members

@@ -25,18 +25,18 @@ from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, 
 IMAGE = "groups.image"
 """The file name of snapshots; docs/formats/groups-image.md describes the format."""
 TOMBSTONES_PER_RUN = 1000
-"""The most tombstones in a run: more of one step become several runs, which may go to several
-batches."""
+"""Maximum number of tombstones in a run. More tombstones of one step become several runs, which may
+be in several batches."""
 _READS = (OffsetFetch, DescribeGroup, ListGroups)
 
 
 def not_stable(reply: Reply, error: Exception) -> Reply:
-    """Returns the reply to send instead of one whose records did not become stable."""
+    """Returns the reply to send instead of a reply whose records did not become stable."""
     return timed_out(reply) if isinstance(error, NotYetStable) else write_failed(reply)
 
 
 def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> None:
-    """Notes the producer of a transactional commit or marker that is accepted at an offset."""
+    """Records the producer of a transactional commit or marker that is accepted at ``offset``."""
     if isinstance(run, MarkerRun):
         marker = Marker(run.producer_id, run.producer_epoch, run.coordinator_epoch, run.committed)
         producers.end(marker, offset)
@@ -45,7 +45,7 @@ def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> N
 
 
 def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
-    """Splits the tombstones of one step into runs of `TOMBSTONES_PER_RUN`."""
+    """Splits the tombstones of one step into runs of at most `TOMBSTONES_PER_RUN`."""
     keys = run.keys
     return [
         OffsetTombstones(run.group_id, keys[start : start + TOMBSTONES_PER_RUN])
@@ -56,9 +56,10 @@ def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
 def blocks_of(
     shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields all blocks of a snapshot but the last, each with the shard's state at that time.
+    """Yields all blocks of a snapshot except the last, each with the shard's state at the time of
+    the block.
 
-    A block ends when ``over`` returns that the current slice is over.
+    A block ends when ``over`` returns True, since the current slice is over.
     """
     yield writer.head(head)
     yield from _pending_blocks(shard, writer, head.begin_offset, over)
@@ -68,7 +69,7 @@ def blocks_of(
     for group_id in list(cached.groups()):
         for topic, columns in cached.columns(group_id):
             if not columns.count:
-                continue  # deleted since: the replay reads its tombstones
+                continue  # deleted after the list was made: the replay reads its tombstones
             encoded.append(encode_columns(group_id, topic, columns))
             offsets += columns.count
             if over():
@@ -106,7 +107,7 @@ def _pending_blocks(
 
 
 def restore(shard: GroupShard, image: Image, partition: int, partitions: int) -> Iterator[None]:
-    """Restores a snapshot; each step is one group, or one topic of a group."""
+    """Restores a snapshot. Each step restores one group, or one topic of a group."""
     for producer_id, epoch, group_id, topic, columns in image.pending():
         check_owner(group_id, image.head.begin_offset, partition, partitions)
         shard.restore_pending(producer_id, epoch, group_id, topic, columns)

@@ -1,4 +1,4 @@
-"""Log lines about groups: one for each event of the core that operators need."""
+"""Log lines about groups: one line for each event of the core that operators need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = structlog.get_logger()
 
 
 def observe(event: Event) -> None:
-    """Writes the log line of an event, if it has one."""
+    """Writes the log line of an event; some events have no log line."""
     if isinstance(event, Transition):
         waits: dict[str, Any] = {}
         if event.awaited:  # the members that the group waits for, and until when

@@ -1,4 +1,4 @@
-"""Test commands on a shard; `coordinator/on_command.py` lists them."""
+"""Executes test commands on a shard; `coordinator/on_command.py` lists the commands."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from coordinator.on_command import OnStep
 
 
 def do(groups: GroupRuntime, hosted: HostedGroups, work: OnStep) -> None:
-    """Runs ``work`` on an active shard, as one of its turns."""
+    """Executes ``work`` on an active shard, as one of its turns."""
     groups.life.work(hosted, lambda: hosted.core.do(work, groups.time.now()))

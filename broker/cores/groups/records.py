@@ -1,10 +1,12 @@
-"""Reads `__consumer_offsets`: batches of any magic to runs, and runs into a shard.
+"""Reads `__consumer_offsets`: decodes batches of any magic into runs, and replays runs into a
+shard.
 
-A transactional batch is one run with its producer, and so is its marker: the core keeps pending
-offsets in the same way live and at load. A load ignores a commit after a marker of its producer
-with a higher epoch, because its transaction has ended. Earlier versions could accept one, which the
-producer's next marker would commit. With a transaction.version 1 client, whose epoch does not
-change, such a commit looks like the first of the next transaction, and is kept.
+A transactional batch becomes one run with its producer, and so does a transaction marker: the core
+stores pending offsets in the same way live and during a load. A load ignores a commit after a
+marker of its producer with a higher epoch, because the commit's transaction has ended. Earlier
+versions could accept such a commit, and the producer's next marker would commit it. If the client
+uses transaction.version 1, its epoch does not change, so that such a commit looks like the first
+commit of the next transaction, and is retained.
 """
 
 from __future__ import annotations
@@ -38,17 +40,18 @@ class GroupReader:
         self, shard: GroupShard, partition: int, partitions: int, pass_over: PassOver | None = None
     ) -> None:
         self.skipped: Counter[int] = Counter()
-        """The number of skipped records by unknown type."""
+        """The number of skipped records, by unknown record type."""
         self._replay = shard.replay
         self._partition = partition
         self._partitions = partitions
         self._pass_over = pass_over
         self._at_home: set[str] = set()
-        """The groups that belong to this partition, as already checked."""
+        """The groups that were checked and belong to this partition."""
         self._ended: dict[int, int] = {}
-        """The highest epoch of a marker so far, by producer id."""
+        """The highest producer epoch of the markers read so far, by producer id."""
         self._late: set[int] = set()
-        """The producers with a commit after the end of its transaction; each is logged once."""
+        """The producers with a commit after the end of its transaction. Each producer is logged
+        once."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
         """Yields the runs of a batch, each with its base offset. Raises CorruptRecord."""
@@ -62,11 +65,11 @@ class GroupReader:
         return self._of_producer(header, runs)
 
     def _marker(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, OwnBatch]]:
-        """Yields the end of a transaction; nothing if a cleaner has emptied the batch."""
+        """Yields the marker of a transaction; yields nothing if a cleaner has emptied the batch."""
         try:
             marker = transaction_end(data, header)
         except CorruptRecords as error:
-            reason = f"its transaction marker can't be read: {error.message}"
+            reason = f"the transaction marker can't be read: {error.message}"
             raise CorruptRecord(header.base_offset, reason) from None
         if marker is not None:
             committed, epoch = marker
@@ -77,8 +80,8 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """Yields the runs of a transactional batch; only offsets are pending, other records apply
-        at once."""
+        """Yields the runs of a transactional batch. Only committed offsets are pending; other
+        records apply at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):
@@ -108,7 +111,7 @@ class GroupReader:
         try:
             self._replay(run, base_offset)
         except Exception as error:
-            raise CorruptRecord(base_offset, f"it can't be replayed: {error!r}") from error
+            raise CorruptRecord(base_offset, f"the record can't be replayed: {error!r}") from error
 
     def _check_home(self, group_id: str, base_offset: int) -> None:
         if group_id not in self._at_home:
@@ -117,8 +120,8 @@ class GroupReader:
 
 
 def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
-    """Raises CorruptRecord if the record's group does not belong to ``partition`` of
-    ``partitions``."""
+    """Raises CorruptRecord if the record's group does not belong to ``partition`` of ``partitions``
+    partitions."""
     why = misplaced("group", group_id, partition, partitions)
     if why is not None:
         raise CorruptRecord(log_offset, why)
@@ -144,5 +147,5 @@ def runs_of_batch(
     except CorruptRecord:
         raise
     except Exception as error:
-        reason = f"its batch of {header.record_count} records can't be read: {error}"
+        reason = f"the batch of {header.record_count} records can't be read: {error}"
         raise CorruptRecord(header.base_offset, reason) from error

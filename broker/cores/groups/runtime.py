@@ -1,4 +1,4 @@
-"""The runtime of groups, made of the kind, its duties and its types."""
+"""The runtime of groups: its types, and the function that makes it."""
 
 from __future__ import annotations
 

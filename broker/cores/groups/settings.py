@@ -16,7 +16,7 @@ _MINUTE_MS = 60_000
 
 
 def group_config(config: Config) -> GroupConfig:
-    """Returns the settings of the core."""
+    """Returns the settings of the group core."""
     return GroupConfig(
         min_session_timeout_ms=config["group.min.session.timeout.ms"],
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
@@ -34,8 +34,8 @@ def group_config(config: Config) -> GroupConfig:
 def runtime_settings(
     config: Config, offsets_topic: Mapping[str, Any] | None = None
 ) -> RuntimeSettings:
-    """Returns the settings of the runtime; ``offsets_topic`` has the topic's settings once it
-    exists."""
+    """Returns the settings of the runtime. ``offsets_topic`` has the topic's settings; None before
+    the topic exists."""
     groups = group_config(config)
     codec: int | None = None
     level: int | None = None

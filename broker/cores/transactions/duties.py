@@ -3,9 +3,9 @@
 The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its markers:
 after a marker of this load, a partition rejects late markers of older loads
 (TRANSACTION_COORDINATOR_FENCED). A partition may have a marker of a higher epoch whose coordinator
-does not exist any more: its data is from a Kafka cluster, ``__transaction_state`` is from a backup,
-or an operator wrote the marker. The shard then begins a still higher epoch, in which its
-transactions end.
+does not exist any more: the partition's data is from a Kafka cluster, ``__transaction_state`` is
+from a backup, or an operator wrote the marker. Then the shard begins an even higher epoch, in which
+its transactions end.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ class TransactionDuties:
     """The duties of transactional ids; markers.py sends the markers."""
 
     others_coordinate = False
-    """Whether a later coordinator epoch belongs to another broker."""
+    """Whether another broker may have the later coordinator epoch; False in a standalone broker."""
 
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
         self._above: dict[int, int] = {}
-        """By partition: the coordinator epoch above which its next one must be."""
+        """By partition: the coordinator epoch that the partition's next epoch must exceed."""
 
     def resume(self, unfinished: Any) -> None:
-        """Does nothing: the log has all unfinished work."""
+        """Does nothing, since the log has all unfinished work."""
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
-        """Does nothing: only the core has state."""
+        """Does nothing, since only the core has state."""
 
     def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Does nothing: only the core has state."""
+        """Does nothing, since only the core has state."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Begins a leader epoch, which is written to disk first. Raises Superseded.
+        """Begins a leader epoch, which is first written to disk. Raises Superseded.
 
-        If the log can't write it, the log takes no writes: the next record fails, the shard is
-        loaded again, and that load begins the epoch before it serves.
+        If the epoch can't be written, the log accepts no writes: the next record fails, the shard
+        is loaded again, and this load begins the epoch before the shard serves.
         """
         core = hosted.core
         above = self._above.get(hosted.index, -1)
@@ -60,14 +60,14 @@ class TransactionDuties:
         hosted.write_in_epoch()
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
-        """Whether a shard must begin an epoch above ``coordinator_epoch``, under which a partition
-        has had markers.
+        """Whether a shard must begin an epoch above ``coordinator_epoch``, since a partition has
+        markers of that epoch.
 
         In a standalone broker the coordinator of the later epoch no longer exists. In a cluster
         another broker may have that epoch.
         """
         if coordinator_epoch <= hosted.leader_epoch:
-            return False  # the shard has begun a higher epoch
+            return False  # the shard has already begun a higher epoch
         if coordinator_epoch > self._above.get(hosted.index, -1):
             self._above[hosted.index] = coordinator_epoch
             logger.warning(
@@ -79,8 +79,8 @@ class TransactionDuties:
         return True
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
-        """Returns False: no call waits for a record that it does not write itself."""
+        """Returns False, since no call waits for a record of another call."""
         return False
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """Does nothing: the core has requested the missing markers."""
+        """Does nothing, since the core has requested the missing markers."""

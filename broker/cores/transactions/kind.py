@@ -26,13 +26,14 @@ _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
 @slotted(frozen=True)
 class StableLater:
-    """Sent instead of `SendMarkers` if the Prepare record is in the log but not stable in time."""
+    """Sent instead of `SendMarkers` if the Prepare record is in the log but is not stable in
+    time."""
 
     markers: SendMarkers
 
 
 def not_stable(reply: Any, error: Exception) -> Any:
-    """Returns the reply to send instead of one whose record did not become stable."""
+    """Returns the reply to send instead of a reply whose record did not become stable."""
     if not isinstance(error, NotYetStable):
         return write_failed(reply)
     return StableLater(reply) if isinstance(reply, SendMarkers) else timed_out(reply)

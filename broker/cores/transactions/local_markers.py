@@ -1,8 +1,8 @@
-"""Writes markers, which end a transaction's records, to the partitions of this broker.
+"""Writes transaction markers to the partitions that this broker leads.
 
-In a partition of the offsets topic the shard writes the marker, so that pending offsets become
-visible with it. Other partitions append it at once. A marker's ticket gets an error code once the
-marker is stable.
+In a partition of the offsets topic the group shard writes the marker, so that the pending offsets
+become visible together with the marker. Other partitions append the marker immediately. The
+marker's ticket gets an error code once the marker is stable.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _NOT_SERVED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COOR
 
 
 class LocalMarkers:
-    """Implements `Destination` for the partitions of this broker; use from the event loop's thread
-    alone."""
+    """Implements `Destination` for the partitions of this broker; only the event loop's thread may
+    use it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class LocalMarkers:
         errors: InternalErrors,
         timeout_ms: int = NEVER,
     ) -> None:
-        """``timeout_ms`` is how long a marker may wait for other in-sync replicas."""
+        """``timeout_ms`` is the time for which a marker may wait for other in-sync replicas."""
         self._registry = registry
         self._logs = logs
         self._groups = groups
@@ -56,12 +56,14 @@ class LocalMarkers:
         self._timeout_ms = timeout_ms
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker; ``ticket`` gets an error code when it is stable, or can't become stable.
+        """Writes a marker; ``ticket`` gets an error code when the marker is stable, or can't become
+        stable.
 
         UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or must not have transactional
         records, since only shards write the log of transactional ids. NOT_LEADER_OR_FOLLOWER:
-        another broker leads it. INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED (47, 52):
-        the log's producer state rejects it. Other errors are temporary.
+        another broker leads the partition. INVALID_PRODUCER_EPOCH and
+        TRANSACTION_COORDINATOR_FENCED (47, 52): the log's producer state rejects the marker. Other
+        errors are temporary.
         """
         if topic == TRANSACTION_TOPIC:
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)
@@ -100,7 +102,8 @@ class LocalMarkers:
         return -1 if producer is None else producer.coordinator_epoch
 
     def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker through the group shard, which is the only writer of its log."""
+        """Writes a marker through the group shard, which is the only writer of the partition's
+        log."""
         hosted: HostedGroups | None = self._groups.life.by_partition.get(partition.index)
         if hosted is None:
             ticket.take(NOT_LEADER_OR_FOLLOWER)
@@ -121,7 +124,7 @@ class LocalMarkers:
 
 
 class _OffsetsEnded:
-    """The ticket of a group shard's marker; it maps the shard's error codes to those of a
+    """The ticket of a marker in a group shard; maps the shard's error codes to error codes of a
     partition."""
 
     __slots__ = ("_ticket",)

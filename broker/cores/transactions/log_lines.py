@@ -1,8 +1,9 @@
-"""Log lines about transactions: one for each change of a transactional id, with its cause.
+"""Log lines about transactions: one line for each change of a transactional id, with its cause.
 
-Healthy transactions are frequent, and their lines are ``debug``. Lines that an operator may need
-are ``info``: a new id, a fenced producer, and the end of a transaction that was open for long. A
-transaction that ends without its producer's request is a ``warning``.
+Healthy transactions are frequent; their lines have the level ``debug``. Lines that an operator may
+need have the level ``info``: a new id, a fenced producer, and the end of a transaction that was
+open for a long time. A transaction that ends without a request of its producer has the level
+``warning``.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def observe(event: Event) -> None:
 
 
 def _first(partitions: Partitions) -> str:
-    """Names the first partitions of the first topics."""
+    """Returns the names of the first partitions of the first topics."""
     return ", ".join([f"{topic}-{ids[0]}" for topic, ids in partitions if ids][:_NAMED])
 
 
@@ -101,7 +102,7 @@ def _moved(event: Transition) -> None:
     elif logger.is_enabled_for(DEBUG):
         level = DEBUG
     else:
-        return  # each healthy transaction has four of these
+        return  # each healthy transaction has four of these events
     logger.log(
         level,
         "transaction state changed",
@@ -118,7 +119,7 @@ def _moved(event: Transition) -> None:
 
 
 def _whose(client: Client) -> dict[str, str]:
-    """Returns the log fields of a client; none for the broker itself."""
+    """Returns the log fields of a client; an empty dict for the broker itself."""
     return {} if client == BROKER else {"client": client.client_id, "host": client.host}
 
 

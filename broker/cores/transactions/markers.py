@@ -1,18 +1,18 @@
-"""Sends the markers of ending transactions, repeatedly, until each partition has its own.
+"""Sends the markers of ending transactions, repeatedly, until each partition has its marker.
 
-`MarkerSender` is the ticket that gets a `SendMarkers` once its Prepare record is stable. When all
-partitions have the marker, it notifies the shard, which completes the transaction. A partition
-whose log is poisoned delays only its own transactions. If the producer has a newer epoch in a
-partition, another writer has ended the transaction there; the other partitions still get their
-markers, since no other writer would send them.
+`MarkerSender` is the ticket that gets a `SendMarkers` once the Prepare record of the transaction is
+stable. When all partitions have the marker, the sender notifies the shard, which completes the
+transaction. A partition whose log is poisoned delays only the transactions with this partition. If
+the producer has a newer epoch in a partition, another writer has ended the transaction there; the
+other partitions still get their markers, since no other writer would send them.
 
-A partition that has had a marker of a later coordinator epoch rejects this one. In a standalone
+A partition that has had a marker of a later coordinator epoch rejects the marker. In a standalone
 broker the shard begins a higher epoch and sends the marker again (duties.py). In a cluster another
-broker coordinates and ends the transaction: this broker sends and completes nothing more for it,
-unless it is elected again.
+broker coordinates and ends the transaction: this broker sends no more markers and does not complete
+the transaction, unless this broker is elected again.
 
-Nothing is kept on disk: after a load the shard requests all markers again, and a second marker in a
-partition does no harm.
+Nothing is stored on disk: after a load the shard requests all markers again, and a second marker in
+a partition does no harm.
 """
 
 from __future__ import annotations
@@ -49,15 +49,19 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AT_ONCE = 16
-"""The markers of one transaction, about 50 us each, that are sent before another transaction's."""
+"""Maximum number of markers of one transaction, about 50 us each, that are sent before another
+transaction's markers."""
 RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
-"""The longest pause in milliseconds before a partition that rejected its marker gets it again."""
+"""The longest pause in milliseconds before a partition that rejected its marker gets the marker
+again."""
 REPORT_AFTER = 5
-"""The failed rounds, together some seconds, after which a log line reports the transaction."""
+"""The number of failed rounds, some seconds in total, after which a log line reports the
+transaction."""
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
-"""The marker is written, or its partition does not exist any more."""
+"""Error codes after which nothing is sent again: the marker is written, or the partition no longer
+exists."""
 
 
 class _Ticket:
@@ -67,11 +71,11 @@ class _Ticket:
 
     def __init__(self, take: Callable[[int], None]) -> None:
         self.take = take
-        """Implements `Ticket.take` with a method of the sender."""
+        """A method of the sender, which gets the reply: implements `Ticket.take`."""
 
 
 class MarkerSender:
-    """Sends markers; use from the event loop's thread alone."""
+    """Sends markers; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -81,7 +85,7 @@ class MarkerSender:
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
     ) -> None:
-        """``transactions`` returns the runtime, which is made after this object."""
+        """``transactions`` returns the runtime, which is made later than this object."""
         self._transactions = transactions
         self._destination_of = destination_of
         self._slicer = slicer
@@ -106,9 +110,9 @@ class MarkerSender:
         return () if sending is None else sending.late
 
     def take(self, reply: SendMarkers | StableLater | int) -> None:
-        """Sends the markers when a Prepare record is stable, or waits until it is.
+        """Sends the markers of a Prepare record that is stable, or waits until it is stable.
 
-        An error means that the record is not in the log: nothing is sent.
+        An error code means that the record is not in the log: nothing is sent.
         """
         if isinstance(reply, int):
             return
@@ -130,17 +134,17 @@ class MarkerSender:
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
     ) -> None:
-        """Waits until the Prepare record is stable, as long as a slow disk takes.
+        """Waits until the Prepare record is stable, for as long as a slow disk takes.
 
         If the shard was reloaded in between and the record is in its log, the shard has requested
-        its markers again.
+        the record's markers again.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
 
     async def wait(self, transactional_id: str, at_most_s: float) -> None:
-        """Waits until the markers of a transaction are sent and it is complete, for at most
-        ``at_most_s``."""
+        """Waits until the transaction's markers are sent and the transaction is complete, for at
+        most ``at_most_s``."""
         sending = self._sendings.get(transactional_id)
         if sending is None:
             await self._time.sleep(at_most_s)
@@ -168,10 +172,11 @@ class MarkerSender:
             get_running_loop().call_soon(self.ask_due)
 
     def ask_due(self) -> None:
-        """Begins the due rounds: within the turn's time allowance directly, the rest in slices.
+        """Begins the due rounds: directly within the turn's time allowance, the remaining ones in
+        slices.
 
-        The turn calls it after its replies are sent. So EndTxn is answered before its markers are
-        written, but they are written before the client's next request arrives.
+        The turn calls this after its replies are sent. Therefore EndTxn is answered before its
+        markers are written, but the markers are written before the client's next request arrives.
         """
         if not self._is_due:
             return
@@ -212,7 +217,7 @@ class MarkerSender:
             self._queue.append(sending)
 
     def _answered(self, sending: Sending, place: Place, error_code: int) -> None:
-        """Handles a partition's error code."""
+        """Handles the error code of a partition's marker."""
         sending.waiting -= 1
         if error_code == INVALID_PRODUCER_EPOCH:
             sending.refused = error_code
@@ -247,10 +252,10 @@ class MarkerSender:
             self._later(sending, self._ask_again)
 
     def _give_way(self, sending: Sending) -> None:
-        """Leaves the transaction to another broker, since a partition has a marker of its later
-        coordinator epoch.
+        """Leaves the transaction to another broker, since a partition has a marker of that broker's
+        later coordinator epoch.
 
-        If this broker is elected again, it has an epoch above that one, and sends the markers
+        If this broker is elected again, its epoch is above that one, and it sends the markers
         again.
         """
         if sending.hosted.leader_epoch > sending.marker.coordinator_epoch:
@@ -267,7 +272,8 @@ class MarkerSender:
         self._later(sending, self._give_way)
 
     def _outrank(self, sending: Sending) -> None:
-        """Makes the shard begin an epoch above those of the partitions that fenced its markers."""
+        """Makes the shard begin an epoch above the epochs of the partitions that fenced its
+        markers."""
         producer_id = sending.markers.producer_id
         known = [
             self._destination_of(*place).coordinator_epoch(*place, producer_id)
@@ -298,7 +304,7 @@ class MarkerSender:
     # -- the end
 
     def _submit_result(self, sending: Sending) -> None:
-        """Reports the result to the shard."""
+        """Reports the result of the markers to the shard."""
         markers = sending.markers
         names = (markers.transactional_id, markers.producer_id, markers.producer_epoch)
         ticket = _Ticket(partial(self._completed, sending))
@@ -310,11 +316,11 @@ class MarkerSender:
         self._transactions().submit(markers.transactional_id, call)
 
     def _completed(self, sending: Sending, error_code: int) -> None:
-        """Handles the shard's reply to the result.
+        """Handles the shard's reply to the reported result.
 
         A shard that is loaded again requests the markers again. A shard whose log is poisoned does
-        not, and gets the result again. If its record is only slow to become stable, nothing is
-        repeated: the record is in the log, and the next transaction may have begun.
+        not, so it gets the result again. If the shard's record is only slow to become stable,
+        nothing is repeated: the record is in the log, and the next transaction may have begun.
         """
         if self._is_outdated(sending):
             return

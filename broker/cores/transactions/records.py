@@ -1,6 +1,6 @@
-"""Reads `__transaction_state`: batches to runs, and runs into a shard.
+"""Reads `__transaction_state`: decodes batches into runs, and replays runs into a shard.
 
-Its records are in batches without transactions; control batches are ignored.
+The records are in batches without transactions; control batches are ignored.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class TransactionReader:
         try:
             self._replay(run, base_offset)
         except Exception as error:
-            reason = f"it can't be replayed: {error!r}"
+            reason = f"the record can't be replayed: {error!r}"
             raise CorruptTransactionRecord(base_offset, reason) from error
 
 
 def highest_producer_id(log: PartitionLog) -> int:
-    """Returns the highest producer id in the records of a log, -1 if it has none.
+    """Returns the highest producer id in the records of a log; -1 if the log has none.
 
-    Unreadable records are skipped here: the load reports them.
+    Skips unreadable records, since the load reports them.
     """
     highest = -1
     with suppress(CorruptLog, CorruptTransactionRecord):
@@ -88,6 +88,6 @@ def _runs_of_batch(
         else:
             records = stored_records(data, header)
     except CorruptRecords as error:
-        reason = f"its batch of {header.record_count} records can't be read: {error}"
+        reason = f"the batch of {header.record_count} records can't be read: {error}"
         raise CorruptTransactionRecord(header.base_offset, reason) from error
     yield from runs_of_records(records, skipped)

@@ -1,4 +1,4 @@
-"""The runtime of transactional ids, made of the kind, its duties and its types."""
+"""The runtime of transactional ids: its types, and the function that makes it."""
 
 from __future__ import annotations
 

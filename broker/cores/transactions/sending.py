@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from broker.cores.transactions.runtime import HostedTransactions
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""Topic and index of a partition."""
 
 
 class Destination(Protocol):
-    """The leader of a partition: this broker, or another one."""
+    """Writes markers to partitions of one leader: this broker, or another broker."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker; ``ticket`` gets the partition's error code, now or later."""
+        """Writes a marker; ``ticket`` gets the partition's error code, immediately or later."""
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
         """Returns the highest coordinator epoch of a producer's markers; -1 if it is unknown."""
@@ -60,15 +60,16 @@ class Sending:
             markers.rules,
         )
         self.todo: deque[Place] = deque()
-        """The partitions that get a marker in this round, those of the offsets topic first."""
+        """The partitions that get a marker in this round; partitions of the offsets topic are
+        first."""
         self.waiting = 0
-        """The number of markers sent and not answered."""
+        """The number of markers that are sent and not answered yet."""
         self.again: dict[Place, int] = {}
-        """The partitions that failed in this round, and their errors."""
+        """The partitions that failed in this round, with their error codes."""
         self.late: tuple[Place, ...] = ()
         """The partitions that failed in the last round."""
         self.refused = NONE
-        """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch, else NONE."""
+        """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch; otherwise NONE."""
         self.rounds = 0
         """The number of failed rounds."""
         self.timer: TimerHandle | None = None

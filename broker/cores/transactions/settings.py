@@ -14,14 +14,15 @@ from transactions.config import TransactionConfig
 from transactions.producer_ids import ProducerIds
 
 LOADS_AT_ONCE: Final = 10
-"""Each load begins a leader epoch on disk (duties.py), and concurrent loads share the flushes: 50
-partitions took 340 ms one after the other, and 25 ms in this way."""
+"""The number of concurrent loads. Each load begins a leader epoch on disk (duties.py), and
+concurrent loads share the flushes: 50 partitions took 340 ms one after the other, and 25 ms
+concurrently."""
 
 
 def transaction_config(
     config: Config, marker_sender: Ticket, producer_ids: ProducerIds, max_record_bytes: int
 ) -> TransactionConfig:
-    """Returns the settings of the core."""
+    """Returns the settings of the transaction core."""
     return TransactionConfig(
         marker_sender=marker_sender,
         producer_ids=producer_ids,
@@ -40,10 +41,10 @@ def runtime_settings(
     producer_ids: ProducerIds,
     topic: Mapping[str, Any] | None = None,
 ) -> RuntimeSettings:
-    """Returns the settings of the runtime; ``topic`` has the settings of ``__transaction_state``
-    once it exists.
+    """Returns the settings of the runtime. ``topic`` has the settings of ``__transaction_state``;
+    None before the topic exists.
 
-    Its batches are never compressed, as in Kafka.
+    The topic's batches are never compressed, as in Kafka.
     """
     most = config["message.max.bytes"] if topic is None else topic["max.message.bytes"]
     return RuntimeSettings(

@@ -1,4 +1,5 @@
-"""Log lines of peers that fail to connect: one a minute per address and reason, with a count."""
+"""Log lines about peers that fail to connect: one line a minute per address and reason, with a
+count."""
 
 from __future__ import annotations
 
@@ -16,25 +17,29 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_MS: Final = 60_000
 KINDS_MAX: Final = 1000
-"""Remembered pairs of address and reason; the pairs logged longest ago are dropped first."""
+"""Maximum number of remembered pairs of address and reason; the pairs logged longest ago are
+dropped first."""
 ADDRESS_LINES_MAX: Final = 10
-"""Lines per minute for one address: each attempt of a peer may have another name in its reason."""
+"""Lines per minute for one address. A bound is needed, since each failure of a peer may name
+another reason."""
 REASON_SHOWN: Final = 300
-"""Logged and remembered characters of a reason: it may contain a name chosen by the peer."""
+"""Maximum number of logged and remembered characters of a reason, which may contain a name chosen
+by the peer."""
 
 
 class FailureLines:
-    """The failure lines of all listeners of one broker."""
+    """Logs failures of peers for all listeners of one broker."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
         self._logged: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
-        """By address and reason: when it was logged, and its count since."""
+        """By address and reason: the time of the last line, and the number of failures since
+        then."""
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
-        """The start of the current minute, and the lines due in it, by address."""
+        """By address: the start of the current minute, and the lines counted in this minute."""
 
     def report(self, event: str, address: str, reason: str, **about: Any) -> None:
-        """Logs the failure, unless the same one was logged within a minute."""
+        """Logs the failure, unless the same failure was logged within the last minute."""
         now_ms = self._time.now().mono_ms
         reason = reason[:REASON_SHOWN]
         logged = self._logged.get((address, reason))
@@ -54,9 +59,9 @@ class FailureLines:
         logger.info(event, reason=reason, **about, **more)
 
     def _line_of(self, address: str, now_ms: int) -> int | None:
-        """Counts a line for an address, and returns how many were omitted in its previous minute.
+        """Counts a line for an address; returns the number of lines omitted in the previous minute.
 
-        None: the address has used up its lines of this minute.
+        Returns None if the address has reached its limit of lines in this minute.
         """
         since = self._lines.get(address)
         if since is None or now_ms - since[0] >= AGAIN_MS:
@@ -70,13 +75,13 @@ class FailureLines:
 
 
 class RefusedJoinLines:
-    """Log lines of refused joins of all groups, only for causes that do not pass by themselves."""
+    """Log lines about rejected joins of all groups, only for causes that need a fix by the user."""
 
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)
 
     def observe(self, event: JoinRefused) -> None:
-        """Logs a refused join."""
+        """Logs a rejected join."""
         if event.error_code in LASTING:
             error = NAMES[event.error_code]
             self._lines.report(

@@ -1,17 +1,17 @@
-"""Detects clients that look up the coordinator of their group and then send it no request.
+"""Detects clients that look up the coordinator of a group and then send no request for the group.
 
 A consumer with ``group.protocol=consumer`` (KIP-848), a share consumer and a Streams client of
-KIP-1071 read in ApiVersions that the broker does not serve their protocol, and then send no request
-of it. Java clients raise an error. librdkafka (2.16) sends FindCoordinator three times within
-100 ms and then nothing more, and its application gets no error.
+KIP-1071 read in the ApiVersions response that the broker does not support their protocol, and then
+send no request of that protocol. Java clients raise an error. librdkafka (2.16) sends
+FindCoordinator three times within 100 ms and then nothing more, and its application gets no error.
 
 The broker recognizes such a client by its behaviour. A new connection sends FindCoordinator and is
 still open half a minute later. In that time the client has sent only lookups on all its new
-connections, and it is not a member of the group. A consumer of the classic protocol would have
-joined or fetched; a tool would have sent its own request. While the client remains stuck, the
-group's journal records it again.
+connections, and the client is not a member of the group. A consumer of the classic protocol would
+have joined or fetched; a tool would have sent its own request. While the client remains stuck, the
+group's journal records this again at intervals of `AGAIN_S`.
 
-A client that sends ConsumerGroupHeartbeat without reading ApiVersions is reported too.
+A client that sends ConsumerGroupHeartbeat without reading ApiVersions is also reported.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ NEW_S = 10
 """Age in seconds up to which a connection counts as new when it sends FindCoordinator."""
 PATIENCE_S = 30
 AGAIN_S = 300
-"""Seconds between journal entries for a client that is still stuck: less than the default of
-`group.verdict.refused.ms`, after which a refusal counts as past."""
+"""Seconds between journal entries for a client that is still stuck. The interval is shorter than
+the default of `group.verdict.refused.ms`, after which a rejected client counts as resolved."""
 SEEKERS_MAX = 1000
 
 KEY, API = 68, "ConsumerGroupHeartbeat"
 _ADVICE = (
-    "it found the coordinator of group {group!r}, but sends no request for"
-    " the group: with group.protocol=consumer, which is not served, it waits"
-    " forever; set group.protocol=classic"
+    "the client found the coordinator of group {group!r}, but sends no request for this group:"
+    " a client with group.protocol=consumer, which Muster does not support, waits forever;"
+    " set group.protocol=classic"
 )
 
 _Client = tuple[str, str]
 HasMember = Callable[[str, str, str], bool]
 """Whether a group has a member with this client id and host: (group id, client id, host)."""
 OnRefused = Callable[[Any, str], None]
-"""Called with the connection of a client that uses the new protocol, and the group id."""
+"""Called with the connection of a client that uses the new group protocol, and with the group
+id."""
 
 
 class Seeking(Protocol):
-    """A client's connection."""
+    """The connection of a client."""
 
     client_id: str
     client_host: str
@@ -57,9 +58,10 @@ class Seeking(Protocol):
     opened_s: int
     last_active_s: int
     requests: int
-    """Requests handled so far."""
+    """Number of requests handled on the connection."""
     lookups: int
-    """Requests among them that only look something up: ApiVersions, Metadata, FindCoordinator."""
+    """Number of handled requests that only look something up: ApiVersions, Metadata,
+    FindCoordinator."""
 
 
 class _StuckClient(NamedTuple):
@@ -72,7 +74,7 @@ class _StuckClient(NamedTuple):
 
 
 class StuckClients:
-    """Clients that asked for the coordinator of a group and may be stuck."""
+    """Clients that sent FindCoordinator for a group and may be stuck."""
 
     def __init__(
         self, unsupported: Unsupported, has_member: HasMember, on_refused: OnRefused
@@ -94,7 +96,8 @@ class StuckClients:
             )
 
     def sent(self, connection: Seeking, frame: Buffer) -> None:
-        """Reports a client that sent ConsumerGroupHeartbeat, which ApiVersions does not list."""
+        """Reports a client that sent ConsumerGroupHeartbeat although ApiVersions does not list this
+        API."""
         try:
             group_id, _ = read_compact_string(frame, decode_request_header(frame).position)
         except (ProtocolError, IndexError, UnicodeDecodeError):
@@ -102,7 +105,8 @@ class StuckClients:
         self._on_refused(connection, group_id)
 
     def look(self, connections: Iterable[Seeking], now_s: int) -> None:
-        """Reports the clients that have waited long enough; ``connections`` are the open ones."""
+        """Reports the clients that have been stuck for `PATIENCE_S`; ``connections`` are the open
+        ones."""
         due = [*_due(self._stuck_clients, now_s), *_due(self._again, now_s)]
         if not due:
             return
@@ -120,7 +124,8 @@ class StuckClients:
             client = _client(connection)
             is_first = seeker.due_s == seeker.at_s + PATIENCE_S
             if (
-                # A reported client's connection may have been closed as idle; another one counts.
+                # A reported client's connection may have been closed as idle; another connection
+                # counts.
                 (connection in found if is_first else client in there)
                 and (client, group_id) not in reported
                 and busy_s.get(client, 0) < seeker.at_s - NEW_S

@@ -1,7 +1,7 @@
 """Requests and bytes by client id and host, for `muster top` and `/api/clients`.
 
-Each connection has its own counters, as plain numbers. The sums are computed on demand; the sums of
-closed connections are kept for a bounded number of clients.
+Each connection has separate counters, as plain numbers. The sums are computed on demand; the sums
+of closed connections are stored for a bounded number of clients.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from broker.net.peer import display_client_id
 from protocol.slotted import slotted
 
 GONE_MAX = 1000
-"""Remembered clients without a connection; the ones that closed longest ago are dropped first."""
+"""Maximum number of remembered clients without an open connection; the earliest closed ones are
+dropped first."""
 SHOWN_MAX = 5000
-"""Clients that are shown; the rest is summed up in one row without a name."""
+"""Maximum number of clients that are listed; one row without a name has the sum of all others."""
 
 Client = tuple[str, str]
-"""Client id, escaped as in log lines, and host."""
+"""Client id, escaped as in log lines, and client host."""
 
 
 class Counted(Protocol):
@@ -42,7 +43,7 @@ class Traffic:
     bytes_out: int = 0
 
     def add(self, other: Traffic | Counted) -> None:
-        """Adds the requests and bytes of ``other``, but no connection."""
+        """Adds the requests and bytes of ``other``; the number of connections remains."""
         self.requests += other.requests
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
@@ -53,7 +54,7 @@ class Clients:
 
     def __init__(self) -> None:
         self.gone: dict[Client, Traffic] = {}
-        """Sums of closed connections by client, the client that closed last at the end."""
+        """Sums of closed connections by client, ordered by the time of the client's last close."""
         self.total = Traffic()
         """The sum of all closed connections."""
 
@@ -77,7 +78,7 @@ class Clients:
         return total
 
     def by_client(self, connections: Iterable[Counted]) -> dict[Client, Traffic]:
-        """The traffic by client; clients beyond SHOWN_MAX are together under ``("", "")``."""
+        """The traffic by client; the clients beyond SHOWN_MAX are summed up under ``("", "")``."""
         found: dict[Client, Traffic] = {}
         for connection in connections:
             traffic = _of(found, _client(connection))

@@ -1,7 +1,8 @@
-"""Unsupported requests of clients: APIs, versions and keys that this broker does not serve.
+"""Unsupported requests of clients: APIs, versions and keys that this broker does not support.
 
-Clients often show their user nothing of such a request. So the broker counts each one by API, and
-logs at most one line an hour per client and API. `/metrics` and `/api/broker` show the counts.
+Many clients do not show an unsupported request to their user. Therefore the broker counts each of
+these requests by API, and logs at most one line an hour per client and API. `/metrics` and
+`/api/broker` show the counts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
-"""Remembered pairs of client and API; the least recent ones are dropped first."""
+"""Maximum number of remembered pairs of client and API; the least recent pairs are dropped
+first."""
 
 logger = structlog.get_logger(__name__)
 
@@ -38,9 +40,10 @@ class Wanted:
     client_id: str
     host: str
     software: str
-    """The client's name and version, if it sent them (KIP-511)."""
+    """The name and version of the client's software; "" if the client did not send them
+    (KIP-511)."""
     advice: str
-    """Names the unsupported API or key, and how to fix the client."""
+    """A sentence that names the unsupported API, version or key, and how to fix the client."""
     count: int
     last_ms: int
     """The time of the last request, by the wall clock."""
@@ -54,12 +57,13 @@ class Unsupported:
     def __init__(self, time: Time) -> None:
         self._time = time
         self.counts = Counter[str]()
-        """Requests by API. Unrequested APIs have no entry: naming them would import all tables."""
+        """Unsupported requests by API. An API has an entry only after a request: naming all APIs
+        would import all tables."""
         self._wanted: dict[tuple[str, str, str], Wanted] = {}
         """The records by API, client id and host; the most recent one is at the end."""
 
     def asked(self, connection: Asking, api: str, advice: str) -> None:
-        """Records a request for ``api``; ``advice`` names the unsupported part, and the fix."""
+        """Records a request for ``api``; ``advice`` names the unsupported part and the fix."""
         self.counts[api] += 1
         now = self._time.now()
         client_id = display_client_id(connection.client_id)
@@ -86,5 +90,5 @@ class Unsupported:
             )
 
     def wanted(self) -> list[Wanted]:
-        """All records, the most recent client first."""
+        """Returns all records, the most recent one first."""
         return list(reversed(self._wanted.values()))

@@ -1,9 +1,9 @@
-"""The connection rate of an address, ``connection_creation_rate``: an excess connection is held
-and then closed.
+"""The connection rate of an address, ``connection_creation_rate``: an excess connection is held for
+a time and then closed.
 
-A held connection is not read, answered or counted, and does not count against the rate. An accepted
-connection is passed to the protocol of its listener as if it were new. Source: KIP-612, Kafka 3.9
-``ConnectionQuotas``.
+The broker does not read, answer or count a held connection, nor include it in the rate. An accepted
+connection is passed to the protocol of its listener as if the connection were new. Source: KIP-612,
+Kafka 3.9 ``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 from security.quotas.entities import address_of
 
 HELD_MAX: Final = 1000
-"""Connections held at the same time; further ones are closed at once."""
+"""Connections that may be held at the same time; further ones are closed immediately."""
 Made = Callable[[], asyncio.BaseProtocol]
 
 
 class AddressRates:
-    """The address rates of one broker; only the event loop's thread may use them."""
+    """The connection rates of addresses in one broker; only the event loop's thread may use
+    them."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
         self.held = 0
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """The first protocol of a new socket; ``make`` makes the next one if the socket is
+        """Returns the first protocol of a new socket; ``make`` makes the next one if the socket is
         accepted."""
         return _Entering(self, make)
 
     def wait_ms(self, host: str) -> int:
-        """Milliseconds that a new connection is held before it is closed; 0 if it is accepted."""
+        """Milliseconds for which a new connection is held before its close; 0 if the connection is
+        accepted."""
         try:
             share = self._quotas.share_of_address(address_of(java_address(host).removeprefix("/")))
         except ValueError:  # not an IP address, such as a local socket's
@@ -49,7 +51,7 @@ class AddressRates:
         return wait_ms
 
     def hold(self, transport: asyncio.Transport, wait_ms: int) -> None:
-        """Closes a socket after ``wait_ms``."""
+        """Holds a socket for ``wait_ms``, then closes it."""
         if self.held >= HELD_MAX:
             transport.abort()
             return
@@ -70,7 +72,7 @@ class _Entering(asyncio.Protocol):
         self._make = make
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepts the peer, or holds it."""
+        """Accepts the connection, or holds it until its close."""
         entering = cast(asyncio.Transport, transport)
         host, *_ = entering.get_extra_info("peername") or ("",)
         wait_ms = self._rates.wait_ms(str(host))

@@ -35,7 +35,7 @@ class Limits:
     backlog: int = 50
     """socket.listen.backlog.size"""
     output_bytes: int = 256 * 1024
-    """Unsent bytes of replies above which a connection's requests wait."""
+    """Unsent bytes of replies above which the connection's further requests are not handled."""
 
 
 def limits_of(config: Config, overrides: Mapping[str, int] = {}) -> Limits:

@@ -1,9 +1,10 @@
 """The rate of new connections: ``max.connection.creation.rate`` of the broker and of a listener.
 
-A connection above the rate waits unread until the rate allows it, in order of arrival; handshake
-and connection limits come after that. Kafka's acceptor waits, and connections queue in the system's
-backlog; here the broker queues and counts them, and closes those above `WAITING_MAX`. The
-inter-broker listener waits for its own rate only. Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
+A connection above the rate is not read until the rate allows it, in order of arrival; only then the
+TLS handshake begins and the connection limits apply. Kafka's acceptor thread waits, and connections
+queue in the system's backlog; Muster queues and counts the connections itself, and closes those
+above `WAITING_MAX`. The inter-broker listener waits only for its own rate. Source: KIP-612, Kafka
+3.9 ``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ListenerRates:
         self._rate = self._new_rate()
         self._by_listener: dict[Listener, ListenerRate] = {}
         self.refused = 0
-        """Connections closed because too many waited."""
+        """Connections closed because too many connections were waiting."""
 
     @property
     def waiting(self) -> int:
@@ -47,7 +48,7 @@ class ListenerRates:
         return sum(len(rate.waiting) for rate in self._by_listener.values())
 
     def of(self, listener: Listener) -> ListenerRate | None:
-        """The rate of a listener; None if neither it nor the broker has a limit."""
+        """The rate of a listener; None if neither the listener nor the broker has a limit."""
         if not self.allowed(listener):
             return None
         if listener not in self._by_listener:
@@ -55,7 +56,8 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """The limits in effect with the rate they apply to; None: the listener's own rate."""
+        """The limits in effect, each with the measured rate that it bounds; None: the listener's
+        own rate."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -65,12 +67,12 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Whether the broker-wide limit does not apply: an inter-broker listener that clients do
+        """Whether the broker-wide limit does not apply: on an inter-broker listener that clients do
         not use."""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
-        """Counts an accepted connection against the broker's rate."""
+        """Adds an accepted connection to the broker's rate."""
         self._rate.record(1, self.time.now().mono_ms)
 
     def stop(self) -> None:
@@ -96,12 +98,12 @@ class ListenerRate:
         self._said_ms: int | None = None
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """The first protocol of a new socket; ``make`` makes the next one once the socket is
-        accepted."""
+        """Returns the first protocol of a new socket; ``make`` makes the next one once the socket
+        is accepted."""
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:
-        """Accepts a new socket, or queues or closes it."""
+        """Accepts a new socket, queues the socket, or closes the socket if the queue is full."""
         if not self.waiting and not self._wait_ms():
             self._let_in(waiting)
         elif len(self.waiting) >= WAITING_MAX:
@@ -133,7 +135,7 @@ class ListenerRate:
     def _wait_ms(self) -> int:
         now_ms = self._rates.time.now().mono_ms
         waits = [
-            # Counts this connection too: a limit of 0 accepts none.
+            # The rate includes this connection, so a limit of 0 accepts none.
             1000 if not limit else (rate or self._rate).wait_ms(limit, now_ms)
             for limit, rate in self._rates.allowed(self._listener)
         ]
@@ -177,14 +179,16 @@ class _Waiting(asyncio.Protocol):
         self._listener_rate.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Keeps early bytes: asyncio reads once even after `connection_made` paused it."""
+        """Stores early bytes: asyncio reads once even if `connection_made` has paused the
+        transport."""
         self._early.append(data)
-        # The transport counts as paused but reads; only resuming and pausing again stops it.
+        # The transport is marked as paused but still reads; only resuming and pausing again stops
+        # it.
         self._transport.resume_reading()
         self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Removes a peer that left while it waited."""
+        """Removes a peer that disconnected while it waited."""
         self.is_gone = True
 
     def hold(self) -> None:
@@ -193,7 +197,7 @@ class _Waiting(asyncio.Protocol):
         self._transport.pause_reading()
 
     def come_in(self) -> None:
-        """Passes the socket to its listener's protocol as if it were new."""
+        """Passes the socket to its listener's protocol as if the socket were new."""
         protocol = self._make()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

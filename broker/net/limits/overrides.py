@@ -1,8 +1,8 @@
 """``max.connections.per.ip.overrides``: connection limits of single addresses.
 
-A host name means all addresses that it has when the broker starts or the setting changes; as
-in Apache Kafka it is not resolved again. An unknown name is an error wherever one can be reported,
-since a limit without an address has no effect.
+A host name stands for all addresses to which it resolves when the broker starts or the setting
+changes; as in Apache Kafka, the name is not resolved again later. An unknown name is an error
+wherever an error can be reported, since a limit without an address has no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     text: str
     by_address: Mapping[str, int]
     unknown: Mapping[str, str]
-    """Host names that can't be resolved, with the reason."""
+    """Host names that can't be resolved, each with the reason."""
 
 
 class Overrides:
@@ -44,12 +44,12 @@ class Overrides:
         self._config = config
         self._time = time
         self._text = ""
-        """The value of the setting that is resolved or being resolved."""
+        """The value of the setting that was resolved last, or that is being resolved."""
         self.by_address: dict[str, int] = {}
-        """The limits by the peer's address in Java's form; always this one dict."""
+        """The limits by the peer's address in Java's form. The same dict object remains in use."""
 
     def open(self) -> None:
-        """Resolves host names, blocking: no client is served yet. Raises BadConfig."""
+        """Resolves host names, blocking, before the broker serves clients. Raises BadConfig."""
         found = _looked_up(self._config)
         try:
             _check(found)
@@ -58,13 +58,13 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Resolves the value set by a dynamic config, and logs host names that can't be
+        """Resolves the value that a dynamic config has set, and logs host names that can't be
         resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 
     async def prepared(self, config: Config) -> Found | None:
-        """The resolved setting of ``config``; None if it has not changed.
+        """Returns the resolved setting of ``config``; None if the setting has not changed.
 
         Raises BadValue for a host name that can't be resolved.
         """
@@ -82,7 +82,7 @@ class Overrides:
             self.by_address.update(found.by_address)
 
     def follow(self, background: Background) -> None:
-        """Starts to apply changes made through other brokers of the cluster."""
+        """Starts to apply a value that was changed through another broker of the cluster."""
         if self._config[SETTING] != self._text:
             self._text = self._config[SETTING]
             background.spawn(self._follow())
@@ -101,7 +101,7 @@ class Overrides:
 
 
 def _looked_up(config: Config) -> Found:
-    """Resolves the setting; may block on the network."""
+    """Resolves the host names of the setting; may block on the network."""
     by_address: dict[str, int] = {}
     unknown = {}
     for host, number in config.connections_per_ip_overrides.items():

@@ -1,7 +1,8 @@
 """The bound on all partly received requests together (``queued.max.request.bytes``).
 
-Above the bound only the connection with the oldest partial request is read, so that one always
-completes; the others wait until there is room. It is closed if it sends nothing while others wait.
+Above the bound only the connection with the oldest partial request is read, so that one request
+always completes; the other connections wait until the total is below the bound. If the oldest
+connection sends nothing while others wait, it is closed.
 """
 
 from __future__ import annotations
@@ -9,20 +10,20 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
-"""Seconds for which the oldest may send nothing while others wait."""
+"""Seconds for which the connection with the oldest request may send nothing while others wait."""
 
 
 class Reader(Protocol):
-    """A connection as this module uses it."""
+    """A connection, with the methods that this module uses."""
 
     last_active_s: int
-    """The time at which it last received bytes."""
+    """The time at which the connection last received bytes."""
 
     def hold(self) -> None:
         """Stops reading until `release`."""
 
     def release(self) -> None:
-        """Reads again, unless something else prevents it."""
+        """Reads again, unless another condition forbids reading."""
 
 
 AnyReader = TypeVar("AnyReader", bound=Reader)
@@ -55,18 +56,19 @@ class PartialRequests(Generic[AnyReader]):
         self.note(connection, 0)
 
     def holds(self, connection: AnyReader) -> bool:
-        """Whether ``connection`` must not be read now."""
+        """Whether the socket of ``connection`` must not be read now."""
         return connection in self._held
 
     def stalled(self, now_s: int) -> AnyReader | None:
-        """The oldest connection if it sends nothing while others wait for it; otherwise None."""
+        """Returns the connection with the oldest request if it sends nothing while others wait, or
+        None."""
         if not self._held:
             return None
         oldest = next(iter(self._sizes))
         return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
 
     def _settle(self) -> None:
-        """Holds all connections but the oldest while the total is above the bound."""
+        """Stops reading all connections except the oldest while the total exceeds the bound."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
         held, self._held = self._held, dict.fromkeys(rest)
         for connection in rest:

@@ -1,8 +1,8 @@
 """Throttled connections: the broker handles none of their requests until the throttle time ends.
 
-The response with the throttle time has been sent before that. Bytes that arrive in that time wait
-as they do after a parked request: up to a bound, above which the socket is not read. So a
-connection that is not throttled has no extra cost.
+The client has received the response with the throttle time before its connection is throttled.
+Bytes that arrive during the throttle wait as after a parked request: up to a bound, above which the
+socket is not read. Connections that are not throttled have no extra cost.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Throttle:
 
     def __init__(self, kind: str, allowed: float) -> None:
         self.kind = kind
-        """The quota that is exceeded."""
+        """The type of the exceeded quota."""
         self.allowed = allowed
-        """The quota's limit."""
+        """The limit of the exceeded quota."""
         self.before: Request | None = None
-        """The request that had parked the connection before the throttle."""
+        """The request that was parked when the throttle began; None without one."""
         self.until_ms = 0
         self.timer: asyncio.TimerHandle | None = None
 
@@ -45,13 +45,14 @@ class Throttles:
         return len(self._throttled)
 
     def until_ms(self, connection: Connection) -> int:
-        """The end of a connection's throttle, by the monotonic clock; 0 if it is not throttled."""
+        """The time at which a connection's throttle ends, by the monotonic clock; 0: not
+        throttled."""
         throttle = self._throttled.get(connection)
         return 0 if throttle is None else throttle.until_ms
 
     def hold(self, connection: Connection, kind: str, allowed: float, wait_ms: int) -> None:
-        """Handles no requests of a connection for ``wait_ms``, or longer if it is already
-        throttled longer."""
+        """Stops handling requests of a connection for ``wait_ms``, or until a longer current
+        throttle ends."""
         if connection.closed:
             return
         until_ms = self._time.now().mono_ms + wait_ms
@@ -70,7 +71,7 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """Parks a request of a throttled connection once the throttle ends.
+        """Parks a request of a throttled connection as soon as the throttle ends.
 
         Returns False if the connection is not throttled.
         """
@@ -88,7 +89,7 @@ class Throttles:
 
     def look_again(self, allowed: Callable[[Connection, str], float | None]) -> None:
         """Releases connections whose quota was removed or raised; ``allowed`` returns the current
-        quota."""
+        limit."""
         for connection, throttle in list(self._throttled.items()):
             now = allowed(connection, throttle.kind)
             if now is None or now > throttle.allowed:

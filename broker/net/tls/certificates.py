@@ -1,8 +1,9 @@
-"""The certificates of a broker's listeners: read at the start, and again when they change.
+"""The certificates of a broker's listeners, read when the broker starts and whenever they change.
 
-They change by AlterConfigs, by SIGHUP, or on disk, which is checked once a minute. A thread reads
-and validates new ones. New connections use them if they are valid; otherwise the old ones stay in
-use, with a log line. One line a day warns of a certificate that expires soon.
+Certificates change by AlterConfigs, by SIGHUP, or on disk, which is checked once a minute. A thread
+reads and validates changed certificates. New connections use them if they are valid; otherwise the
+old ones stay in use, and the error is logged. One log line a day warns of a certificate that
+expires soon.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ logger = structlog.get_logger(__name__)
 LOOK_S = 60
 """Seconds between checks of the files."""
 WARN_DAYS = 30
-"""Days before its expiry from which on a certificate is warned of."""
+"""The broker warns of a certificate from this many days before its expiry."""
 _DAY_MS = 86_400_000
 
 
 class Made(NamedTuple):
-    """A listener's TLS, with the settings and files that it was made of."""
+    """The TLS of a listener, with the settings and the file stamps from which it was made."""
 
     tls: ListenerTls
     settings: TlsSettings
@@ -55,18 +56,20 @@ class Certificates:
         self._lines = FailureLines(time)
         self._made: dict[Listener, Made] = {}
         self._refused: dict[Listener, Stamps] = {}
-        """The file stamps of rejected certificates, so that each change is logged once."""
+        """The file stamps of rejected certificates, so that each rejected change is logged only
+        once."""
         self._warned_ms: dict[Listener, int] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Reads the certificates of all listeners. Raises BadConfig if one can't be used."""
+        """Reads the certificates of all listeners. Raises BadConfig if a certificate can't be
+        used."""
         for listener in self._listeners:
             if listener.endpoint.has_tls:
                 self._open(listener)
 
     def _open(self, listener: Listener) -> None:
-        # Imported here: a broker without TLS does not need it.
+        # The import is here because a broker without TLS does not need this module.
         from broker.net.tls.context import TlsError
         from broker.net.tls.settings import open_tls, tls_settings
 
@@ -81,8 +84,8 @@ class Certificates:
         self._warn_of_client_auth(listener)
 
     def _warn_of_client_auth(self, listener: Listener) -> None:
-        """Warns of a client-auth setting that SASL listeners ignore unless it is their own
-        (KIP-684)."""
+        """Warns that a SASL listener ignores the broker-wide ssl.client.auth: only the listener's
+        own setting counts (KIP-684)."""
         name = "ssl.client.auth"
         own = self._config.of_listener(listener.name).own(name)
         if listener.endpoint.has_sasl and own is None and self._config[name].lower() != "none":
@@ -93,7 +96,7 @@ class Certificates:
             )
 
     async def start(self, background: Background) -> None:
-        """Applies settings changed by dynamic configs, and starts to check the files."""
+        """Applies settings that dynamic configs have changed, and starts to check the files."""
         if not self._made:
             return
         await self._look(is_start=True)
@@ -107,9 +110,9 @@ class Certificates:
     # -- changes
 
     async def prepared(self, config: Config) -> Mapping[Listener, Made]:
-        """The new TLS of each listener whose settings in ``config`` or files have changed.
+        """Returns the new TLS of each listener whose settings in ``config`` or files have changed.
 
-        Raises BadValue if any of it is invalid; `use` applies it.
+        Raises BadValue if the TLS of any listener is invalid; `use` applies the result.
         """
         fresh = {}
         for listener, settings, stamps in self._differing(config):
@@ -138,7 +141,7 @@ class Certificates:
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
-        """Applies changed files, unless the settings have changed while they were read."""
+        """Applies changed files, unless the settings have changed while the files were read."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
@@ -167,7 +170,7 @@ class Certificates:
                 yield listener, settings, stamps
 
     def _is_wanted(self, made: Made, listener: Listener) -> bool:
-        """Whether the settings are still those that ``made`` was made of."""
+        """Whether the current settings are the settings from which ``made`` was made."""
         from broker.net.tls.settings import tls_settings
 
         of_listener = self._config.of_listener(listener.name)
@@ -214,11 +217,12 @@ class Certificates:
     # -- expiry
 
     def listeners(self) -> list[TlsListener]:
-        """The listeners with TLS."""
+        """Returns the listeners with TLS."""
         return [listener.tls for listener in self._made if listener.tls is not None]
 
     def seconds_left(self) -> dict[str, float]:
-        """Seconds until the certificate of each listener expires; negative if it has expired."""
+        """Returns, by listener, the seconds until the certificate expires; negative if it has
+        expired."""
         now_ms = self._time.now().wall_ms
         return {
             listener.name: made.tls.certificate.expires.timestamp() - now_ms / 1000

@@ -1,8 +1,8 @@
 """The TLS context of a listener's new connections, validated before use.
 
 A context never changes. Changed settings or files make a new context, which must first complete a
-handshake with itself in memory; existing connections keep the old one. So an incomplete change,
-such as a certificate without its key, is never used. Source: KIP-226, 651, 684, 978.
+handshake with itself in memory; existing connections keep the old context. Thus an incomplete
+change, such as a certificate without its key, never takes effect. Source: KIP-226, 651, 684, 978.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ _CLIENT_AUTH: Final = {
 }
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
-"""Modification time, size and inode of each file; None if it does not exist."""
+"""Modification time, size and inode of each file; None for a missing file."""
 
 
 class TlsError(ValueError):
-    """The TLS settings or files of a listener can't be used; the text contains no secret."""
+    """The TLS settings or files of a listener can't be used; the exception's text contains no
+    secret."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class TlsSettings:
     cipher_suites: tuple[str, ...] = ()
 
     def stamps(self) -> Stamps:
-        """Stamps that change when one of the files changes; reads the disk."""
+        """Returns stamps that change when one of the files changes; reads the disk."""
         found: list[tuple[int, int, int] | None] = []
         for file in filter(None, (self.keystore_location, self.truststore_location)):
             try:
-                there = os.stat(file)  # follows symlinks: cert-manager changes their target
+                there = os.stat(file)  # follows symlinks: cert-manager replaces their targets
                 found.append((there.st_mtime_ns, there.st_size, there.st_ino))
             except OSError:
                 found.append(None)
@@ -84,22 +85,22 @@ class Certificate:
     expires: datetime
 
     def days_left(self, wall_ms: int) -> float:
-        """Days until the certificate expires; negative if it has expired."""
+        """Returns the days until the certificate expires; negative if it has expired."""
         return (self.expires.timestamp() - wall_ms / 1000) / 86_400
 
 
 @dataclass(frozen=True)
 class ListenerTls:
-    """A server context with its certificate, and a client context to test a change."""
+    """A server context with its certificate, and a client context for checking a change."""
 
     context: ssl.SSLContext
     certificate: Certificate
     as_client: ssl.SSLContext | None
-    """The context with which another broker would connect; None without a truststore."""
+    """The context that another broker would use to connect; None without a truststore."""
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
-    """A new context that has completed a handshake. Raises TlsError; reads files."""
+    """Makes a new context and completes a handshake with it. Raises TlsError; reads files."""
     key, chain = _own(settings)
     trusted = _trusted(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -117,7 +118,8 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
         _trust(context, trusted)
         as_client = _client_context(settings, key, chain, trusted, checks_names=False)
     elif context.verify_mode != ssl.CERT_NONE:
-        # Java would use its built-in CAs here, and so accept any client known to one of them.
+        # Java would use its built-in CAs here, and so accept any client with a certificate of one
+        # of them.
         raise TlsError(
             f"ssl.client.auth={settings.client_auth} needs the CAs of the clients: set"
             " ssl.truststore.location or ssl.truststore.certificates"
@@ -136,10 +138,11 @@ def check_change(
 ) -> None:
     """Raises TlsError if ``new`` must not replace ``old`` while the broker runs.
 
-    ``other_subject`` and ``other_names`` are ``ssl.allow.dn.changes`` and ``.san.changes``.
+    ``other_subject`` and ``other_names`` are the settings ``ssl.allow.dn.changes`` and
+    ``ssl.allow.san.changes``.
     """
     if old.as_client is None and new.as_client is not None:
-        raise TlsError("a truststore can't be added while the broker runs")
+        raise TlsError("a truststore can't be added while the broker runs: restart the broker")
     was, becomes = old.certificate, new.certificate
     if was.subject != becomes.subject and not other_subject:
         raise TlsError(
@@ -162,9 +165,10 @@ def check_change(
 
 
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
-    """The context for connections to other brokers, whose listeners have the same settings.
+    """Returns the context for connections to other brokers, whose listeners have the same settings.
 
-    It sends this broker's certificate on request. Raises TlsError; reads files.
+    The context sends this broker's certificate if the peer requests one. Raises TlsError; reads
+    files.
     """
     key, chain = _own(settings)
     return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
@@ -201,7 +205,7 @@ def certificate_of(chain: str) -> Certificate:
 
 
 def _own(settings: TlsSettings) -> tuple[str, str]:
-    """The private key and its certificate chain, as PEM."""
+    """Returns the private key and its certificate chain, as PEM."""
     inline = settings.keystore_key, settings.keystore_certificate_chain
     place = settings.keystore_location
     if any(inline):
@@ -217,8 +221,8 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
         key, chain = pem(inline[0], "PRIVATE KEY"), pem(inline[1], "CERTIFICATE")
         if not key or not chain:
             raise TlsError(
-                "ssl.keystore.key and ssl.keystore.certificate.chain must be PEM: BEGIN"
-                " PRIVATE KEY, BEGIN CERTIFICATE"
+                "ssl.keystore.key and ssl.keystore.certificate.chain must be PEM, with BEGIN"
+                " PRIVATE KEY and BEGIN CERTIFICATE"
             )
         _refuse_password("ssl.keystore.password", settings.keystore_password, "ssl.keystore.key")
         return key, chain
@@ -234,7 +238,7 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
 
 
 def _trusted(settings: TlsSettings) -> str:
-    """The trusted certificates as PEM; "" without a truststore."""
+    """Returns the trusted certificates as PEM; "" without a truststore."""
     inline, place = settings.truststore_certificates, settings.truststore_location
     if inline and place:
         raise TlsError(
@@ -295,7 +299,9 @@ def _restrict_ciphers(context: ssl.SSLContext, suites: Sequence[str], *, has_13:
     try:
         context.set_ciphers(openssl_ciphers(suites, has_13=has_13))
     except (ssl.SSLError, ValueError) as error:
-        reason = str(error) if type(error) is ValueError else "OpenSSL supports none of them"
+        reason = (
+            str(error) if type(error) is ValueError else "OpenSSL supports none of these suites"
+        )
         raise TlsError(f"ssl.cipher.suites={','.join(suites)}: {reason}") from None
 
 
@@ -317,9 +323,11 @@ def _load_own(context: ssl.SSLContext, key: str, chain: str, settings: TlsSettin
 
 @contextmanager
 def _file_of(text: str) -> Iterator[str]:
-    """A temporary file that only this process can read, since OpenSSL loads keys from files only.
+    """Yields the path of a temporary file that only this process can read; OpenSSL loads keys only
+    from files.
 
-    In memory where the system supports that, so that a killed process leaves no key behind.
+    The file is in memory where the system supports this, so that a killed process leaves no key on
+    the disk.
     """
     if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
         with os.fdopen(os.memfd_create("muster-key"), "w") as file:
@@ -341,7 +349,7 @@ def _trust(context: ssl.SSLContext, trusted: str) -> None:
 
 
 def _try(context: ssl.SSLContext) -> None:
-    """Completes a handshake with a client in memory, without checking trust."""
+    """Completes a handshake between the context and a client in memory, without checking trust."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE
@@ -366,7 +374,8 @@ def _shake_hands(
                 continue
             except ssl.SSLError as error:
                 if may_lack_certificate and "peer_did_not_return" in (error.reason or "").lower():
-                    # The server would require a certificate; all steps before were successful.
+                    # The server requires a certificate of the client; all steps before were
+                    # successful.
                     return
                 said = (error.reason or str(error)).replace("_", " ").lower()
                 raise TlsError(f"{who} could not connect: {said}") from None

@@ -1,4 +1,4 @@
-"""The reasons for which TLS handshakes and sessions fail, in words for the operator."""
+"""Converts errors of TLS handshakes and sessions to reasons for the operator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ LEFT: Final = "the peer closed the connection during the TLS handshake"
 
 
 class Failure(Exception):
-    """A failed handshake; its text is the reason for the operator."""
+    """A failed handshake; the exception's text is the reason for the operator."""
 
 
 def reason_of(error: ssl.SSLError | Failure) -> str:
-    """The reason for which a handshake failed, without OpenSSL's error numbers and file names."""
+    """Returns the reason of a failed handshake, without OpenSSL's error numbers and file names."""
     if isinstance(error, Failure):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -22,5 +22,5 @@ def reason_of(error: ssl.SSLError | Failure) -> str:
 
 
 def said_of(error: ssl.SSLError) -> str:
-    """OpenSSL's reason, in lower case."""
+    """Returns OpenSSL's reason, in lower case."""
     return (error.reason or str(error)).replace("_", " ").lower()

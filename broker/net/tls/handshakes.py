@@ -1,10 +1,11 @@
-"""Schedules the TLS handshakes of a broker, and ends those that take too long.
+"""Schedules the TLS handshakes of a broker, and ends handshakes that take too long.
 
-A step takes 1 to 2 ms of computation. So an iteration of the loop runs one step of one handshake,
-and serves established connections in between. Addresses take turns: a thousand clients that connect
-at once from one address are handled one after the other, and a client from another address waits
-for one step, not for a thousand. A silent peer costs only memory, for ten seconds. Above `OPEN_MAX`
-handshakes, the oldest one of the address with most of them is aborted.
+A step takes 1 to 2 ms of computation. Therefore an iteration of the loop runs one step of one
+handshake, and established connections are served in between. Addresses take turns: if a thousand
+clients connect at once from one address, their handshakes run one after the other, and a client
+from another address waits for one step, not for a thousand. A silent peer costs only memory, for
+ten seconds. Above `OPEN_MAX` handshakes, the oldest handshake of the address with the most
+handshakes is aborted.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 HANDSHAKE_S_MAX = 10
-"""Seconds from a peer's connection within which its handshake must finish."""
+"""Seconds after a peer's connection within which its handshake must finish."""
 OPEN_MAX = 2000
-"""Unfinished handshakes above which the oldest one of the busiest address is aborted."""
+"""Number of unfinished handshakes above which the oldest one of the busiest address is aborted."""
 
 
 class Handshake(Protocol):
     """An unfinished handshake."""
 
     address: str
-    """The address by which its peer is counted."""
+    """The address under which the handshake's peer is counted."""
 
     @property
     def awaits_peer(self) -> bool:
@@ -41,7 +42,8 @@ class Handshakes:
     """The handshakes of all listeners of one broker; only the event loop's thread may use it."""
 
     def __init__(self, time: Time, watchdog: Watchdog, now_s: Callable[[], int]) -> None:
-        """``now_s`` returns whole seconds of the monotonic clock, the start of a handshake."""
+        """``now_s`` returns whole seconds of the monotonic clock; handshakes record their start
+        with it."""
         self._ticks_ns = time.ticks_ns
         self._watchdog = watchdog
         self._now_s = now_s
@@ -49,7 +51,8 @@ class Handshakes:
         """Queued steps by address; the first address has the next turn."""
         self._scheduled = False
         self._open: dict[str, dict[Handshake, int]] = {}
-        """Unfinished handshakes by address, oldest first, with the second of their start."""
+        """Unfinished handshakes by address, oldest first, each with the second in which it
+        started."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -86,7 +89,7 @@ class Handshakes:
                 handshake.give_up(f"the TLS handshake took more than {HANDSHAKE_S_MAX} s")
 
     def step(self, address: str, work: Callable[[], bool]) -> None:
-        """Queues one step; ``work`` returns False if the handshake had ended before."""
+        """Queues one step; ``work`` returns False if the handshake has already ended."""
         self._waiting.setdefault(address, deque()).append(work)
         self._schedule()
 
@@ -96,7 +99,7 @@ class Handshakes:
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """Runs one step of the next address; the watchdog counts it if it takes long."""
+        """Runs one step of the next address; the watchdog counts the step if it takes too long."""
         self._scheduled = False
         began_ns = self._ticks_ns()
         try:
@@ -111,5 +114,5 @@ class Handshakes:
         address, steps = self._waiting.popitem(last=False)
         work = steps.popleft()
         if steps:
-            self._waiting[address] = steps  # behind all other addresses
+            self._waiting[address] = steps  # after all other addresses
         return work

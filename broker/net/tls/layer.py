@@ -1,10 +1,10 @@
-"""TLS between the transport of a socket and the connection that speaks Kafka over it.
+"""TLS between the transport of a socket and the connection that speaks the Kafka protocol over it.
 
-The layer is the transport's protocol and the connection's transport. The connection is made, and so
-admitted and counted, before the first byte of the handshake. Handshakes share the loop step by step
-(`Handshakes`) and have a deadline; a failure is one log line. OpenSSL works on buffers in memory.
-So every connection has its own context, and the layer can check the first bytes, by which it
-distinguishes a client without TLS from a broken one.
+The layer is the transport's protocol and the connection's transport. The connection object is made,
+and so admitted and counted, before the first byte of the handshake. The event loop runs handshakes
+step by step (`Handshakes`), each with a deadline; a failure is one log line. OpenSSL works on
+buffers in memory. Therefore the layer can read the first bytes and distinguish a client without TLS
+from a client with broken TLS.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ RECORD_BYTES_MAX = 16 * 1024
 RECEIVED_BYTES_MAX = 64 * 1024
 """Bytes received during a handshake above which the peer is not read until the next step."""
 AT_ONCE_BYTES = 64 * 1024
-"""Writes up to this size are encrypted at once."""
+"""Maximum number of bytes that one write encrypts at once; larger writes are queued."""
 TURN_BYTES = 512 * 1024
-"""Bytes of larger writes encrypted in one turn: 16 MB at once held the loop for 69 ms."""
+"""Bytes of queued writes encrypted in one turn: 16 MB at once held the loop for 69 ms."""
 HANDSHAKE_RECORD = 0x16
 """The first byte that a TLS client sends (RFC 8446, section 5.1)."""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
-"""An alert, unexpected message: a TLS client ends on it, other clients report invalid data."""
+"""The alert "unexpected message": a TLS client disconnects, others report invalid data."""
 
 
 class TlsLayer(asyncio.Protocol, asyncio.Transport):
@@ -50,65 +50,64 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         on_failure: Callable[[Failure], None],
     ) -> None:
         """``on_ready`` is called when the handshake is done, and may reject the peer by raising
-        `Failure`; ``on_failure`` is called when the handshake fails. The layer then closes itself.
-        """
+        `Failure`. ``on_failure`` is called before the layer closes after a failed handshake."""
         self._wrapped = wrapped
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._context = context
         self._tls: ssl.SSLObject
-        """The session, made when the first bytes arrive: a silent peer costs little."""
+        """The session, made when the first bytes arrive, so that a silent peer costs little."""
         self._handshakes = handshakes
         self._on_ready = on_ready
         self._on_failure = on_failure
         self._transport: asyncio.Transport
         self._has_begun = False
-        """The peer has sent something."""
+        """Whether the peer has sent a byte."""
         self.is_ready = False
-        """The handshake is done."""
+        """Whether the handshake is done."""
         self.address = ""
-        """The address by which the peer is counted."""
+        """The address under which the peer is counted."""
         self._is_queued = False
-        """A step of the handshake is queued."""
+        """Whether a step of the handshake is queued."""
         self._has_answered = False
-        """A step of the handshake has run."""
+        """Whether a step of the handshake has run."""
         self._peer_has_left = False
-        """The peer closed its side during the handshake, and its last bytes are not read yet."""
+        """Whether the peer closed during the handshake, and its last bytes are not read yet."""
         self._has_ended = False
-        """The peer or the layer has ended the session; nothing more is read."""
+        """Whether the peer or the layer has ended the session; nothing more is read."""
         self._last: ssl.SSLError | None = None
         """The error after the last decrypted bytes: the peer's close, or invalid data."""
         self._is_paused = False
-        """The connection has paused reading."""
+        """Whether the connection has paused reading."""
         self._is_direct = False
-        """Writes are encrypted and sent at once, since none is queued."""
+        """Whether writes are encrypted and sent immediately, since no write is queued."""
         self._unsent = Unsent()
         """Queued writes."""
         self._turn_bytes = 0
         """Bytes of queued writes encrypted in this turn."""
         self._has_turn = False
-        """The next turn is scheduled."""
+        """Whether the next turn is scheduled."""
         self._is_full = False
-        """The transport has paused writing."""
+        """Whether the transport has paused writing."""
         self._has_held = False
-        """The connection's writing is paused."""
+        """Whether the layer has paused the connection's writing."""
         self._is_leaving = False
-        """The connection has closed; its queued writes are still sent."""
+        """Whether the connection has closed, while its queued writes are still sent."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Passes the new connection on, which may reject it."""
+        """Passes the new connection to the protocol above, which may reject it."""
         # uvloop's transport is not a subclass of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         host, *_ = transport.get_extra_info("peername") or ("",)
         self.address = network_of(java_address(str(host))[1:])
         self._wrapped.connection_made(self)
-        if not self._has_ended:  # the connection was admitted
+        if not self._has_ended:  # true unless the connection was rejected
             self._handshakes.begun(self)
 
     def data_received(self, data: bytes) -> None:
-        """Continues the handshake, or decrypts the bytes and passes them on."""
+        """Continues the handshake, or decrypts the bytes and passes them to the connection."""
         if self._has_ended:
             return
         self._incoming.write(data)
@@ -119,8 +118,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 if data[0] != HANDSHAKE_RECORD:
                     self._transport.write(_NO_TLS)
                     self._fail(
-                        "a client without TLS connected to a listener with TLS: check its"
-                        " security.protocol"
+                        "a client without TLS connected to a listener with TLS:"
+                        " check the client's security.protocol"
                     )
                     return
                 self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -132,7 +131,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self._handshakes.step(self.address, self._shake)
 
     def eof_received(self) -> bool | None:
-        """Ends the session: the peer has closed its side without a TLS close, as many do."""
+        """Ends the session: the peer has closed its side without a TLS close, as many peers do."""
         if self.is_ready:
             stays = self._wrapped.eof_received()
             if self._unsent and not stays:
@@ -140,7 +139,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 return True
             return stays
         if self._is_queued and self._has_answered and not self._has_ended:
-            # Its last bytes may contain the reason, and are read in the next queued step: reading
+            # The peer's last bytes may contain the reason. The next queued step reads them: reading
             # them now could hold the loop for seconds if a thousand clients close at once.
             self._peer_has_left = True
             return True
@@ -150,25 +149,26 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the session: the peer is disconnected."""
+        """Ends the session, since the peer is disconnected."""
         self._end()
         self._handshakes.over(self)
         self._wrapped.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Stops encrypting: the peer does not read."""
+        """Stops encrypting, since the peer does not read."""
         self._is_full = True
         self._settle_pace()
 
     def resume_writing(self) -> None:
-        """Encrypts queued writes: the peer reads again."""
+        """Encrypts queued writes, since the peer reads again."""
         self._is_full = False
         self._encrypt()
 
     # -- the connection's calls
 
     def write(self, data: Buffer) -> None:
-        """Encrypts and sends data, large writes over several turns; ignored after the end."""
+        """Encrypts and sends data, over several turns if the data is large; ignored after the
+        session's end."""
         if not self._is_direct or not 0 < len(data) <= AT_ONCE_BYTES:
             self.writelines((data,))
             return
@@ -187,7 +187,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._encrypt()
 
     def close(self) -> None:
-        """Sends a TLS close and closes once all is written, without waiting for the peer's."""
+        """Sends a TLS close and closes the socket once everything is written, without waiting for
+        the peer's TLS close."""
         if self._unsent:
             self._is_leaving = self._has_ended = True
             return
@@ -197,7 +198,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once."""
+        """Closes the socket at once."""
         self._end()
         self._transport.abort()
 
@@ -206,12 +207,12 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return self._is_leaving or self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Passes no bytes to the connection until `resume_reading`."""
+        """Stops passing bytes to the connection until `resume_reading`."""
         self._is_paused = True
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Passes bytes to the connection again, first those already received."""
+        """Passes bytes to the connection again, beginning with those received during the pause."""
         self._is_paused = False
         self._transport.resume_reading()
         if self.is_ready and (self._last or self._incoming.pending or self._tls.pending()):
@@ -222,15 +223,16 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return not self._is_paused
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets the unsent bytes above which the connection's writing is paused."""
+        """Sets the number of unsent bytes above which the connection's writing is paused."""
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the kernel has not accepted, most of them encrypted."""
+        """Returns the number of bytes that the kernel has not accepted; most of them are
+        encrypted."""
         return self._transport.get_write_buffer_size() + self._unsent.size_bytes
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The socket's information; ``ssl_object`` is the TLS session."""
+        """Returns information about the socket; ``ssl_object`` is the TLS session."""
         if name == "ssl_object":
             return self._tls if self._has_begun else default
         return self._transport.get_extra_info(name, default)
@@ -240,7 +242,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._wrapped = cast("Wrapped", protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The protocol that speaks over the layer."""
+        """Returns the protocol that uses the layer."""
         return cast(asyncio.BaseProtocol, self._wrapped)
 
     # -- the calls of `Handshakes`
@@ -258,7 +260,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
     # -- the session
 
     def _shake(self) -> bool:
-        """Runs one step of the handshake; False if it had ended before."""
+        """Runs one step of the handshake; returns False if the handshake has already ended."""
         self._is_queued = False
         if self._has_ended:
             return False
@@ -287,7 +289,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return True
 
     def _read(self) -> None:
-        """Passes on decrypted bytes unless reading is paused, and after them the end."""
+        """Passes decrypted bytes to the connection unless reading is paused, then the end of the
+        stream."""
         if self._is_paused or self._has_ended:
             return
         data = self._decrypted()
@@ -303,8 +306,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._send()
 
     def _decrypted(self) -> bytes:
-        """All received data in one piece, so that a request in several records is not reassembled
-        by the connection."""
+        """Returns all received data in one piece, so that the connection need not join a request
+        that spans several records."""
         tls, pieces = self._tls, []
         try:
             while self._last is None:
@@ -321,7 +324,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _encrypt(self) -> None:
-        """Encrypts queued writes up to the limit of this turn; later turns continue while the
+        """Encrypts queued writes up to the limit of this turn; later turns continue as long as the
         peer reads."""
         unsent = self._unsent
         before_bytes = self._turn_bytes
@@ -352,7 +355,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._encrypt()
 
     def _settle_pace(self) -> None:
-        """Pauses the connection's writing while writes are queued here or in the transport."""
+        """Pauses the connection's writing as long as writes are queued in the layer or in the
+        transport."""
         holds = self._is_full or bool(self._unsent)
         if holds != self._has_held:
             self._has_held = holds
@@ -363,7 +367,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     def _say_goodbye(self) -> None:
         self._end()
-        with suppress(ssl.SSLError):  # raised since the peer's close has not arrived
+        with suppress(ssl.SSLError):  # raised because the peer's TLS close has not arrived
             self._tls.unwrap()
         self._send()
 
@@ -380,7 +384,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._transport.write(data)
 
     def _break_off(self, error: ssl.SSLError) -> None:
-        """Ends the connection on invalid TLS data."""
+        """Ends the connection after invalid TLS data."""
         self._end()
         self._send()  # the alert for the peer
         self._on_failure(Failure(f"the TLS session failed: {said_of(error)}"))

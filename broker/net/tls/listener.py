@@ -1,4 +1,5 @@
-"""TLS on one listener: its context for new connections, principals of certificates, failures."""
+"""TLS on one listener: the context for new connections, principals from certificates, and
+failures."""
 
 from __future__ import annotations
 
@@ -29,9 +30,10 @@ class TlsListener:
     ) -> None:
         self.endpoint = endpoint
         self.made = made
-        """The TLS of new connections; existing ones keep theirs."""
+        """The TLS of new connections; existing connections keep the TLS with which they were
+        made."""
         self.done = self.failed = 0
-        """Handshakes that succeeded, and those that failed."""
+        """Number of handshakes that succeeded, and number that failed."""
         self._rules = rules
         self._lines = lines
 
@@ -54,7 +56,8 @@ class TlsListener:
         self.done += 1
 
     def _name(self, certificate: bytes) -> str:
-        """The user to which a certificate's subject maps; raises Failure if no rule matches."""
+        """Returns the user to which a certificate's subject maps. Raises Failure if no rule
+        matches."""
         subject = subject_of(certificate)
         name = self._rules.map(subject)
         if not name:

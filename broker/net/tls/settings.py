@@ -17,7 +17,7 @@ def open_tls(endpoint: Endpoint, settings: ListenerSettings, lines: FailureLines
 
 
 def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
-    """The settings ``ssl.*`` of a listener."""
+    """Returns the settings ``ssl.*`` of a listener."""
     return TlsSettings(
         keystore_location=settings["ssl.keystore.location"] or "",
         keystore_password=settings["ssl.keystore.password"] or "",
@@ -34,7 +34,7 @@ def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
 
 
 def client_auth(endpoint: Endpoint, settings: ListenerSettings) -> str:
-    """Whether clients must send a certificate: ssl.client.auth.
+    """Returns ssl.client.auth: whether clients must send a certificate.
 
     On a SASL listener only the listener's own setting counts (KIP-684).
     """

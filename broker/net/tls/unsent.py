@@ -1,4 +1,4 @@
-"""The writes of a connection that TLS has not encrypted yet, in order."""
+"""The queued writes of a connection that TLS has not encrypted yet, in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from protocol.buffer import Buffer
 
 RECORD_BYTES = 16 * 1024
-"""Content of a record. Writes of 500 bytes cost three times as much in records of their own."""
+"""Bytes of content in a record. Writes of 500 bytes cost three times as much in separate
+records."""
 
 
 class Unsent:
@@ -22,7 +23,7 @@ class Unsent:
         return bool(self._chunks)
 
     def add(self, chunks: Iterable[Buffer]) -> None:
-        """Appends chunks; small ones are joined, large ones are not copied."""
+        """Appends chunks; small chunks are joined, large chunks are not copied."""
         chunks = list(chunks)
         size_bytes = sum(map(len, chunks))
         if size_bytes < len(chunks) * RECORD_BYTES:
@@ -31,7 +32,7 @@ class Unsent:
         self.size_bytes += size_bytes
 
     def take(self, bytes_max: int) -> memoryview:
-        """Removes the first chunk, or its first ``bytes_max`` bytes."""
+        """Removes and returns the first chunk, or its first ``bytes_max`` bytes."""
         chunk = self._chunks.popleft()
         if len(chunk) > bytes_max:
             self._chunks.appendleft(chunk[bytes_max:])

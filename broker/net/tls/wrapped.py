@@ -1,4 +1,4 @@
-"""The interface of a connection that the TLS layer calls."""
+"""The methods of a connection that the TLS layer calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Wrapped(Protocol):
-    """The connection that speaks over the layer."""
+    """The connection that communicates through the TLS layer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called when the socket is accepted, before any byte arrives."""
@@ -22,7 +22,7 @@ class Wrapped(Protocol):
         """Called when the connection is closed."""
 
     def pause_writing(self) -> None:
-        """Called when the peer does not read what is sent."""
+        """Called when the peer does not read the sent bytes."""
 
     def resume_writing(self) -> None:
         """Called when the peer reads again."""

@@ -141,8 +141,8 @@ async def test_number_of_tokens_is_bounded_per_owner_and_in_total(
             assert (await created(bob))["error_code"] == POLICY_VIOLATION
     told = [line for line in lines if line["event"] == "delegation token not created"]
     assert [(line["owner"], line["reason"]) for line in told] == [
-        ("User:alice", "its owner already has 2 tokens"),  # once a minute by a frozen clock
-        ("User:bob", "its owner already has 2 tokens"),
+        ("User:alice", "the owner already has 2 tokens"),  # once a minute by a frozen clock
+        ("User:bob", "the owner already has 2 tokens"),
     ]
 
 

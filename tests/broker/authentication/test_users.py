@@ -164,7 +164,7 @@ async def test_users_are_unchanged_when_their_file_cannot_be_written(lines: list
         files.fail("write", f"{NAME}.tmp")
         failed = (
             UNKNOWN_SERVER_ERROR,
-            "the broker can't write its SCRAM users to the disk: see its log",
+            "the broker can't write the SCRAM users to the disk: see the broker's log",
         )
         assert await alter(client, [upsertion("bo")], [("al", 1)]) == {"al": failed, "bo": failed}
         assert await described(client) == {"al": [(1, 4096)]}

@@ -139,8 +139,8 @@ async def test_change_of_many_acls_yields_to_other_tasks() -> None:
 @pytest.mark.parametrize(
     ("acls", "sentence"),
     [
-        ("{}", "it has no list acls"),
-        ("[{}]", "ACL 0: it lacks 'resourceType'"),
+        ("{}", "the list 'acls' is missing"),
+        ("[{}]", "ACL 0: missing or invalid field: 'resourceType'"),
         (
             '[{"resourceType": "Topic", "name": "t", "patternType": "MATCH", "principal": "User:a",'
             ' "permissionType": "Allow", "operation": "Read", "host": "*"}]',

@@ -39,7 +39,7 @@ async def test_connections_are_refused_until_the_previous_session_ends(tmp_path:
             starting = asyncio.ensure_future(there.start(3, port))
             await eventually(
                 "the node is waited for",
-                lambda: any("another session" in each["event"] for each in lines),
+                lambda: any("another ZooKeeper session" in each["event"] for each in lines),
             )
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), 5)

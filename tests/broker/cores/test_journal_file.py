@@ -144,7 +144,7 @@ def test_file_of_another_version_is_kept_aside_unread(fs: SimulatedFiles) -> Non
     fs.put(PATH, theirs)
     with capture_logs() as lines:
         assert list(open_journal(fs).read()) == []
-    assert "version is 99" in lines[0]["why"]
+    assert "has version 99" in lines[0]["why"]
     open_journal(fs).append([note("g", 1)])
     assert fs.written(OLD_PATH) == theirs
     assert numbers(open_journal(fs).read()) == [1]

@@ -183,16 +183,16 @@ def it_is_zeros(directory: Path) -> None:
 
 WHOLE = {"a": GONE, "b": 2, "c": 3, "d": 4}
 LIES: list[tuple[Callable[[Path], None], dict[str, int], str]] = [
-    (a_tombstone_was_cleaned_away, WHOLE, "the log was compacted there"),
+    (a_tombstone_was_cleaned_away, WHOLE, "the log was compacted"),
     (
         a_tombstone_was_cleaned_away_and_its_batch_stayed,
         {**WHOLE, "a": 1},
-        "the log was compacted there",
+        "the log was compacted",
     ),
-    (the_log_lost_its_end, {"a": 1, "b": GONE, "c": GONE, "d": GONE}, "ahead of the log"),
+    (the_log_lost_its_end, {"a": 1, "b": GONE, "c": GONE, "d": GONE}, "after the log end offset"),
     (the_log_lost_its_end_and_grew_again, {"a": 1, "b": GONE, "c": GONE, "d": 44}, "has changed"),
     (the_log_is_another_one, {"a": GONE, "b": GONE, "c": GONE, "d": 8}, "has changed"),
-    (the_log_is_empty, {"a": GONE, "b": GONE, "c": GONE, "d": GONE}, "ahead of the log"),
+    (the_log_is_empty, {"a": GONE, "b": GONE, "c": GONE, "d": GONE}, "after the log end offset"),
     (a_byte_has_changed, WHOLE, "checksum"),
     (it_is_torn, WHOLE, "block"),
     (it_has_no_bytes, WHOLE, "not whole"),
@@ -241,7 +241,7 @@ async def test_snapshot_of_another_partition_is_refused(
     shutil.copy(image, image_file(tmp_path))
 
     assert await content_after_start(tmp_path) == (WHOLE, -1)
-    assert "it belongs to partition 1" in capsys.readouterr().out
+    assert "the snapshot belongs to partition 1" in capsys.readouterr().out
 
 
 async def test_snapshot_is_deleted_when_the_log_start_offset_has_advanced(

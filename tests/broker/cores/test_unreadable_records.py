@@ -169,7 +169,7 @@ async def test_failed_replay_names_the_record(
     async with serving(tmp_path, SETTINGS) as broker:
         await eventually("the load", lambda: not broker.groups.life.loading)
         reason = broker.groups.life.unreadable()[f"{TOPIC}-{ILL}"]
-        assert "record at offset 0 of the offsets log: it can't be replayed: IndexError" in reason
+        assert "offset 0 of the offsets log: the record can't be replayed: IndexError" in reason
 
 
 async def test_damaged_byte_found_by_a_load_fails_only_its_partition(tmp_path: Path) -> None:

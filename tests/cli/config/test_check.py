@@ -73,7 +73,7 @@ def test_key_stores_that_a_start_accepts_are_not_a_fault(
     [
         (
             "listeners=SASL_PLAINTEXT://:9092\nsasl.enabled.mechanisms=OAUTHBEARER",
-            "OAUTHBEARER needs the signing keys",
+            "OAUTHBEARER does not accept unsigned tokens",
         ),
         (
             "zookeeper.connect=zk:2181\nlisteners=IN://:9092\n"

@@ -72,10 +72,10 @@ async def test_missing_answer_ends_the_connection() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (lambda _: _framed(b"\0\0\0\x63rest"), "the correlation id is that of another request"),
+        (lambda _: _framed(b"\0\0\0\x63rest"), "the correlation id does not match the request"),
         (lambda _: struct.pack(">i", -5), "invalid response from"),
         (lambda _: struct.pack(">i", 2**31 - 1), "invalid response from"),
-        (lambda frame: _answered(frame) * 2, "the correlation id is that of another request"),
+        (lambda frame: _answered(frame) * 2, "the correlation id does not match the request"),
         (lambda frame: _framed(_answered(frame)[4:-1]), "truncated"),
     ],
 )

@@ -434,7 +434,7 @@ async def test_unexpected_error_of_the_leader_is_retried(
             one.append(2)
             await identical_logs(*fellows)
         assert len(refusals) == 3
-        (told,) = [each for each in lines if "rejected by its leader" in each["event"]]
+        (told,) = [each for each in lines if "rejected by the leader" in each["event"]]
         assert (told["partition"], told["error"]) == ("t-0", NAMES[error_code])
         followed = two.fetchers.followed("t", 0)
         assert followed is not None

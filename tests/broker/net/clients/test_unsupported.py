@@ -191,7 +191,7 @@ async def test_client_that_sends_its_coordinator_no_request_is_logged(
         assert line["client_id"] == "billing"
         assert line["software"] == "librdkafka 2.16.0"
         assert line["advice"].startswith(
-            "it found the coordinator of group 'invoices', but sends no request"
+            "the client found the coordinator of group 'invoices', but sends no request"
         )
         assert line["advice"].endswith("set group.protocol=classic")
         scrape = await seen.scrape()

@@ -117,7 +117,7 @@ def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
                 "cipher_suites": ("TLS_RSA_WITH_CAMELLIA_512_CBC_SHA256",),
                 "enabled_protocols": ("TLSv1.2",),
             },
-            "OpenSSL supports none of them",
+            "OpenSSL supports none of these suites",
         ),
     ],
 )

@@ -198,7 +198,8 @@ def test_client_without_tls_receives_an_alert_and_is_reported(run, context):
             return on
 
     assert run(scenario()).failures == [
-        "a client without TLS connected to a listener with TLS: check its security.protocol"
+        "a client without TLS connected to a listener with TLS:"
+        " check the client's security.protocol"
     ]
 
 

@@ -267,7 +267,8 @@ async def test_client_without_tls_is_identified_and_closed(tmp_path: Path, own: 
                 writer.close()
         assert broker.listeners[1].tls.failed == 3
     assert reasons(lines) == [
-        "a client without TLS connected to a listener with TLS: check its security.protocol"
+        "a client without TLS connected to a listener with TLS:"
+        " check the client's security.protocol"
     ], "once a minute"
 
 
@@ -284,7 +285,7 @@ async def test_tls_client_on_a_plaintext_listener_is_identified(
                 None, connect, port_of(broker, "PLAINTEXT")
             )
     assert reasons(lines, CLOSED) == [
-        "a TLS client connected to a listener without TLS: check its security.protocol"
+        "a TLS client connected to a listener without TLS: check the client's security.protocol"
     ]
 
 
