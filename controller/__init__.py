@@ -2,40 +2,43 @@
 responses of brokers, API calls and time. Its outputs are conditional writes, requests to brokers,
 reads, replies and events.
 
-The host is the edge around one `controller.controller.Controller`. It makes a controller when this
-broker has won the election, passes it one event at a time, and executes each `Outcome`.
+The host is the code that runs one `controller.controller.Controller`. When this broker has won the
+election, the host creates a controller, passes one event at a time to the controller, and executes
+each `Outcome`.
 
-Start: after it has won the election (epoch n, znode version v of `/controller_epoch`), the host
-makes ``Controller(config, epoch)``. It arms the watches, reads, and passes `BrokersSeen`,
-`TopicsSeen` (all names), `TopicSeen` of each, `StatesRead` (in slices), `UncleanSeen` of the
-cluster if it has a dynamic default, `DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen` if its
-node exists; then `Ready`. Until `Ready` the controller only remembers the facts, and refuses calls
-(`controller.refusal`, which is also the reply of a broker that is not the controller). The states
-that were read include all earlier notifications: the host may delete their nodes unread.
+Start: after this broker has won the election (epoch n, znode version v of `/controller_epoch`), the
+host creates ``Controller(config, epoch)``. It arms the watches, reads the nodes, and passes
+`BrokersSeen`, `TopicsSeen` (all names), a `TopicSeen` for each topic, `StatesRead` (in slices), the
+cluster's `UncleanSeen` if the cluster has a dynamic default, `DeletionsSeen`, `ReassignmentsSeen`,
+`PreferredSeen` if the node of preferred elections exists, and then `Ready`. Until `Ready` the
+controller only stores the facts, and refuses calls (`controller.refusal`, which is also the reply
+of a broker that is not the controller). The states that were read include all earlier
+notifications: the host may delete the notification nodes unread.
 
 Each step is ``outcome = controller.handle(event, now)``. While ``outcome.more`` is true, call
-``controller.work(now)`` in the next turn of the loop, after other events if there are any: no call
-works for longer than a slice. The host executes each outcome in this order:
+``controller.work(now)`` in the next turn of the loop, after other events if there are any: a call
+works for at most one slice. The host executes each outcome in this order:
 
 - ``writes``: each is one multi of [check `/controller_epoch` at version v, the op]. Many may be in
-  flight. Each result is passed in a `Written`, which has all results that arrived by then, in any
+  flight. The results are passed in a `Written`, which has all results that have arrived, in any
   order. A write whose check failed has the result FENCED. A state that was decided before a broker
   registered should not be written; its result is OUTDATED.
 - ``sends``: put each into the channel of (broker_id, broker_epoch), in order; a channel sends one
-  request at a time and repeats it until it is answered or its broker's znode is gone. A broker with
-  another epoch has another channel; the queue of the old one is discarded. Each response is passed
-  as `Answered`.
-- ``reads``: read, with the watch armed in the same call, and pass the result as an event (each
-  read says which).
+  request at a time and repeats the request until it is answered or the broker's znode no longer
+  exists. A broker with another epoch has another channel; the queue of the old channel is
+  discarded. Each response is passed as `Answered`.
+- ``reads``: read the node, with the watch armed in the same call, and pass the result as the event
+  that the read names.
 - ``replies``: (ticket, reply), each ticket once.
 - ``events``: facts for log lines, metrics and the journal.
-- ``resign``: if not empty, another controller exists; drop this one, its channels and watches.
+- ``resign``: if not empty, another controller exists; drop this controller, its channels and its
+  watches.
 
-Call ``handle(Tick(), now)`` at ``next_deadline()``. When the session is lost call
-``handle(Resigned(), now)``: it answers all parked tickets; then drop the controller. Watches report
-whole facts each time (`BrokersSeen` has all brokers); facts may be late, repeated or old, and are
-compared by czxid and znode version. A node that can't be read is omitted from its fact: work that
-depends on it waits, other work does not.
+Call ``handle(Tick(), now)`` at ``next_deadline()``. When the session is lost, call
+``handle(Resigned(), now)``, which answers all parked tickets; then drop the controller. Each fact
+from a watch is complete (`BrokersSeen` has all brokers). Facts may be late, repeated or old; the
+controller compares them by czxid and znode version. A node that can't be read is omitted from its
+fact: only work that depends on the node waits.
 
 Where to change:
 

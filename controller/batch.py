@@ -1,10 +1,10 @@
 """The requests of one step, collected and sent in Kafka's order.
 
 Brokers receive a topic as a whole: its UpdateMetadata is held back, over many steps if necessary,
-until each of its partitions was settled once. A producer that saw only some of them would partition
-its keys by too small a number. The same holds for partitions that a topic gains, and for a broker
-that registers: it receives no part of a topic until the whole topic is collected. LeaderAndIsr
-never waits.
+until each partition of the topic was settled once. A producer that saw only some of the partitions
+would compute the partitions of keys from too small a number. The same rule applies to partitions
+that are added to a topic, and to a broker that registers: the broker receives a topic only when the
+whole topic is collected. LeaderAndIsr is never held back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
 Said = TypeVar("Said")
 
 _Gathered = dict[Topic, dict[int, Said]]
-"""Parts of a request by topic and partition; the last one of a partition counts."""
+"""Parts of a request by topic and partition; a later part for a partition replaces the earlier
+part."""
 _Shown = _Gathered[ShownPartition]
 
 
@@ -51,7 +52,8 @@ class Batch:
         self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
     def send_state(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
-        """Adds a partition to the LeaderAndIsr of these brokers and the UpdateMetadata of all."""
+        """Adds a partition to the LeaderAndIsr of these brokers and to the UpdateMetadata of all
+        brokers."""
         known = partition.known
         if known is None:
             return
@@ -89,7 +91,7 @@ class Batch:
             _gather(self._shown, partition, self._shown_as(partition, partition.known))
 
     def show_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds a partition to the UpdateMetadata of one broker, which is new."""
+        """Adds a partition to the UpdateMetadata of one new broker."""
         if partition.known is not None and broker_id in self._cluster.brokers:
             shown = self._shown_as(partition, partition.known)
             _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
@@ -99,12 +101,13 @@ class Batch:
         _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds the deletion of a partition to the UpdateMetadata of one broker, which was away."""
+        """Adds the deletion of a partition to the UpdateMetadata of one broker that has
+        returned."""
         shown = self._shown_as_deleted(partition)
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
-        """Drops the partitions held back of a topic that is removed."""
+        """Drops the held-back partitions of a topic that is removed."""
         topic.unsettled.clear()
         for awaited in self._awaited.values():
             awaited.discard(topic)
@@ -139,7 +142,8 @@ class Batch:
         )  # fmt: skip
 
     def take(self) -> list[Send]:
-        """Returns the requests of all brokers, those of each broker in their order."""
+        """Returns the requests to all brokers; the requests to each broker are in the order in
+        which they must be sent."""
         cluster, sends = self._cluster, list[Send]()
         if not (self._told or self._shown or self._shown_to or self._greeted or self._stopped):
             return sends
@@ -175,9 +179,8 @@ class Batch:
         return sends
 
     def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
-        """The partitions that one broker gets now, when they differ from those of the others, and
-        those that are held back.
-        """
+        """The partitions that are sent to one broker now, and the partitions that are held back,
+        for a broker whose topics are still being collected."""
         awaited = self._awaited.get(broker_id, set())
         now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
         for topic, partitions in to_all.items():
@@ -194,9 +197,8 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """The topics that may be sent now, and those with partitions that are not settled or collected
-    yet.
-    """
+    """The topics that may be sent now, and the topics with partitions that are not settled or
+    collected yet."""
     whole, held = _Shown(), _Shown()
     for topic, partitions in shown.items():
         (held if topic.unsettled or topic in awaited else whole)[topic] = partitions

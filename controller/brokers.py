@@ -1,8 +1,9 @@
 """Brokers: registrations, losses, restarts, changes, and failed log directories.
 
-The broker id and the czxid of its node identify a registration. The same id with a larger czxid is
-a restart between two reads: it is handled as a loss and then a registration. A restart that neither
-this controller nor the one before saw is found in the states that are read (`Cluster.lost_since`).
+The broker id and the czxid of its node identify a registration. The same id with a larger czxid
+means that the broker restarted between two reads, which is handled as a loss followed by a
+registration. A restart that this controller and the previous controller did not see is found from
+the states that are read (`Cluster.lost_since`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
     for broker_id in (*gone, *bounced):
         work.report(BrokerLeft(broker_id, before[broker_id].epoch))
         _lost(work, broker_id)
-    # Followers accept a leader only if they know that its broker is live.
+    # Followers accept a leader only if they know that the leader's broker is live.
     work.batch.greet()
     work.flush()
     for broker_id in (*bounced, *new):
@@ -64,7 +65,7 @@ def _lost(work: Work, broker_id: int) -> None:
 
 def _joined(work: Work, broker_id: int) -> None:
     own = work.cluster.of_broker.get(broker_id, {})
-    # The topics of its own replicas are sent first.
+    # The topics of the broker's own replicas are sent first.
     topics = dict.fromkeys((*(each.topic for each in own), *work.cluster.topics.values()))
     awaited = work.batch.await_topics(
         broker_id, (each for each in topics if not each.is_being_deleted)
@@ -88,9 +89,8 @@ def owe(partition: Partition, broker_id: int) -> None:
 def _introduce(
     work: Work, broker_id: int, topics: Iterable[Topic], awaited: set[Topic]
 ) -> Iterator[None]:
-    """Sends a new broker all topics, each as a whole; topics that are removed in between are not
-    awaited.
-    """
+    """Sends all topics to a new broker, each as a whole. A topic that is removed before it is sent
+    is not awaited."""
     for topic in topics:
         for partition in [*topic.partitions.values()]:
             yield
@@ -103,7 +103,8 @@ def _introduce(
 
 
 def begin(work: Work) -> None:
-    """Begins to act: sends all brokers the list of live brokers, then settles all partitions."""
+    """Begins to act as controller: sends the list of live brokers to all brokers, then settles all
+    partitions."""
     work.batch.greet()
     work.flush()
     for partition in work.cluster.partitions():
@@ -115,9 +116,8 @@ def begin(work: Work) -> None:
 
 
 def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
-    """Handles lost log directories: the brokers get LeaderAndIsr, and answer which
-    replicas failed.
-    """
+    """Handles lost log directories: the brokers get LeaderAndIsr, and their responses name the
+    failed replicas."""
     for broker_id in dict.fromkeys(notice.broker_ids):
         if broker_id in work.cluster.brokers:
             for partition in work.cluster.of_broker.get(broker_id, ()):
@@ -152,9 +152,8 @@ def answered(work: Work, answer: Answered) -> None:
 
 
 def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
-    """Notes which replicas have a failed log directory (56) or a working one (0) by
-    the response.
-    """
+    """Notes the replicas whose log directory has failed (error 56) or works (0) according to the
+    response."""
     failed = []
     for key, error in answer.partitions.items():
         partition = work.cluster.partition(key)
@@ -167,7 +166,7 @@ def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
             work.mark(partition)
         elif error == errors.NONE and broker_id in partition.failed_on:
             partition.works_on((broker_id,))
-            owe(partition, broker_id)  # the last state was not sent to it
+            owe(partition, broker_id)  # the last state was not sent to this broker
             work.mark(partition)
     if failed:
         work.report(LogDirsFailed(broker_id, tuple(failed)))

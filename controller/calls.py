@@ -1,7 +1,7 @@
 """Calls: the decoded requests of APIs that the controller serves. Each ticket gets one reply.
 
-A call has no versions or bytes. ``ticket`` is opaque to the core, which returns it with the reply
-that the docstring names (`controller.outcome`).
+A call has no versions or bytes. ``ticket`` is opaque to the core, which returns the ticket with the
+reply that the call's docstring names (`controller.outcome`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class IsrChange(NamedTuple):
 
     topic: str
     topic_id: bytes | None
-    """None: the request identifies topics by name."""
+    """The id of the topic; None: the request identifies topics by name."""
     partition: int
     leader_epoch: int
     partition_epoch: int
@@ -47,7 +47,7 @@ class ControlledShutdown:
     ticket: Ticket
     broker_id: int
     broker_epoch: int
-    """-1: the request has none."""
+    """The broker epoch of the broker; -1: the request has none."""
 
 
 @dataclass(slots=True, frozen=True)

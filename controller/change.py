@@ -1,4 +1,5 @@
-"""A change of a partition's state: the state to write, its cause, and what follows the write."""
+"""A change of a partition's state: the state to write, its cause, and the request that it
+completes."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ class Change:
     """The state to write; its ``partition_epoch`` is the expected version of the node."""
     cause: Cause
     lost: Replicas = ()
-    """The brokers in ``Partition.lost`` that it takes into account."""
+    """The brokers in ``Partition.lost`` that the change takes into account."""
     pending: PendingRequest | None = None
-    """The request that it grants."""
+    """The request that the change grants, or None."""
     finishes: bool = False
-    """Whether it makes the target of a reassignment the replicas."""
+    """Whether the change completes a reassignment: the replicas become its target."""

@@ -42,7 +42,8 @@ class Cluster:
         )
 
     def is_there(self, partition: Partition, broker_id: int) -> bool:
-        """Whether a leader may continue until another can lead; its broker may be shutting down."""
+        """Whether a leader may continue until another replica can lead; the leader's broker may be
+        shutting down."""
         return (
             broker_id in self.brokers
             and broker_id not in partition.failed_on
@@ -50,12 +51,13 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """The leader and ISR members of a read state that are down, or registered after it was
-        written.
+        """The leader and ISR members of a read state that are down, or that registered after the
+        state was written.
 
-        The state and its leader epoch belong to an earlier registration of these brokers. A broker
-        that restarted unseen, because the controller failed too, may have lost the end of its log
-        in a power failure. This holds for states written by leaders and by controllers.
+        The state and its leader epoch belong to an earlier registration of these brokers. If the
+        controller failed too, a broker may have restarted unseen, and may have lost the end of its
+        log in a power failure. This applies to states that were written by leaders and by
+        controllers.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)
@@ -75,16 +77,15 @@ class Cluster:
             self.of_broker.setdefault(broker_id, {})[partition] = None
 
     def displace(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """Notes that these brokers have no replica any more. Their failed directories are cleared,
-        because a later replica there has not failed.
-        """
+        """Notes that these brokers no longer have a replica of the partition. Their failed
+        directories are cleared, because a later replica on them has not failed."""
         gone = [*broker_ids]
         for broker_id in gone:
             self.of_broker.get(broker_id, {}).pop(partition, None)
         partition.works_on(gone)
 
     def add(self, topic: Topic) -> None:
-        """Adds a topic, or the id that it has now."""
+        """Adds a topic, or updates the id of a known topic."""
         self.topics[topic.name] = topic
         if topic.topic_id is not None:
             self.by_id[topic.topic_id] = topic

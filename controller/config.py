@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class ControllerConfig:
-    """Settings, by Kafka's names where it has them."""
+    """The settings; settings that Kafka has too have Kafka's names."""
 
     broker_id: int
     unclean_leader_election_enable: bool = False

@@ -1,6 +1,5 @@
-"""The controller: accepts one event at a time and returns an outcome. See `controller` for its
-host.
-"""
+"""The controller: accepts one event at a time and returns an outcome. The package `controller`
+describes the host."""
 
 from __future__ import annotations
 
@@ -66,8 +65,8 @@ from protocol import errors
 from protocol.now import Now
 
 SLICE = 256
-"""Maximum number of results, and then of partitions and sweep units, in one step: 3
-ms for either."""
+"""Maximum number of write results in one step, and of partitions and sweep units: each takes 3 ms
+at most."""
 
 
 class Controller:
@@ -84,9 +83,8 @@ class Controller:
         return self.cluster.epoch
 
     def handle(self, event: Fact | Call, now: Now) -> Outcome:
-        """Handles a fact or a call, and works for one slice; ``more`` of the outcome says if work
-        is left.
-        """
+        """Handles a fact or a call, and works for one slice; the outcome's ``more`` is true if work
+        is left."""
         work = self._work
         work.now_ms = now.mono_ms
         if work.resigned or (not work.ready and isinstance(event, Call)):
@@ -107,9 +105,9 @@ class Controller:
         while budget and work.results:
             budget -= 1
             work.land(work.results.popleft())
-        # Partitions without a usable leader are written and sent in a step of their own: nothing
-        # else shares their multi, or the requests that new leaders wait for. The budget is a new
-        # one, so that many results do not delay them to another step.
+        # Partitions without a usable leader are written and sent in a separate step, so that their
+        # writes and requests contain only these partitions. They get a new budget, so that many
+        # results do not delay them to another step.
         budget = SLICE if work.ready else 0
         backlog = work.leaderless or work.backlog
         while budget and backlog:
@@ -130,13 +128,12 @@ class Controller:
         return doing(self._work)
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """The `Waits` of each topic, or only of this one: one list per topic, so that a reader can
-        work in slices.
-        """
+        """The `Waits` of each topic, or of the topic ``only``: one list per topic, so that the
+        caller can work in slices."""
         return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
-        """The counts for metrics, cumulative from topic to topic: the last one is the total."""
+        """The counts for metrics, cumulative from topic to topic: the last value is the total."""
         return counts(self.cluster)
 
     def next_deadline(self) -> int | None:
@@ -196,7 +193,7 @@ class Controller:
             case Ready():
                 self._begin()
             case Resigned():
-                work.resign("its ZooKeeper session is lost")
+                work.resign("the ZooKeeper session is lost")
             case Tick():
                 self._tick()
 
@@ -214,7 +211,7 @@ class Controller:
         brokers.begin(work)
         topics.begin(work)
         reassignments.shrink_node(work)
-        deletions.look_at_queued(work)  # before brokers get these topics again
+        deletions.look_at_queued(work)  # before these topics are sent to brokers again
         if cluster.config.auto_leader_rebalance_enable:
             work.balance_due_ms = work.now_ms + requested_elections.BALANCE_AFTER_MS
 

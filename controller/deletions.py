@@ -1,10 +1,11 @@
 """Deletion of topics: their replicas first, then their znodes.
 
 A topic is queued until none of its partitions is being written or reassigned. Then all brokers get
-leader -2, and those with a replica get StopReplica with delete. A broker that is down gets both
-when it returns. The znodes are deleted after the last replica, so that no topic of the same name
-can be created before: a remaining replica could be taken for one of the new topic. A new controller
-starts over before it sends the topic to brokers. Source: Kafka 3.9 ``TopicDeletionManager``.
+leader -2, and brokers with a replica get StopReplica with delete. A broker that is down gets these
+requests when it returns. The znodes are deleted after the last replica. Before that a topic of the
+same name can't be created, because a remaining replica could be mistaken for a replica of the new
+topic. A new controller starts the deletion again before it sends the topic to brokers. Source:
+Kafka 3.9 ``TopicDeletionManager``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
     for name in names:
         topic = work.cluster.topics.get(name)
         if topic is None:
-            # It may have been created just now: read its node.
+            # The topic may have been created just now: read its node.
             work.unknown_deletions.add(name)
             work.read(ReadTopic(name))
         elif not work.cluster.config.delete_topic_enable:
@@ -48,7 +49,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def look_at_queued(work: Work) -> None:
-    """Begins the queued deletions that need not wait any more."""
+    """Begins the queued deletions that no longer have to wait."""
     work.look_at_queued = False
     for topic in [*work.queued.values()]:
         if topic.deletion is Deletion.QUEUED and _may_begin(topic):
@@ -114,11 +115,11 @@ def broker_lost(partition: Partition, broker_id: int) -> None:
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """Sends a new broker the deletions in progress: its registration may be new but its process
-    old.
+    """Sends the deletions in progress to a new broker: the registration may be new although the
+    process is not.
 
-    Such a process still shows the topics to clients, and gets no UpdateMetadata of them after the
-    deletion.
+    A process that did not restart still shows these topics to clients, and would get no
+    UpdateMetadata about them after the deletion.
     """
     for topic in work.queued.values():
         if topic.is_being_deleted:
@@ -148,7 +149,7 @@ def _erase(work: Work, topic: Topic) -> None:
 def _erased(work: Work, topic: Topic, result: WriteResult) -> None:
     if result.result is Result.OK:
         forget(work, topic)
-        # A topic of the same name may have been created since.
+        # A topic of the same name may have been created after the deletion.
         work.read(ReadTopic(topic.name))
     else:
         work.retry(partial(_erase, work, topic))

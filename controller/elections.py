@@ -1,9 +1,9 @@
 """Elections: computes the state to write from the states of a partition and of brokers.
 
-These functions change nothing. They check in this order, and the first that needs a write decides:
-the first state; a lost leader or lost members of the ISR; the next step of a reassignment.
-Requested changes follow (`granting`). Every state has leader_epoch + 1, because brokers ignore a
-state with the same epoch.
+These functions have no side effects. They check in this order, and return the first change that
+needs a write: the first state; a lost leader or lost members of the ISR; the next step of a
+reassignment. Requested changes are checked after these (`granting`). Every new state has
+leader_epoch + 1, because brokers ignore a state with the same epoch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def next_change(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
-    """Whether the topic's unclean setting must be read: it decides if a live replica may lead."""
+    """Whether the topic's unclean.leader.election.enable must be read, because it determines if a
+    live replica may lead."""
     known, topic = partition.known, partition.topic
     return (
         known is not None
@@ -49,9 +50,8 @@ def _first(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The change while the leader is live: it hands over if it is shutting down; lost members leave
-    the ISR.
-    """
+    """The change of a partition whose leader is live: another leader if the leader is shutting
+    down, and an ISR without lost members."""
     replicas, leader = partition.replicas, known.leader
     if leader in cluster.shutting_down and len(replicas) > 1:
         live = _live_in_isr(cluster, partition, known)
@@ -67,11 +67,11 @@ def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change
 def offline(
     cluster: Cluster, partition: Partition, known: LeaderAndIsr, *, unclean: bool = False
 ) -> Change | None:
-    """The change of a partition that has no leader, or lost it.
+    """The change of a partition that has no leader, or has lost its leader.
 
     The new leader is, in order of preference: a member of the ISR whose session was not
     interrupted; a member that has returned; with unclean election, any live replica. Without a
-    leader the ISR keeps its members, since each of them may lead when it returns.
+    leader the ISR keeps its members, because each member may lead when it returns.
     """
     live = _live_in_isr(cluster, partition, known)
     if not live:
@@ -91,9 +91,8 @@ def offline(
 
 
 def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | None:
-    """The change to the preferred leader; None if it leads already, is not live or
-    not in the ISR.
-    """
+    """The change to the preferred leader; None if the preferred leader already leads, is not live
+    or is not in the ISR."""
     known, first = partition.known, _candidates(partition)[:1]
     if known is None or not first or known.leader == first[0]:
         return None
@@ -103,9 +102,9 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 
 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The next step of a reassignment: all replicas get a new leader epoch; a target that has
-    caught up becomes the replicas; leaving replicas are removed from the ISR one by one.
-    """
+    """The next step of a reassignment: all replicas get a new leader epoch; the target replicas
+    become the replicas when they have caught up; leaving replicas are removed from the ISR one by
+    one."""
     if partition.moving in (Moving.START, Moving.CATCHING_UP):
         target, moves = partition.target, partition.adding or partition.removing
         if not moves or set(target) <= set(known.isr):
@@ -115,7 +114,8 @@ def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Chang
         return None
     left = [each for each in known.isr if each not in partition.replicas]
     if partition.moving in (Moving.NO, Moving.LEAVING) and 0 < len(left) < len(known.isr):
-        # One by one, as in Kafka. Moving.NO: a controller failed between its writes.
+        # Replicas leave the ISR one by one, as in Kafka. In Moving.NO, a controller failed between
+        # its writes.
         return led_by(cluster, partition, known, (*partition.replicas, *left[1:]))
     return None
 
@@ -128,10 +128,11 @@ def led_by(
     *,
     finishes: bool = False,
 ) -> Change | None:
-    """The change that limits leader and ISR to these replicas; the current leader stays if
-    possible.
+    """The change that restricts the leader and the ISR to these replicas; the current leader stays
+    if possible.
 
-    A state that ``finishes`` a reassignment keeps the ISR: `_moved` shrinks it afterwards.
+    A state that ``finishes`` a reassignment keeps the ISR; `_moved` removes the leaving replicas
+    from the ISR afterwards.
     """
     isr = tuple(each for each in known.isr if each in replicas)
     leader = known.leader
@@ -146,7 +147,8 @@ def led_by(
 
 
 def _candidates(partition: Partition) -> Replicas:
-    """The replicas without those that the pending write of the topic's node drops."""
+    """The replicas, without those that the topic's node will no longer have after its pending
+    write."""
     wanted = partition.topic.wanted.get(partition.index)
     if wanted is None:
         return partition.replicas

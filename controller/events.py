@@ -10,14 +10,14 @@ from controller.values import Assignment, Replicas
 
 
 class Cause(Enum):
-    """Why a state was written."""
+    """The cause of a written state."""
 
     CREATED = "created"
     OFFLINE = "leader or ISR member failed"
     UNCLEAN = "unclean leader election: no live broker in the ISR"
     SHUTDOWN = "controlled shutdown"
     PREFERRED = "preferred leader election requested"
-    BALANCE = "preferred leader is back"
+    BALANCE = "preferred leader is in the ISR again"
     REASSIGNED = "replicas reassigned"
     ISR = "leader changed the ISR"
 
@@ -39,7 +39,8 @@ class BrokerJoined:
     broker_id: int
     epoch: int
     bounced: bool
-    """Whether it restarted so quickly that the controller did not see its session end."""
+    """Whether the broker restarted so quickly that the controller did not see the end of its
+    session."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,9 +83,8 @@ class StateWritten:
 
 @dataclass(slots=True, frozen=True)
 class StateLost:
-    """A state was not written because its node had another version; it is read and
-    decided again.
-    """
+    """A state was not written because its node had another version; the node is read and the state
+    is decided again."""
 
     topic: str
     partition: int

@@ -13,11 +13,11 @@ from controller.values import BrokerFact, LeaderAndIsr, Replicas, TopicFact, Top
 
 @dataclass(slots=True, frozen=True)
 class BrokersSeen:
-    """All registered brokers, whenever a registration begins, ends or changes its data."""
+    """All registered brokers, after a registration began, ended or changed its data."""
 
     brokers: Sequence[BrokerFact]
     registrations: int = -1
-    """The version of their parent node before this read, by which the host fences writes."""
+    """The version of `/brokers/ids` before this read, by which the host fences writes."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,7 +32,7 @@ class TopicSeen:
     """The node of a topic, as an answer to `ReadTopic` and after each change of its data.
 
     ``spare_id`` is for a topic whose node has no id: the id by which this broker knows the topic,
-    since an old tool may have dropped it from the node, or a random one for an unknown topic.
+    because an old tool may have dropped the id from the node; for an unknown topic, a random id.
     """
 
     topic: TopicFact
@@ -41,7 +41,7 @@ class TopicSeen:
 
 @dataclass(slots=True, frozen=True)
 class TopicGone:
-    """The node of a topic that was to be read does not exist."""
+    """The answer to `ReadTopic`: the node of the topic does not exist."""
 
     name: str
 
@@ -64,16 +64,16 @@ class DeletionsSeen:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentsSeen:
-    """The content of `/admin/reassign_partitions` when it is created; empty: it does not exist."""
+    """The content of `/admin/reassign_partitions` after the node was created; empty: the node does
+    not exist."""
 
     targets: Mapping[TopicPartition, Replicas]
 
 
 @dataclass(slots=True, frozen=True)
 class PreferredSeen:
-    """The content of `/admin/preferred_replica_election` when it exists; the controller deletes the
-    node.
-    """
+    """The content of `/admin/preferred_replica_election`, if the node exists; the controller then
+    deletes the node."""
 
     partitions: Sequence[TopicPartition]
 
@@ -97,8 +97,7 @@ class LogDirsNotified:
 @dataclass(slots=True, frozen=True)
 class UncleanSeen:
     """`unclean.leader.election.enable` of a topic, or of the whole cluster when the name is empty.
-    None: a topic without a setting of its own. Also the answer to `ReadUnclean`.
-    """
+    None: the topic does not have the setting. This fact is also the answer to `ReadUnclean`."""
 
     topic: str
     allowed: bool | None
@@ -106,14 +105,13 @@ class UncleanSeen:
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsUnknown:
-    """`/latest_producer_id_block` can't be read: the allocated ids are unknown."""
+    """`/latest_producer_id_block` can't be read, so the allocated producer ids are unknown."""
 
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsRead:
     """`/latest_producer_id_block`: the last allocated id, and the version of the node. -1 and -1:
-    the node does not exist; -1 and a version: it is empty.
-    """
+    the node does not exist; -1 and a version: the node is empty."""
 
     block_end: int
     znode_version: int
@@ -130,9 +128,10 @@ class Result(Enum):
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
     OUTDATED = "outdated"
-    """A broker has registered that this controller does not know: nothing was written."""
+    """The state was not written, because a broker that this controller does not know has
+    registered."""
     FAILED = "failed"
-    """Any other error; it is unknown whether the write was done."""
+    """Another error; it is unknown whether the write was done."""
 
 
 class WriteResult(NamedTuple):
@@ -142,7 +141,7 @@ class WriteResult(NamedTuple):
     """The ticket of the write."""
     result: Result
     version: int = -1
-    """With OK: the new version of the node."""
+    """The new version of the node, for OK."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -170,7 +169,8 @@ class Ready:
 
 @dataclass(slots=True, frozen=True)
 class Resigned:
-    """This broker is no longer the controller, or can't know whether it is: its session is lost."""
+    """This broker is no longer the controller, or can't know whether it is, because its session is
+    lost."""
 
 
 @dataclass(slots=True, frozen=True)

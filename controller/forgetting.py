@@ -1,4 +1,4 @@
-"""Removal of a topic from the controller's state, with replies to the requests about it."""
+"""Removal of a topic from the controller's state, with replies to the requests about the topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.znodes.admin import delete_path
 
 
 def forget(work: Work, topic: Topic) -> None:
-    """Removes a topic that does not exist any more, and answers all requests about it."""
+    """Removes a topic that no longer exists, and answers all requests about the topic."""
     work.cluster.remove(topic)
     work.batch.drop(topic)
     work.queued.pop(topic.name, None)

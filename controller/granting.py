@@ -1,4 +1,5 @@
-"""Grants or refuses requested changes, each while no other write of its partition is in flight."""
+"""Grants or refuses requested changes. A change begins only when no other write of its partition is
+in flight."""
 
 from __future__ import annotations
 
@@ -15,9 +16,8 @@ from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
-    """The change of the first request that needs a write; requests before it are answered. None: no
-    request can proceed.
-    """
+    """The change of the first request that needs a write; requests before that request are
+    answered. None: no request can proceed."""
     pending_requests = partition.pending_requests
     while pending_requests:
         if isinstance(pending_requests[0], PendingReassignment) and not reassignments.may_begin(

@@ -1,4 +1,5 @@
-"""AlterPartition: a leader's change of its ISR, checked in Kafka's order and written."""
+"""AlterPartition: changes of the ISR that leaders request; they are checked in Kafka's order and
+written."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from protocol import errors
 
 
 def alter_partition(work: Work, call: AlterPartition) -> None:
-    """Queues each change until its partition is not being written; one reply for all."""
+    """Queues each change until its partition is not being written; the call gets one reply for all
+    changes."""
     broker = work.cluster.brokers.get(call.broker_id)
     if broker is None or broker.epoch != call.broker_epoch:
         work.reply(call.ticket, AlterPartitionReply(errors.STALE_BROKER_EPOCH))
@@ -63,10 +65,11 @@ def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Chan
 
 
 def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: PendingIsrChange) -> int:
-    """The error, by checks in Kafka's order; 0: the ISR may be written, or is so already."""
+    """The error code, by checks in Kafka's order; 0: the ISR may be written, or is already in the
+    state."""
     change = pending.change
     if change.partition_epoch > known.partition_epoch or change.leader_epoch > known.leader_epoch:
-        # A leader of an older Kafka writes its ISR itself, and notifies the controller later.
+        # A leader of an older Kafka writes the ISR itself, and notifies the controller later.
         work.read_state(partition)
         return errors.NOT_CONTROLLER
     if change.leader_epoch < known.leader_epoch:

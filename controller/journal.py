@@ -1,8 +1,8 @@
-"""The controller's events as journal entries: why leaders changed, and restarts of brokers.
+"""The controller's events as journal entries: causes of leader changes, and restarts of brokers.
 
-`Story.entry` accepts the events in order, each with its time, and returns an entry and the name
-that it is about. It remembers the live brokers, and how the others left: with these, the cause of a
-partition's event becomes a sentence.
+`Story.entry` accepts the events in order, each with its time, and returns an entry and the name of
+the entry's page. `Story` stores the live brokers, and how other brokers left, so that a partition's
+event can state the cause in words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RESTARTED = "has restarted"
 _NO_DIRECTORY = "has lost the log directory of this replica"
 _CAUSES = {
     Cause.CREATED: "elected when the partition was created",
-    Cause.REASSIGNED: "its replicas are being reassigned",
+    Cause.REASSIGNED: "the partition's replicas are being reassigned",
 }
 
 
@@ -52,7 +52,7 @@ class Story:
         self._how: dict[int, str] = {}
         """The last event of each broker, as the predicate of a sentence in a later entry."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
-        """By broker, the partitions whose directory has failed."""
+        """The partitions whose log directory has failed, by broker."""
 
     def entry(self, event: Event, now: Now) -> Named | None:
         """The entry for an event, and the name of its page; None: the event has no entry."""
@@ -66,7 +66,7 @@ class Story:
             case ControllerReady() | ControllerResigned() | OtherController():
                 return self._of_controller(event, now)
             case ShutdownAsked(broker) if self._how.get(broker) == _STOPS:
-                return None  # repeated until its partitions are settled
+                return None  # repeated until the broker's partitions are settled
             case BrokerJoined() | BrokerLeft() | ShutdownAsked() | LogDirsFailed():
                 return self._of_broker(event, now)
             case RequestRefused(broker, request, error):
@@ -96,7 +96,7 @@ class Story:
                 cause, why = "resigned", f"{me} is no longer the controller: {reason}"
             case OtherController(topic, partition, epoch):
                 cause = "other"
-                why = f"a newer controller (epoch {epoch}) has written {topic}-{partition}"
+                why = f"a newer controller (epoch {epoch}) wrote {topic}-{partition}"
         return CONTROLLER, self._entry(now, Kind.CONTROLLER, cause, why)
 
     def _of_broker(
@@ -136,20 +136,20 @@ class Story:
             cause = "started"
             why = f"reassignment started from replicas {_ids(event.before)} to {_ids(target)}"
         else:
-            cause, why = "done", f"reassignment completed: its replicas are {_ids(event.replicas)}"
+            cause, why = "done", f"reassignment completed: the replicas are {_ids(event.replicas)}"
         name = of_partition(event.topic, event.partition)
         return name, self._entry(now, Kind.MOVE, cause, why)
 
     def _deleting(self, event: DeletionQueued | DeletionStarted | TopicRemoved, now: Now) -> Named:
         match event:
             case DeletionQueued(_, waits_for):
-                cause, why = "queued", "its deletion was requested"
+                cause, why = "queued", "the deletion of the topic was requested"
                 if waits_for:
-                    why += f"; it waits for {_brokers(waits_for)} to return"
+                    why += f"; the deletion waits for {_brokers(waits_for)} to return"
             case DeletionStarted():
-                cause, why = "started", "its replicas are being deleted"
+                cause, why = "started", "the replicas of the topic are being deleted"
             case TopicRemoved():
-                cause, why = "deleted", "it is deleted"
+                cause, why = "deleted", "the topic is deleted"
         return of_topic(event.name), self._entry(now, Kind.TOPIC, cause, why)
 
     def _written(self, event: StateWritten, now: Now) -> Named | None:
@@ -187,10 +187,10 @@ class Story:
                     " is enabled or was requested: records that only the ISR had are lost"
                 )
             case Cause.PREFERRED:
-                return f"the election of its preferred leader, broker {leader}, was requested"
+                return f"the election of the preferred leader, broker {leader}, was requested"
             case Cause.BALANCE:
                 return (
-                    f"broker {leader}, its preferred leader, is in the ISR again, and"
+                    f"broker {leader}, the preferred leader, is in the ISR again, and"
                     " auto.leader.rebalance.enable is set"
                 )
             case _:

@@ -1,6 +1,5 @@
-"""The outcome of one step of the controller: the effects that its host executes. See
-`controller`.
-"""
+"""The outcome of one step of the controller: the effects that the host executes (see the package
+`controller`)."""
 
 from __future__ import annotations
 
@@ -17,9 +16,8 @@ from controller.values import Assignment, LeaderAndIsr, Replicas, TopicPartition
 
 
 class CreateState(NamedTuple):
-    """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may exist. NODE_EXISTS
-    refers to the state node. OK has version 0.
-    """
+    """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may already exist.
+    NODE_EXISTS means that the state node exists. OK has version 0."""
 
     ticket: int
     topic: str
@@ -28,9 +26,8 @@ class CreateState(NamedTuple):
 
 
 class SetState(NamedTuple):
-    """Sets the state if its node has the version ``state.partition_epoch``. OK has
-    the new version.
-    """
+    """Writes the state if its node has the version ``state.partition_epoch``. OK has the new
+    version."""
 
     ticket: int
     topic: str
@@ -39,7 +36,7 @@ class SetState(NamedTuple):
 
 
 class RewriteTopic(NamedTuple):
-    """Sets `/brokers/topics/<name>` if it has ``znode_version``. OK has the new version."""
+    """Writes `/brokers/topics/<name>` if the node has ``znode_version``. OK has the new version."""
 
     ticket: int
     name: str
@@ -67,22 +64,22 @@ class DeleteNodes(NamedTuple):
 
 
 class SetReassignments(NamedTuple):
-    """Writes the remaining targets of `/admin/reassign_partitions`; deletes the node when none
-    remains.
-    """
+    """Writes the remaining targets of `/admin/reassign_partitions`; deletes the node if no target
+    remains."""
 
     ticket: int
     targets: Mapping[TopicPartition, Replicas]
 
 
 class SetProducerIds(NamedTuple):
-    """Sets `/latest_producer_id_block` if it has ``znode_version``; -1: creates it."""
+    """Writes `/latest_producer_id_block` if the node has ``znode_version``; -1: creates the
+    node."""
 
     ticket: int
     broker_id: int
     block_start: int
     block_end: int
-    """Inclusive."""
+    """The last producer id of the block."""
     znode_version: int
 
 
@@ -197,7 +194,8 @@ Reply = (
 
 @dataclass(slots=True)
 class Outcome:
-    """The effects of one step, which the host executes in this order. See `controller`."""
+    """The effects of one step, which the host executes in this order (see the package
+    `controller`)."""
 
     writes: Sequence[Write] = ()
     sends: Sequence[Send] = ()
@@ -205,6 +203,6 @@ class Outcome:
     replies: Sequence[tuple[Ticket, Reply]] = ()
     events: Sequence[Event] = ()
     resign: str = ""
-    """The reason why this broker is no longer the controller; "" while it is."""
+    """The reason why this broker is no longer the controller; "" while it is the controller."""
     more: bool = False
     """Work is left: the host calls `Controller.work` in the next turn."""

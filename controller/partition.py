@@ -21,25 +21,25 @@ from controller.values import Assignment, LeaderAndIsr, Replicas, TopicFact, Top
 class Moving(Enum):
     """The progress of a partition's reassignment."""
 
-    NO = "not being reassigned"
-    NODE = "its topic's ZooKeeper node is being written"
-    START = "its replicas are being notified"
+    NO = "the partition is not being reassigned"
+    NODE = "the topic's ZooKeeper node is being written"
+    START = "the replicas are being notified"
     CATCHING_UP = "some target replicas are not in the ISR yet"
-    LEAVING = "the leader is a target replica; the others are being removed from the ISR"
-    FINISHED = "its topic's ZooKeeper node is being written without the removed replicas"
+    LEAVING = "the leader is a target replica; the removed replicas are leaving the ISR"
+    FINISHED = "the topic's ZooKeeper node is being written without the removed replicas"
 
 
 class Deletion(Enum):
     """The progress of a topic's deletion."""
 
-    NO = "not being deleted"
-    QUEUED = "waits until its partitions are neither written nor reassigned"
-    STARTED = "its replicas are being deleted"
-    ERASING = "its ZooKeeper nodes are being deleted"
+    NO = "the topic is not being deleted"
+    QUEUED = "the deletion waits until no partition is being written or reassigned"
+    STARTED = "the replicas are being deleted"
+    ERASING = "the topic's ZooKeeper nodes are being deleted"
 
 
 class Partition:
-    """The state of one partition, and the requests that are due to its brokers."""
+    """The state of one partition, and the requests that must be sent to its brokers."""
 
     __slots__ = (
         "adding",
@@ -73,35 +73,36 @@ class Partition:
         self.state = PartitionState.NON_EXISTENT
         self.replica_states: dict[int, ReplicaState] = {}
         self.known: LeaderAndIsr | None = None
-        """The content of its state node, as last read or written; None: unknown, or the node does
-        not exist."""
+        """The content of the partition's state node, as last read or written; None: unknown, or the
+        node does not exist."""
         self.flight: Change | None = None
         """The change that is being written, or None."""
         self.reading = False
-        """Whether its state node must be read before the next decision."""
+        """Whether the partition's state node must be read before the next decision."""
         self.dirty = False
-        """Whether it is in the backlog."""
+        """Whether the partition is in the backlog."""
         self.lost: Replicas = ()
         """Brokers whose session ended since the last decision; they may have returned."""
         self.failed_on: Replicas = ()
-        """Brokers whose directory of this replica failed."""
+        """Brokers on which the log directory of this partition's replica failed."""
         self.owed: Replicas = ()
         """Brokers that must get a LeaderAndIsr."""
         self.is_new: Replicas = ()
         """The brokers among ``owed`` whose LeaderAndIsr has is_new."""
         self.stopping: dict[int, bool] | None = None
-        """Brokers that must get a StopReplica; true: with delete."""
+        """Brokers that must get a StopReplica; True: with delete."""
         self.show = False
         """Whether all brokers must get an UpdateMetadata."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
         """The reassignment requests to answer when the topic's node is written."""
         self.leaving: Replicas = ()
-        """Replicas that a reassignment has dropped from ``replicas``: they must be deleted."""
+        """Replicas that a reassignment has removed from ``replicas`` and that must be deleted."""
         self.pending_requests: deque[PendingRequest] | None = None
         """The requests that wait until no write is in flight."""
         self.least_epoch = 0
-        """The leader epoch of its first state; more than 0 after its node was deleted."""
+        """The leader epoch of the first state to write; more than 0 if the state node was
+        deleted."""
 
     @property
     def key(self) -> TopicPartition:
@@ -132,7 +133,7 @@ class Partition:
         self.replica_states = dict.fromkeys(self.replicas, ReplicaState.NEW)
 
     def transition_to(self, state: PartitionState) -> None:
-        """Changes the state of the partition; no other function does."""
+        """Changes the state of the partition; only this function does so."""
         if self.state not in LEGAL_PREVIOUS[state]:
             raise AssertionError(f"{self.key} from {self.state.name} to {state.name}")
         self.state = state
@@ -142,13 +143,13 @@ class Partition:
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
     def begin_replica(self, broker_id: int) -> ReplicaState:
-        """The state of a replica; one that a reassignment has just added becomes NEW."""
+        """The state of a replica; a replica that a reassignment has just added becomes NEW."""
         if self.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
             self.move_replica(broker_id, ReplicaState.NEW)
         return self.replica_state(broker_id)
 
     def move_replica(self, broker_id: int, state: ReplicaState) -> None:
-        """Changes the state of a replica; no other function does, except ``begin``."""
+        """Changes the state of a replica; only this function and ``begin`` do so."""
         before = self.replica_state(broker_id)
         if before not in LEGAL_PREVIOUS_REPLICA[state]:
             raise AssertionError(
@@ -167,7 +168,7 @@ class Partition:
         self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
 
     def pending(self, pending: PendingRequest) -> None:
-        """Adds a request to those that wait."""
+        """Adds a request to the waiting requests."""
         if self.pending_requests is None:
             self.pending_requests = deque()
         self.pending_requests.append(pending)
@@ -179,7 +180,7 @@ class Wanted:
 
     assignment: Assignment
     written: Callable[[], None]
-    """Called when it is written."""
+    """The function to call when the assignment is written."""
 
 
 class Topic:
@@ -196,39 +197,38 @@ class Topic:
         self.topic_id = topic_id
         self.created = fact.created
         self.node = fact
-        """The content of its node."""
+        """The content of the topic's node."""
         self.partitions: dict[int, Partition] = {}
         self.unsettled: set[int] = set()
-        """Partitions that this controller has not settled yet. While it is not empty, no broker
-        gets an UpdateMetadata of the topic, because clients would see too few partitions."""
+        """Partitions that this controller has not settled yet. While there are any, no broker gets
+        an UpdateMetadata of the topic, because clients would see too few partitions."""
         self.wanted: dict[int, Wanted] = {}
-        """Assignments to write into its node, by partition."""
+        """Assignments to write into the topic's node, by partition."""
         self.restore = False
-        """Whether its node lost data, or gained data that it must not have: it must
+        """Whether the topic's node lost data, or gained data that it must not have, so that it must
         be rewritten."""
         self.flight = False
-        """Whether its node is being written."""
+        """Whether the topic's node is being written."""
         self.reading = False
-        """Whether its node must be read before the next write."""
+        """Whether the topic's node must be read before the next write."""
         self.seen_version = -1
-        """The version of its node that was seen during a write."""
+        """The version of the topic's node that was seen during a write."""
         self.deletion = Deletion.NO
         self.replicas_left = 0
         """Number of replicas that are not deleted yet."""
         self.unclean: bool | None = None
-        """Its unclean.leader.election.enable; None: the cluster's setting counts, or it is not read
-        yet."""
+        """The topic's unclean.leader.election.enable; None: the cluster's setting applies, or the
+        setting is not read yet."""
         self.unclean_asked = False
-        """Whether its setting was read, or is being read."""
+        """Whether unclean.leader.election.enable of the topic was read, or is being read."""
 
     @property
     def is_being_deleted(self) -> bool:
-        """Whether its replicas are being deleted already."""
+        """Whether the topic's replicas are already being deleted."""
         return self.deletion in (Deletion.STARTED, Deletion.ERASING)
 
     @property
     def waits_for_id(self) -> bool:
-        """Whether the topic must not be sent to brokers yet: an id that is not written might be
-        lost.
-        """
+        """Whether the topic must not be sent to brokers yet, because an id that is not written
+        might be lost."""
         return self.topic_id is not None and self.node.topic_id is None

@@ -1,4 +1,4 @@
-"""Requests about one partition that wait while a write of it is in flight."""
+"""Requests about one partition that wait while a write of the partition is in flight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.values import Replicas, TopicPartition
 
 @dataclass(slots=True)
 class AlterRequest:
-    """An AlterPartition whose partitions are being written."""
+    """An AlterPartition request whose partitions are being written."""
 
     number: int
     """The number of the parked ticket."""
@@ -37,8 +37,8 @@ class ElectionRequest:
     """Elections that a call or a node requested together."""
 
     number: int | None
-    """The number of the parked ticket; None: a node requested them, and is deleted when all are
-    done."""
+    """The number of the parked ticket; None: a node requested the elections, and is deleted when
+    all are done."""
     all_asked: bool
     left: int
     results: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class PendingReassignment:
 
     target: Replicas | None
     request: MoveRequest | None
-    """None: `/admin/reassign_partitions` requests it."""
+    """The call that requested it; None: `/admin/reassign_partitions` did."""
 
 
 PendingRequest = PendingIsrChange | PendingElection | PendingReassignment

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: blocks of 1000 ids, allocated by conditional writes of one node."""
+"""AllocateProducerIds: allocates blocks of 1000 ids by conditional writes of one node."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ProducerIds:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._waiting: deque[tuple[int, int]] = deque()
-        """The numbers of parked tickets and their brokers."""
+        """(number of a parked ticket, broker id) of each waiting broker."""
         self._node: ProducerIdsRead | None = None
-        """The node as last read or written; None: it must be read."""
+        """The node as last read or written; None: the node must be read."""
         self._working = False
         """Whether the node is being read or written."""
 
@@ -48,9 +48,8 @@ class ProducerIds:
         self._next()
 
     def unknown(self) -> None:
-        """Refuses the waiting brokers because the node can't be read; it is read again when they
-        retry.
-        """
+        """Refuses the waiting brokers because the node can't be read; the node is read again when
+        brokers retry."""
         self._working = False
         waiting, self._waiting = self._waiting, deque()
         for number, _ in waiting:

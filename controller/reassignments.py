@@ -1,11 +1,11 @@
-"""Reassignments: by AlterPartitionReassignments and by `/admin/reassign_partitions`.
+"""Reassignments that AlterPartitionReassignments or `/admin/reassign_partitions` request.
 
-The state of a reassignment is in the topic's node (KIP-455). The steps, each after the write of the
-one before: the node gets the whole list of replicas (`Moving.NODE`); all of them get a new leader
-epoch (START); when the ISR has the whole target (CATCHING_UP), a leader of the target is written;
-each leaving replica is removed from the ISR, in a leader epoch of its own (LEAVING); these replicas
-are stopped, and the node gets only the target (FINISHED). A controller that finds adding or
-removing replicas in a topic's node continues at START.
+The state of a reassignment is in the topic's node (KIP-455). Each step begins after the write of
+the previous step: the node gets the whole list of replicas (`Moving.NODE`); all these replicas get
+a new leader epoch (START); when all target replicas are in the ISR (CATCHING_UP), a state whose
+leader is a target replica is written; each leaving replica is removed from the ISR, in a separate
+leader epoch (LEAVING); these replicas are stopped, and the node gets only the target (FINISHED). A
+controller that finds adding or removing replicas in a topic's node continues at START.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _GONE = (
 
 
 def alter_reassignments(work: Work, call: AlterReassignments) -> None:
-    """Handles a call; one reply for all partitions, when their topics' nodes are written."""
+    """Handles a call, which gets one reply for all partitions when the nodes of their topics are
+    written."""
     if not call.targets:
         work.reply(call.ticket, ReassignmentsReply(errors.NONE, {}))
         return
@@ -48,9 +49,8 @@ def alter_reassignments(work: Work, call: AlterReassignments) -> None:
 
 
 def reassignments_seen(work: Work, targets: Mapping[TopicPartition, Replicas]) -> None:
-    """Handles the requests of the node; each is removed from the node when it is
-    done or refused.
-    """
+    """Handles the requests in `/admin/reassign_partitions`; each request is removed from the node
+    when it is done or refused."""
     if work.moves_in_flight:
         work.moves_seen = targets
         return
@@ -78,10 +78,10 @@ def may_begin(partition: Partition) -> bool:
 
 
 def checked(work: Work, partition: Partition, pending: PendingReassignment) -> Change | None:
-    """Begins a reassignment or refuses it; returns a change if that must be written first.
+    """Begins or refuses a reassignment; returns a change if the change must be written first.
 
-    Replicas that the node will drop leave the ISR first. Otherwise the ISR could shrink to these
-    replicas while the node is being written.
+    Replicas that the topic's node will no longer have leave the ISR first. Otherwise the ISR could
+    shrink to these replicas while the node is being written.
     """
     assignment = _wanted(partition, pending)
     refusal = _refusal(work, partition, pending)
@@ -121,7 +121,7 @@ def _wanted(partition: Partition, pending: PendingReassignment) -> Assignment:
 def _refusal(
     work: Work, partition: Partition, pending: PendingReassignment
 ) -> tuple[int, str] | None:
-    """The error of a reassignment, by checks in Kafka's order, or None."""
+    """The error code and message of a reassignment, by checks in Kafka's order; None: valid."""
     now, target = partition.assignment, pending.target
     if target is None:
         if now.adding or now.removing:
@@ -142,7 +142,7 @@ def _refusal(
 
 
 def _node_written(work: Work, partition: Partition, assignment: Assignment) -> None:
-    """Continues after the topic's node has the whole list of replicas."""
+    """Continues after the whole list of replicas was written to the topic's node."""
     before = partition.replicas
     partition.replicas, partition.adding, partition.removing = assignment
     partition.leaving = tuple(
@@ -164,7 +164,7 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
 
 
 def _finished(work: Work, partition: Partition) -> None:
-    """Ends the reassignment: the topic's node has the target alone."""
+    """Ends the reassignment after the topic's node has only the target."""
     partition.moving = Moving.NO
     partition.show = True
     work.moves_asked.pop(partition.key, None)
@@ -189,9 +189,8 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Begins the last write: no state is due any more, and the topic's node must get the target
-    alone.
-    """
+    """Begins the last write, after all states are written: the topic's node must get only the
+    target."""
     if partition.moving is Moving.LEAVING:
         partition.moving = Moving.FINISHED
         topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
@@ -222,7 +221,7 @@ def _delete_replica(partition: Partition, broker_id: int) -> None:
 
 
 def list_reassignments(work: Work, call: ListReassignments) -> None:
-    """Replies with the reassignments that add or remove replicas now."""
+    """Replies with the reassignments in progress."""
     partitions: Iterable[Partition | None] = (
         work.cluster.partitions()
         if call.partitions is None
@@ -235,14 +234,13 @@ def list_reassignments(work: Work, call: ListReassignments) -> None:
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """Refuses a reassignment: the topic is deleted or being deleted."""
+    """Refuses a reassignment because the topic is deleted or being deleted."""
     _answer(work, partition.key, pending.request, _GONE)
 
 
 def forget(work: Work, partition: Partition) -> None:
-    """Refuses the reassignments of a partition whose topic was deleted before its
-    node was written.
-    """
+    """Refuses the reassignments of a partition whose topic was deleted before the topic's node was
+    written."""
     for pending in partition.movers:
         _answer(work, partition.key, pending.request, _GONE)
     partition.movers = ()
@@ -272,7 +270,7 @@ def shrink_node(work: Work) -> None:
         if result.result not in (Result.OK, Result.NO_NODE):
             work.retry(partial(shrink_node, work))
             return
-        # The node was deleted: the reassignments in progress continue.
+        # If the node was deleted, the reassignments in progress continue.
         work.moves_node = targets if targets and result.result is Result.OK else None
         if work.moves_seen is not None:
             seen, work.moves_seen = work.moves_seen, None

@@ -1,4 +1,4 @@
-"""Elections by request: ElectLeaders, `/admin/preferred_replica_election`, and the balancer."""
+"""Elections that ElectLeaders, `/admin/preferred_replica_election` or the balancer request."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NOT_PREFERRED = (
 _NOBODY = (errors.ELIGIBLE_LEADERS_NOT_AVAILABLE, "All replicas of the partition are down.")
 _DONE = (errors.NONE, "")
 BALANCE_AFTER_MS = 5_000
-"""Milliseconds from its election until a controller checks the preferred leaders for the first
-time."""
+"""Milliseconds from the controller's election until its first check of the preferred leaders."""
 
 
 def elect_leaders(work: Work, call: ElectLeaders) -> None:
-    """Queues an election for each partition until it is not being written; one reply for all."""
+    """Queues an election for each partition until the partition is not being written; the call gets
+    one reply for all partitions."""
     asked = call.partitions
     if asked is None:
         keys = [
@@ -48,9 +48,8 @@ def elect_leaders(work: Work, call: ElectLeaders) -> None:
 
 
 def preferred_seen(work: Work, partitions: Iterable[TopicPartition]) -> None:
-    """Queues the elections that the node requests; the node is deleted when all of
-    them are done.
-    """
+    """Queues the elections that `/admin/preferred_replica_election` requests; the node is deleted
+    when all elections are done."""
     keys = list(dict.fromkeys(partitions))
     request = ElectionRequest(None, False, len(keys) + 1)
     _ask(work, keys, request, Cause.PREFERRED)
@@ -96,7 +95,7 @@ def granted(work: Work, partition: Partition, pending: PendingElection) -> None:
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """Refuses an election: the topic is deleted or being deleted."""
+    """Refuses an election because the topic is deleted or being deleted."""
     _answer(work, pending.request, partition.key, _DELETED)
 
 
@@ -126,11 +125,12 @@ def _count(work: Work, request: ElectionRequest) -> None:
 
 
 def balance(work: Work) -> Iterator[None]:
-    """Queues elections of preferred leaders for brokers that lead too few of their partitions.
+    """Queues elections of preferred leaders for brokers that lead too few of the partitions whose
+    preferred leader they are.
 
-    A broker does if others lead more than leader.imbalance.per.broker.percentage of the partitions
-    whose preferred replica it is. Only partitions whose preferred replica could lead now are
-    included.
+    A broker leads too few if other brokers lead more than leader.imbalance.per.broker.percentage of
+    the partitions whose preferred leader it is. Elections are queued only for partitions whose
+    preferred replica could lead now.
     """
     totals: dict[int, int] = {}
     elsewhere: dict[int, list[Partition]] = {}

@@ -1,6 +1,7 @@
-"""Requests to brokers, without versions: the edge encodes them by inter.broker.protocol.version.
+"""Requests to brokers, without versions: the host encodes the requests according to
+inter.broker.protocol.version.
 
-A batch has at most one of each kind per broker, in the order LeaderAndIsr, UpdateMetadata,
+A batch has at most one request of each kind per broker, in the order LeaderAndIsr, UpdateMetadata,
 StopReplica.
 """
 
@@ -54,7 +55,7 @@ class ShownPartition(NamedTuple):
     partition: int
     controller_epoch: int
     leader: int
-    """-1: none; -2: its topic is being deleted."""
+    """The leader's broker id; -1: none; -2: the topic is being deleted."""
     leader_epoch: int
     isr: Replicas
     partition_epoch: int
@@ -87,7 +88,7 @@ class StoppedPartition(NamedTuple):
 
     partition: int
     leader_epoch: int
-    """-1: unknown; -2: its topic is being deleted."""
+    """The leader epoch; -1: unknown; -2: the topic is being deleted."""
     delete: bool
 
 
@@ -99,7 +100,7 @@ class StoppedTopic(NamedTuple):
 
 
 class StopReplicaRequest(NamedTuple):
-    """Replicas that a broker must stop, and delete where ``delete`` is set."""
+    """The replicas that a broker must stop, and must also delete if ``delete`` is set."""
 
     broker_id: int
     broker_epoch: int

@@ -1,8 +1,9 @@
-"""Settling of a partition: the state that is due is written, then sent to brokers.
+"""Settles partitions: writes the state that is due, then sends it to brokers.
 
-A partition is marked when its circumstances change. `settle` checks the current state and begins
-the one write that is due (`elections`, then `granting`). Changes during the write are handled when
-its result arrives and the partition is settled again. So the order of the facts does not matter.
+A partition is marked when a fact about it changes. `settle` checks the current state and begins the
+one write that is due (`elections`, then `granting`). Changes during the write are handled when the
+result of the write arrives and the partition is settled again, so the order of the facts does not
+matter.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from controller.work import Work
 
 
 def settle(work: Work, partition: Partition) -> None:
-    """Begins the write that is due; if none is, sends brokers the requests that are due."""
+    """Begins the write that is due; if no write is due, sends the due requests to brokers."""
     topic = partition.topic
     if partition.flight or partition.reading or topic.waits_for_id:
         return
@@ -65,14 +66,16 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
             work.report(StateLost(topic.name, partition.index))
             _read(work, partition)
         case Result.NO_NODE if partition.known is None:
-            # The topic's node is gone: the read shows if the topic was deleted or recreated.
+            # The topic's node does not exist: the read shows whether the topic was deleted or
+            # recreated.
             _drop_flight(partition)
             work.read(ReadTopic(topic.name))
             _retry(work, partition, partial(work.mark, partition))
         case Result.NO_NODE:
             _read(work, partition)
         case Result.OUTDATED:
-            # The state may name that broker: decide again with the facts known then.
+            # The state may name the broker that has just registered: decide again with the facts
+            # known after the retry.
             _drop_flight(partition)
             work.mark(partition)
         case Result.FAILED | Result.FENCED:
@@ -82,8 +85,7 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
 
 def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
     """Calls ``again`` later. Until then the topic is sent with the known state of the partition, or
-    without it.
-    """
+    without the partition."""
     if partition.index in partition.topic.unsettled:
         partition.topic.unsettled.discard(partition.index)
         work.batch.show(partition)
@@ -96,13 +98,13 @@ def _read(work: Work, partition: Partition) -> None:
 
 
 def _read_again(work: Work, partition: Partition, change: Change) -> None:
-    """Reads the state node again, unless it has been read for another reason."""
+    """Reads the state node again, unless the node has been read for another reason."""
     if partition.reading and partition.flight is change:
         _read(work, partition)
 
 
 def _drop_flight(partition: Partition) -> None:
-    """Drops the change in flight, and queues its request again."""
+    """Drops the change in flight, and queues the change's request again."""
     change = partition.flight
     partition.flight = None
     if change is not None and change.pending is not None and partition.pending_requests is not None:
@@ -110,9 +112,8 @@ def _drop_flight(partition: Partition) -> None:
 
 
 def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> None:
-    """Handles a state node that was read, because a write failed or a leader
-    notified of a change.
-    """
+    """Handles a state node that was read because a write failed or a leader sent a notification of
+    a change."""
     change, known = partition.flight, partition.known
     if not partition.reading:
         if change is not None or found is None:
@@ -126,21 +127,22 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
     elif found.controller_epoch > work.cluster.epoch:
         work.report(OtherController(*partition.key, found.controller_epoch))
     elif change is not None and found.says_as(change.state):
-        # The result of this controller's write was lost, and its retry failed.
+        # The state is this controller's: the result of its write was lost, and the retry failed.
         _written(work, partition, change, found.partition_epoch)
         return
     if found is not None:
         _learn(work, partition, found)
     _drop_flight(partition)
     if found is None and known is None:
-        # The node was deleted: do not retry as fast as ZooKeeper answers.
+        # The node was deleted: retry later, not as fast as ZooKeeper answers.
         _retry(work, partition, partial(work.mark, partition))
     else:
         work.mark(partition)
 
 
 def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
-    """Forgets a deleted state node; leader epochs continue, because brokers ignore lower ones."""
+    """Clears the state of a deleted state node; leader epochs continue, because brokers ignore
+    lower epochs."""
     partition.known = None
     partition.least_epoch = known.leader_epoch + 1
     if partition.state is PartitionState.ONLINE:
@@ -159,14 +161,14 @@ def _learn(work: Work, partition: Partition, found: LeaderAndIsr) -> None:
 
 
 def adopt(partition: Partition, found: LeaderAndIsr) -> None:
-    """Adopts the state node as read at the election of this controller."""
+    """Adopts the content of the state node that was read at the election of this controller."""
     partition.known = found
     led = found.leader != NO_LEADER
     partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)
 
 
 def _written(work: Work, partition: Partition, change: Change, version: int) -> None:
-    """Adopts a state that was written, and notes the brokers that must get it."""
+    """Adopts a written state, and notes the brokers to which it must be sent."""
     before = partition.known
     known = change.state._replace(partition_epoch=version)
     partition.flight, partition.known = None, known
@@ -192,7 +194,7 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
             each for each in partition.replicas if each not in partition.failed_on
         )
     if change.cause is Cause.SHUTDOWN and leader_before in partition.replicas:
-        # It follows the new leader until it stops: no StopReplica now.
+        # The old leader follows the new leader until its broker stops, so it gets no StopReplica.
         partition.begin_replica(leader_before)
         partition.move_replica(leader_before, ReplicaState.OFFLINE)
     if change.cause is Cause.REASSIGNED:
@@ -223,9 +225,8 @@ def _pay(work: Work, partition: Partition) -> None:
 
 
 def _review_replicas(work: Work, partition: Partition) -> None:
-    """Moves replicas to ONLINE or OFFLINE, and stops those that go OFFLINE while their broker is
-    live.
-    """
+    """Moves replicas to ONLINE or OFFLINE, and stops the replicas that go OFFLINE while their
+    broker is live."""
     cluster = work.cluster
     known = partition.known
     for broker_id in partition.replicas:

@@ -11,7 +11,8 @@ from protocol import errors
 
 
 def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
-    """Settles the broker's partitions without it, then replies with those that it still leads."""
+    """Settles the broker's partitions so that other brokers lead them, then replies with the
+    partitions that the broker still leads."""
     cluster, broker_id = work.cluster, call.broker_id
     broker = cluster.brokers.get(broker_id)
     if broker is not None and -1 < call.broker_epoch < broker.epoch:
@@ -36,14 +37,15 @@ def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Notes that a partition is settled, and answers the shutdowns that waited for it."""
+    """Notes that a partition is settled, and answers the shutdowns that waited for this
+    partition."""
     for broker_id in [*work.shutdowns]:
         work.shutdowns[broker_id].waits_for.discard(partition)
         _answer_if_done(work, broker_id)
 
 
 def broker_gone(work: Work, broker_id: int) -> None:
-    """Answers the shutdown of a broker that left before its reply."""
+    """Answers the ControlledShutdown of a broker whose registration ended before the reply."""
     work.cluster.shutting_down.discard(broker_id)
     shutdown = work.shutdowns.pop(broker_id, None)
     if shutdown is not None:

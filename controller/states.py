@@ -1,7 +1,7 @@
 """The state machines of partitions and replicas on one page.
 
-The state of a partition changes only in ``Partition.transition_to``, that of a replica only in
-``Partition.move_replica``; both check the tables below.
+The state of a partition changes only in ``Partition.transition_to``, and the state of a replica
+only in ``Partition.move_replica``. These functions check the tables below.
 
                         state node written             leader lost, none can follow
     NON_EXISTENT -> NEW -------------------> ONLINE <------------------------------> OFFLINE
@@ -22,26 +22,26 @@ from enum import Enum
 
 
 class PartitionState(Enum):
-    """Whether a partition has a state node, and a leader."""
+    """The state of a partition: whether it has a state node, and a leader."""
 
     __hash__ = object.__hash__  # the tables below are read for many thousand partitions
 
     NON_EXISTENT = "NonExistentPartition"
-    """Never created, or deleted. No request contains it."""
+    """The partition was never created, or is deleted. Requests do not contain it."""
 
     NEW = "NewPartition"
-    """It has replicas and no state node: no replica was live when it was created, or the write is
-    in flight. *Leaves*: a replica is live -> the node is created, with the first live replica as
-    leader and all live ones in the ISR -> ONLINE. The node exists already -> it is read -> ONLINE
-    or OFFLINE."""
+    """The partition has replicas and no state node: no replica was live when the partition was
+    created, or the write is in flight. *Transition*: a replica is live -> the node is created, with
+    the first live replica as leader and all live replicas in the ISR -> ONLINE. The node already
+    exists -> the node is read -> ONLINE or OFFLINE."""
 
     ONLINE = "OnlinePartition"
-    """It has a live leader. *Leaves*: the leader is lost and no replica may lead -> leader -1 is
-    written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
+    """The partition has a live leader. *Transition*: the leader is lost and no replica may lead ->
+    leader -1 is written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
 
     OFFLINE = "OfflinePartition"
-    """It has no leader. *Leaves*: a member of the ISR returns, or an unclean election is allowed
-    -> ONLINE. Its topic is deleted -> NON_EXISTENT."""
+    """The partition has no leader. *Transition*: a member of the ISR returns, or an unclean
+    election is allowed -> ONLINE. The topic is deleted -> NON_EXISTENT."""
 
 
 class ReplicaState(Enum):
@@ -50,27 +50,28 @@ class ReplicaState(Enum):
     __hash__ = object.__hash__
 
     NON_EXISTENT = "NonExistentReplica"
-    """Not a replica, or deleted."""
+    """The broker has no replica, or the replica is deleted."""
 
     NEW = "NewReplica"
-    """Just created or added by a reassignment: its LeaderAndIsr has is_new."""
+    """The replica was just created or added by a reassignment: its LeaderAndIsr has is_new."""
 
     ONLINE = "OnlineReplica"
-    """Its broker is live and got LeaderAndIsr."""
+    """The broker is live and got LeaderAndIsr."""
 
     OFFLINE = "OfflineReplica"
-    """Its broker is down or shutting down, its disk failed, or it got StopReplica. It is removed
-    from the ISR, unless it is the last member."""
+    """The broker is down or shutting down, its disk failed, or it got StopReplica. The replica is
+    removed from the ISR, unless it is the last member."""
 
     DELETION_STARTED = "ReplicaDeletionStarted"
-    """StopReplica with delete is not answered yet."""
+    """The broker has not answered StopReplica with delete yet."""
 
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     """The broker answered that the replica is deleted. When all replicas of a topic are in this
-    state, its znodes are deleted."""
+    state, the topic's znodes are deleted."""
 
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """It can't be deleted now: its broker is down, or refused. The topic waits for the broker."""
+    """The replica can't be deleted now, because its broker is down or refused the deletion. The
+    topic's deletion waits for the broker."""
 
 
 LEGAL_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {

@@ -1,7 +1,8 @@
-"""Nodes of topics: at most one write per topic in flight, with all assignments wanted by then.
+"""Writes the nodes of topics, at most one write per topic at a time; a write contains all
+assignments that were requested before it.
 
-A rewrite keeps the id, the lists of reassignments and unknown keys. Kafka before 2.4 and its tools
-drop them when they add partitions (KAFKA-14190); they are written back.
+A rewrite keeps the topic id, the lists of reassignments and unknown keys. Kafka before 2.4 and its
+tools drop this data when they add partitions (KAFKA-14190); the controller writes the data back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from controller.work import Work
 def want(
     work: Work, partition: Partition, assignment: Assignment, written: Callable[[], None]
 ) -> None:
-    """Requests that the node gets this assignment of a partition; then ``written`` is called."""
+    """Requests a write of this assignment of a partition to the topic's node; ``written`` is called
+    after the write."""
     partition.topic.wanted[partition.index] = Wanted(assignment, written)
     rewrite(work, partition.topic)
 
@@ -86,7 +88,7 @@ def _done(topic: Topic, wanted: dict[int, Wanted]) -> None:
 
 
 def learn(work: Work, topic: Topic, node: TopicFact) -> None:
-    """Adopts the new content of the node; if it has an id now, brokers may get the topic."""
+    """Adopts the new content of the node; if the node now has an id, brokers may get the topic."""
     waited = topic.waits_for_id
     topic.node = node
     if waited and not topic.waits_for_id:
@@ -96,12 +98,13 @@ def learn(work: Work, topic: Topic, node: TopicFact) -> None:
 
 
 def _read_again(work: Work, topic: Topic) -> None:
-    """Reads the node again, unless it has been read for another reason."""
+    """Reads the node again, unless the node has been read for another reason."""
     if topic.reading:
         reread(work, topic)
 
 
 def reread(work: Work, topic: Topic) -> None:
-    """Reads the node before the next write, because its version is another one or unknown."""
+    """Requests a read of the node before the next write, because its version has changed or is
+    unknown."""
     topic.reading = True
     work.read(ReadTopic(topic.name))

@@ -1,4 +1,5 @@
-"""Creation, growth and deletion of topics, which the controller sees by watches of their nodes."""
+"""Creation, growth and deletion of topics, of which the controller learns by watches of their
+nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from protocol.znodes.admin import delete_path
 
 
 def topics_seen(work: Work, names: Iterable[str]) -> None:
-    """Reads new topics, and forgets topics whose nodes others have deleted.
+    """Reads new topics, and removes topics whose nodes were deleted by another process.
 
-    At the election the host reads all topics; topics that are missing then are requested at the
-    end.
+    At the election the host reads all topics; topics that were not read are requested after
+    `Ready`.
     """
     there = set(names)
     if not work.ready:
@@ -108,9 +109,8 @@ def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
 
 
 def begin(work: Work) -> None:
-    """Writes ids for topics without ids, and handles topics created or deleted since the first
-    read.
-    """
+    """Writes ids for topics without ids, and handles topics that were created or deleted since the
+    first read."""
     if work.names_seen is not None:
         topics_seen(work, work.names_seen)
     for topic in work.cluster.topics.values():
@@ -132,7 +132,8 @@ def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr 
 
 
 def unclean_seen(work: Work, name: str, allowed: bool | None) -> None:
-    """Handles the setting of a topic, or of all: partitions without a leader are settled again."""
+    """Handles unclean.leader.election.enable of a topic or the cluster: partitions without a leader
+    are settled again."""
     cluster = work.cluster
     if name:
         topic = cluster.topics.get(name)

@@ -16,22 +16,22 @@ Replicas = tuple[int, ...]
 
 
 class BrokerFact(NamedTuple):
-    """A registered broker, as `/brokers/ids/<id>` has it."""
+    """A registered broker, with the content of `/brokers/ids/<id>`."""
 
     broker_id: int
     epoch: int
-    """The czxid of its znode: it rises with every registration."""
+    """The broker epoch: the czxid of the broker's znode, which rises with every registration."""
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
-    """Name, lowest and highest version."""
+    """(name, lowest version, highest version) of each feature."""
 
 
 class Assignment(NamedTuple):
     """The replicas of a partition, and the reassignment in progress.
 
-    ``replicas`` is the whole list, the target first. The target is the list without ``removing``,
-    the origin is the list without ``adding``.
+    ``replicas`` is the whole list, with the target replicas first. The target is the list without
+    ``removing``; the origin is the list without ``adding``.
     """
 
     replicas: Replicas
@@ -49,9 +49,8 @@ class Assignment(NamedTuple):
         return tuple(each for each in self.replicas if each not in self.adding)
 
     def reassigned_to(self, target: Replicas) -> Assignment:
-        """The assignment that leads from the origin of this one to a target, which may be the
-        origin.
-        """
+        """The assignment of a reassignment from this assignment's origin to ``target``, which may
+        be the origin itself."""
         origin = self.origin
         whole = (*target, *(each for each in origin if each not in target))
         return Assignment(
@@ -62,17 +61,17 @@ class Assignment(NamedTuple):
 
 
 class TopicFact(NamedTuple):
-    """A topic, as `/brokers/topics/<name>` has it."""
+    """A topic, with the content of `/brokers/topics/<name>`."""
 
     name: str
     topic_id: bytes | None
-    """None: the node has no id."""
+    """The topic id; None: the node has no id."""
     partitions: dict[int, Assignment]
     znode_version: int
     created: int = 0
-    """The czxid of the node: another czxid is another topic of the same name."""
+    """The czxid of the node: another czxid means another topic of the same name."""
     unknown: Any = None
-    """Keys of the node that its codec does not know; `RewriteTopic` writes them back."""
+    """The node's keys that the codec does not know; `RewriteTopic` writes these keys back."""
 
 
 class LeaderAndIsr(NamedTuple):
@@ -86,8 +85,8 @@ class LeaderAndIsr(NamedTuple):
     partition_epoch: int = 0
     """The version of the znode; in a state to write, the expected version."""
     written: int = 0
-    """The transaction that wrote the state (mzxid); only in a state that was read."""
+    """The ZooKeeper transaction that wrote the state (mzxid); set only in a state that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
-        """Whether the data of both nodes is equal; versions are ignored."""
+        """Whether the data of this state and ``other`` is equal; versions are ignored."""
         return self[:5] == other[:5]

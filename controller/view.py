@@ -1,6 +1,7 @@
 """Read access to the controller: counts for metrics, and work that waits for brokers.
 
-Both visit all partitions, one topic at a time, so that their reader can work in slices.
+`counts` and `waits` visit all partitions, one topic at a time, so that the caller can work in
+slices.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ class Counts:
     topics: int = 0
     partitions: int = 0
     offline_partitions: int = 0
-    """Partitions without a live leader, except the ones that are being deleted."""
+    """Partitions without a live leader, except partitions that are being deleted."""
     preferred_replica_imbalance: int = 0
-    """Partitions that their preferred replica does not lead, unless it is being added."""
+    """Partitions that are not led by their preferred replica, unless this replica is being
+    added."""
     topics_to_delete: int = 0
     topics_ineligible_to_delete: int = 0
     replicas_to_delete: int = 0
@@ -38,16 +40,16 @@ class Doing(NamedTuple):
     """The operations in progress."""
 
     partitions: int
-    """The number of partitions still to be settled."""
+    """The number of partitions that are not settled yet."""
     writes: int
-    """The number of writes without an answer from ZooKeeper."""
+    """The number of writes that ZooKeeper has not answered yet."""
     retries: int
-    """Failed writes and reads that will be retried shortly."""
+    """The number of failed writes and reads that will be retried shortly."""
     calls: int
-    """The number of requests of brokers and clients that wait for their answer."""
+    """The number of parked requests of brokers and clients."""
     shutdowns: Mapping[int, int]
-    """Brokers that are about to stop, each with the number of partitions that are
-    not settled yet."""
+    """Brokers that are about to stop, each with the number of its partitions that are not settled
+    yet."""
 
 
 def doing(work: Work) -> Doing:
@@ -68,13 +70,13 @@ class Waits(NamedTuple):
     """"deletion", "reassignment" or "leader"."""
     topic: str
     partition: int
-    """-1: the whole topic."""
+    """The partition; -1: the whole topic."""
     brokers: Replicas
     """The brokers that must return, catch up or answer."""
 
 
 def counts(cluster: Cluster) -> Iterator[Counts]:
-    """Yields the same object after each topic; its figures are complete at the end."""
+    """Yields the same object after each topic; the figures are complete at the end."""
     found = Counts(active_brokers=len(cluster.brokers))
     yield found
     for topic in [*cluster.topics.values()]:
@@ -106,9 +108,8 @@ def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
 
 
 def waits(cluster: Cluster, only: str | None = None) -> Iterator[list[Waits]]:
-    """Yields the waits of each topic, or only of this one; topics that wait for nothing are
-    skipped.
-    """
+    """Yields the waits of each topic, or of the topic ``only``; topics without waits are
+    skipped."""
     for topic in [*cluster.topics.values()] if only is None else _one(cluster, only):
         found = [*_waits_of(cluster, topic)]
         if found:

@@ -18,7 +18,7 @@ from controller.requests import Send
 from controller.values import Replicas, TopicPartition
 
 RETRY_MS = 1000
-"""Milliseconds until a write or a read is retried after an unknown error."""
+"""Milliseconds after which a write or a read is retried after an unknown error."""
 
 Landed = Callable[[WriteResult], None]
 
@@ -30,11 +30,11 @@ class Shutdown:
     number: int
     """The number of the parked ticket."""
     waits_for: set[Partition] = field(default_factory=set)
-    """Partitions that have not been settled since the request."""
+    """The broker's partitions that have not been settled since the request."""
 
 
 class Work:
-    """The state on which all modules of the core work."""
+    """The state that all modules of the controller share."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -42,10 +42,11 @@ class Work:
         self.resigned = ""
         self.now_ms = 0
         self.leaderless: deque[Partition] = deque()
-        """Partitions to settle before all others: their leader is gone, or a new one has been
-        written and must be sent."""
+        """Partitions to settle before all others, because their leader is lost, or a new leader has
+        been written and must be sent."""
         self.backlog: deque[Partition] = deque()
-        """The other partitions to settle; each partition is in at most one of the two, once."""
+        """The other partitions to settle; a partition is at most once in ``leaderless`` and
+        ``backlog`` together."""
         self.sweeps: deque[Iterator[None]] = deque()
         """Long work; each `next` does one unit."""
         self.results: deque[WriteResult] = deque()
@@ -61,13 +62,14 @@ class Work:
         self.unknown_deletions: set[str] = set()
         """Topics whose deletion was requested before their nodes were seen."""
         self.moves_node: dict[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions`; None: it does not exist."""
+        """The content of `/admin/reassign_partitions`; None: the node does not exist."""
         self.moves_in_flight = False
-        """Whether that node is being written."""
+        """Whether `/admin/reassign_partitions` is being written."""
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
-        """The node's content as seen during the write."""
+        """The content of `/admin/reassign_partitions` that was seen during its write; else None."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
-        """The reassignments of the node that are not done yet."""
+        """The reassignments that `/admin/reassign_partitions` requested and that are not done
+        yet."""
         self._landed: dict[int, Landed] = {}
         self._parked: dict[int, tuple[Ticket, Reply]] = {}
         self._numbers = 0
@@ -82,7 +84,7 @@ class Work:
     # ------------------------------------------------------------------------- the outcome
 
     def take(self) -> Outcome:
-        """Returns the outcome so far and begins another."""
+        """Returns the outcome so far and begins a new outcome."""
         self.flush()
         if self._states:
             self._reads.append(ReadStates(self._states))
@@ -97,7 +99,7 @@ class Work:
         return outcome
 
     def flush(self) -> None:
-        """Closes the requests so far: later changes go into later requests."""
+        """Closes the requests so far: later changes are added to later requests."""
         self._sends += self.batch.take()
 
     def report(self, event: Event) -> None:
@@ -107,17 +109,17 @@ class Work:
     # ------------------------------------------------------------------- writes and reads
 
     def number(self) -> int:
-        """A fresh number, for a write or a parked ticket."""
+        """A new number, for a write or a parked ticket."""
         self._numbers += 1
         return self._numbers
 
     def write(self, write: Write, landed: Landed) -> None:
-        """Adds a write; its result goes to ``landed``."""
+        """Adds a write; ``landed`` is called with the result."""
         self._writes.append(write)
         self._landed[write.ticket] = landed
 
     def delete_nodes(self, paths: Sequence[str]) -> None:
-        """Deletes nodes whose content was handled; retries a failure."""
+        """Deletes nodes whose content was handled; retries after a failure."""
 
         def landed(result: WriteResult) -> None:
             if result.result is not Result.OK:
@@ -144,7 +146,8 @@ class Work:
         self._states.append(partition.key)
 
     def retry(self, again: Callable[[], None]) -> None:
-        """Calls ``again`` after `RETRY_MS`: a write or a read failed with an unknown error."""
+        """Calls ``again`` after `RETRY_MS`, because a write or a read failed with an unknown
+        error."""
         self.retries.append(again)
         if self.retry_due_ms is None:
             self.retry_due_ms = self.now_ms + RETRY_MS
@@ -162,9 +165,8 @@ class Work:
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
-        """Adds a partition to the backlog; before others when it has no leader that can accept
-        writes.
-        """
+        """Adds a partition to the backlog, before others if ``leaderless``: the partition has no
+        leader that can accept writes."""
         if not partition.dirty and self.ready:
             partition.dirty = True
             (self.leaderless if leaderless else self.backlog).append(partition)
@@ -172,9 +174,8 @@ class Work:
     # -------------------------------------------------------------------------- the tickets
 
     def park(self, ticket: Ticket, refusal: Reply) -> int:
-        """Parks a ticket and returns its number; ``refusal`` is its reply if this controller
-        resigns.
-        """
+        """Parks a ticket and returns its number; ``refusal`` is the reply if this controller
+        resigns."""
         number = self.number()
         self._parked[number] = ticket, refusal
         return number
@@ -190,7 +191,7 @@ class Work:
         self._replies.append((ticket, reply))
 
     def resign(self, reason: str) -> None:
-        """Ends all work; parked tickets get their refusals."""
+        """Ends all work; each parked ticket gets its refusal."""
         if self.resigned:
             return
         self.resigned = reason

@@ -1,8 +1,8 @@
 """Calls: the decoded requests that a shard handles.
 
-A call has no versions or bytes: the edge translates the differences between versions into the
-fields below. ``ticket`` is opaque to the core, which returns it with the reply. ``connection`` is
-opaque too: the connection that sent the request, None when unknown.
+A call has no versions or bytes: the caller translates the differences between versions into the
+fields below. ``ticket`` is opaque to the core, which returns the ticket with the reply.
+``connection`` is opaque too: it identifies the connection that sent the request; None: unknown.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class JoinGroup:
     protocols: Sequence[tuple[str, bytes]]
     reason: str | None
     member_id_required: bool
-    """v4 and up: a dynamic member without an id receives one first (KIP-394)."""
+    """Whether a dynamic member without an id first receives an id (v4 and up, KIP-394)."""
     supports_skip_assignment: bool
-    """v9 and up: a static leader that rejoins may be asked to skip the assignment (KIP-814)."""
+    """Whether a static leader that rejoins may be asked to skip the assignment (v9 and up,
+    KIP-814)."""
     fresh_id: str
     """A new UUID as text, used only when the core makes a member id; "" if the request has one."""
     connection: Hashable = None
@@ -78,7 +79,7 @@ class Heartbeat:
 
 
 class Leaver(NamedTuple):
-    """One member of a LeaveGroup; v0 to v2 have a single one, identified by its id."""
+    """One member of a LeaveGroup; v0 to v2 name a single member by its id."""
 
     member_id: str
     group_instance_id: str | None
@@ -102,9 +103,9 @@ class TopicOffsets(NamedTuple):
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str | None] | None
-    """None when every entry's metadata is null or empty."""
+    """The metadata of each entry; None: all metadata is null or empty."""
     commit_timestamps_ms: Sequence[int] | None
-    """OffsetCommit v1 only; -1 means the broker's clock."""
+    """The commit timestamps of an OffsetCommit v1; -1: the broker's clock."""
 
 
 @slotted
@@ -117,7 +118,7 @@ class OffsetCommit:
     member_id: str
     group_instance_id: str | None
     retention_time_ms: int
-    """v2 to v4: how long to keep the offsets; -1 means the broker's setting."""
+    """Milliseconds for which the offsets are kept (v2 to v4); -1: the broker's setting."""
     topics: Sequence[TopicOffsets]
     client_id: str = ""
     client_host: str = ""
@@ -127,14 +128,15 @@ class OffsetCommit:
 
 @slotted
 class OffsetFetch:
-    """One group of an OffsetFetch; ``topics`` None requests all offsets of the group."""
+    """One group of an OffsetFetch; with ``topics`` None the request is for all offsets of the
+    group."""
 
     ticket: Ticket
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
     require_stable: bool = False
-    """v7 and up: partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT
-    (KIP-447)."""
+    """Whether partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT (v7 and
+    up, KIP-447)."""
 
 
 @slotted
@@ -159,11 +161,11 @@ class TxnOffsetCommit:
 
 @slotted
 class EndOffsets:
-    """A marker for this partition of the offsets topic, checked by its log; the reply is an error
-    code.
+    """A transaction marker for this partition of the offsets topic, already checked by the
+    partition's log; the reply is an error code.
 
-    The marker is written even if the producer has no pending offsets here, in any state of any
-    group.
+    The marker is written in any state of any group, even if the producer has no pending offsets in
+    this partition.
     """
 
     ticket: Ticket

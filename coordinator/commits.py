@@ -1,6 +1,6 @@
 """OffsetCommit and OffsetFetch.
 
-A commit creates runs; the cache changes only when they are replayed.
+A commit creates runs; the cache changes only when the runs are replayed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ERRORS = (
     INVALID_COMMIT_OFFSET_SIZE,
     OFFSET_METADATA_TOO_LARGE,
 )
-"""All errors with which an OffsetCommit is refused here."""
+"""All error codes with which this module refuses an OffsetCommit."""
 _MAX_TIMESTAMP_MS = 2**63 - 1
 _ACCEPTED = CommitReply(NONE)
 
@@ -132,9 +132,8 @@ def moved_back(
     moved: Sequence[tuple[str, int, int, int]],
     principal: str = "",
 ) -> OffsetsMovedBack:
-    """The event of a commit that lowered offsets; ``who`` is (member id, client id,
-    client host).
-    """
+    """The event of a commit that set offsets lower; ``who`` is (member id, client id, client
+    host)."""
     examples = tuple([MovedOffset(*each) for each in moved[:EXAMPLES_KEPT]])
     return OffsetsMovedBack(group_id, *who, len(moved), examples, principal)
 
@@ -180,27 +179,30 @@ def metadata_too_large(
 
 def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> str:
     if error == INVALID_COMMIT_OFFSET_SIZE:
-        return "it is larger than a batch of __consumer_offsets may be"
+        return "the commit is larger than the largest batch of __consumer_offsets"
     if group is None:
-        return f"its generation is {call.generation_id}, but the group does not exist"
+        return f"the commit has generation {call.generation_id}, but the group does not exist"
     if error == ILLEGAL_GENERATION:
-        return f"its generation is {call.generation_id}, the group's is {group.generation_id}"
+        return (
+            f"the commit has generation {call.generation_id}, but the group has"
+            f" {group.generation_id}"
+        )
     if error == REBALANCE_IN_PROGRESS:
         return f"generation {group.generation_id} has not received its assignment yet"
     if error == FENCED_INSTANCE_ID:
-        return f"another member holds group.instance.id {call.group_instance_id} now"
+        return f"another member now has group.instance.id {call.group_instance_id}"
     if error == UNKNOWN_MEMBER_ID and call.generation_id < 0 and not call.member_id:
-        return f"its client is not a member, but the group has members ({group.state.value})"
+        return f"the client is not a member, but the group has members ({group.state.value})"
     if error == UNKNOWN_MEMBER_ID:
-        return f"its member id is unknown to the group ({group.state.value})"
+        return f"the member id is unknown to the group ({group.state.value})"
     return f"the group is {group.state.value}"
 
 
 def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
     """The error of a commit as a whole, or NONE.
 
-    A commit without a generation is from a simple consumer (assign()) or an admin, and is accepted
-    only while the group has no members.
+    A commit without a generation is sent by a simple consumer (assign()) or an admin. It is
+    accepted only while the group has no members.
     """
     if group is None:
         return NONE if call.generation_id < 0 else ILLEGAL_GENERATION
@@ -221,15 +223,14 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
     if call.generation_id != group.generation_id:
         return ILLEGAL_GENERATION
     if not answer and not member.waits:
-        member.closed_ms = None  # it has a new connection; its next heartbeat notes it
+        member.closed_ms = None  # the member has a new connection, which its next heartbeat notes
         member.session.due_ms = now.mono_ms + member.session_timeout_ms
     return answer
 
 
 def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
-    """An error code for each partition if the metadata of any exceeds ``limit`` characters; else
-    None.
-    """
+    """An error code for each partition if the metadata of a partition exceeds ``limit`` characters;
+    else None."""
     if topic.metadata is None:
         return None
     codes = [
@@ -273,7 +274,8 @@ def runs_one_by_one(
 
 
 def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
-    """The committed offsets; -1 for a partition without one. Needs no membership."""
+    """Answer an OffsetFetch with the committed offsets, -1 for a partition without one. The sender
+    need not be a member."""
     found: Sequence[FetchedColumns]
     group = state.groups.get(call.group_id)
     cache = state.cache

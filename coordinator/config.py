@@ -1,4 +1,4 @@
-"""The settings that the core reads, as plain integers; the edge validates them."""
+"""The settings that the core reads, as plain integers; the broker validates the settings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class GroupConfig:
     initial_rebalance_delay_ms: int = 3_000
     """group.initial.rebalance.delay.ms: how long an empty group waits for more members."""
     join_coalescing_ms: int = 0
-    """group.join.coalescing.ms: how long a rebalance that a join begins waits for more joins; 0:
-    off."""
+    """group.join.coalescing.ms: how long a rebalance that was caused by a join waits for more
+    joins; 0: off."""
     max_size: int = 2**31 - 1
-    """group.max.size: members in one group."""
+    """group.max.size: the maximum number of members of a group."""
     new_member_join_timeout_ms: int = 300_000
     """How long a new member's first JoinGroup may stay parked; Kafka fixes it at five minutes."""
     offset_metadata_max_bytes: int = 4096
@@ -30,8 +30,8 @@ class GroupConfig:
     """Retention in ms of a commit that sets none: offsets.retention.minutes in a cluster with
     brokers before 2.1, which treat an offset without an expiry as expired; else -1, no expiry."""
     static_members: bool = True
-    """Whether members may be static; false in a cluster with brokers before 2.3, which do not know
-    KIP-345."""
+    """Whether members may be static; false in a cluster with brokers before 2.3, which do not
+    support KIP-345."""
     offsets_retention_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
     fetch_counts_as_activity: bool = False

@@ -64,9 +64,9 @@ def drop_offsets(step: Step, group: Group, keys: Sequence[tuple[str, int]], caus
 def offset_delete(step: Step, call: OffsetDelete) -> None:
     """Delete offsets of topics to which no member of the current generation subscribes.
 
-    A subscription that cannot be read counts as one to every topic, and so does that of a group
-    before its first generation. A group with members of another protocol type than "consumer" gets
-    NON_EMPTY_GROUP.
+    A subscription that can't be decoded counts as a subscription to every topic; a group before its
+    first generation also counts as subscribed to every topic. A group with members of another
+    protocol type than "consumer" gets NON_EMPTY_GROUP.
     """
     group = step.state.groups.get(call.group_id)
     if group is None:

@@ -1,4 +1,4 @@
-"""Events of groups, each emitted once; the edge turns them into log lines and metrics.
+"""Events of groups, each emitted once; the broker turns events into log lines and metrics.
 
 Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is a
 sentence for a reader.
@@ -14,7 +14,8 @@ from protocol.slotted import slotted
 
 
 class Cause(StrEnum):
-    """Why a rebalance began, or a group changed state; the label values of the metrics."""
+    """The cause of a rebalance or of another state change of a group; the values are labels of
+    metrics."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
@@ -38,9 +39,9 @@ class Cause(StrEnum):
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
     ASKED_FOR = "asked_for"
-    """A test requested it from a broker in test mode; no member of the group did."""
+    """A test requested the rebalance from a broker in test mode."""
     UNKNOWN = "unknown"
-    """The cause of generations loaded from the log; no event has it."""
+    """The cause of generations loaded from the log; events never have this cause."""
 
 
 @slotted
@@ -57,12 +58,12 @@ class Transition:
     cause: Cause
     detail: str
     member_id: str = ""
-    """The member that caused it; "" when not a single member did."""
+    """The member that caused the transition; "" if no single member did."""
     awaited: tuple[str, ...] = ()
-    """The member ids that the group waits for in its new state, without the member that
-    caused it."""
+    """The member ids that the group waits for in its new state, without ``member_id``."""
     wait_ms: int = 0
-    """The maximum time that it waits for them; 0 when it waits for no member."""
+    """The maximum time for which the group waits for these members; 0 if the group waits for no
+    member."""
 
 
 @slotted
@@ -78,10 +79,10 @@ class MemberJoined:
     replaces: str = ""
     """The member id that a rejoined static member replaces; else ""."""
     fences: tuple[str, str] | None = None
-    """Client id and host of the replaced member if its process was alive: its connection was open,
-    and is not the new member's."""
+    """Client id and host of the replaced member if its process was alive: the replaced member's
+    connection was open and differed from the new member's."""
     away_ms: int = -1
-    """Milliseconds since the replaced member's connection closed; -1 if it had not."""
+    """Milliseconds since the replaced member's connection closed; -1 if the connection was open."""
 
 
 @slotted
@@ -96,9 +97,9 @@ class MemberLeft:
     cause: Cause
     detail: str
     silent_ms: int = -1
-    """Milliseconds since its last request when its session expired; else -1."""
+    """Milliseconds since the member's last request if its session expired; else -1."""
     connection_closed: bool = False
-    """Whether its connection had closed before."""
+    """Whether the member's connection had closed before the removal."""
 
 
 @slotted
@@ -127,7 +128,7 @@ class GenerationFormed:
     last_member: str = ""
     """The member that joined last."""
     last_wait_ms: int = 0
-    """Milliseconds for which all others waited for it alone."""
+    """Milliseconds for which all other members waited only for ``last_member``."""
 
 
 class AssignedMember(NamedTuple):
@@ -194,7 +195,7 @@ class OffsetsMovedBack:
     offsets: int
     """The number of offsets moved back."""
     examples: tuple[MovedOffset, ...]
-    """The first `EXAMPLES_KEPT` of them."""
+    """The first `EXAMPLES_KEPT` of the offsets that were moved back."""
     principal: str = ""
     """The sender's principal; set only for a commit without membership."""
 
@@ -203,7 +204,7 @@ class Loss(StrEnum):
     """The kind of admin action that makes a group miss records."""
 
     SKIPPED = "skipped"
-    """Offsets were set higher, without membership, in a group whose members use them."""
+    """A client that is not a member set offsets higher in a group whose members use them."""
     TRIMMED = "trimmed"
     """Records that the group had not read were deleted."""
     OFFSETS_DELETED = "offsets_deleted"
@@ -225,10 +226,10 @@ class LostByAdmin:
     client_id: str
     client_host: str
     offsets: int
-    """The number of the group's committed offsets that it affects."""
+    """The number of the group's committed offsets that the request affects."""
     examples: tuple[MovedOffset, ...]
-    """The first `EXAMPLES_KEPT` of them; ``offset`` is the new offset or the new log start offset,
-    -1: deleted."""
+    """The first `EXAMPLES_KEPT` of these offsets; ``offset`` is the new committed offset or the new
+    log start offset; -1: the offset was deleted."""
 
 
 @slotted
@@ -246,7 +247,7 @@ class TransactionalOffsets:
 
 @slotted
 class OffsetsExpired:
-    """Offsets were dropped by retention, deletion of the group or of their topic."""
+    """Offsets were dropped by retention, or because their group or topic was deleted."""
 
     group_id: str
     offsets: int
@@ -261,7 +262,7 @@ class OffsetsExpiring:
     offsets: int
     within_ms: int
     soonest_ms: int
-    """Wall time, in Unix milliseconds, at which the first of them may be dropped."""
+    """Wall time, in Unix milliseconds, at which the first of these offsets may be dropped."""
     detail: str
 
 
@@ -274,11 +275,11 @@ class GroupRemoved:
 
 
 LOADED_ID_CHARACTERS = 160
-"""Maximum length of an id in a `LoadedGeneration`; every group has several of these."""
+"""Maximum length of an id in a `LoadedGeneration`; every group has several `LoadedGeneration`s."""
 
 
 class LoadedGeneration(NamedTuple):
-    """A generation that the log still held when it was loaded."""
+    """A generation that the log still contained when the partition was loaded."""
 
     log_offset: int
     generation_id: int
@@ -294,7 +295,7 @@ class ShardLoaded:
 
     groups: int
     generations: Mapping[str, Sequence[LoadedGeneration]]
-    """By group id, oldest first; the group is restored to the last one."""
+    """The generations by group id, the oldest first; a group is restored to its last generation."""
 
 
 Event = (

@@ -1,4 +1,5 @@
-"""The offsets that retention will drop soon, with times and reasons; and the warnings about them.
+"""The offsets that retention will drop soon, with times and reasons, and the warnings about these
+offsets.
 
 These functions change no offset. The retention check calls them for one group after another.
 """
@@ -19,8 +20,8 @@ from offsets.expiry import NO_TIMESTAMP_MS, GroupCondition
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WARNING_TIMES_MS = (DAY_MS, HOUR_MS)
-"""Milliseconds before expiry at which an offset is counted and warned about; times above the
-retention do not apply."""
+"""Milliseconds before expiry at which an offset is counted and a warning is emitted; times above
+the retention do not apply."""
 
 
 class ExpiringOffset(NamedTuple):
@@ -59,7 +60,8 @@ def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[Expirin
 
 
 def why_it_expires(group: Group, *, asked: bool = False) -> str:
-    """Why an offset of the group will expire, in words; ``asked``: the commit set its retention."""
+    """The reason why an offset of the group will expire, in words; ``asked`` means that the commit
+    set its own retention time."""
     if asked:
         return "the commit set its own retention time"
     if not group.protocol_type:
@@ -79,9 +81,11 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
 
 
 def warn_of_expiry(step: Step, group: Group, counts: Mapping[int, int], soonest_ms: int) -> None:
-    """Note how many offsets will expire soon; warn if a group has reached a shorter warning time.
+    """Note how many offsets of a group will expire soon; emit a warning if the group has reached a
+    shorter warning time than before.
 
-    ``counts`` has how many offsets may expire within each warning time, the longest first.
+    ``counts`` is the number of offsets that may expire within each warning time, the longest time
+    first.
     """
     nearest_ms = 0
     for within_ms, count in counts.items():

@@ -1,4 +1,4 @@
-"""The journal of one group: its entries, and which of them are saved to the file."""
+"""The journal of one group: its entries, and the rules by which entries are saved to the file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from journal.unsaved import Unsaved
 FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
 )
-"""Causes of rebalances that count for FLAPPING. Joins and changed metadata do not: a growing group
-has them, and cooperative assignors revoke partitions in a rebalance of their own."""
+"""The causes of rebalances that count for FLAPPING. Joins and changed metadata do not count: they
+occur in a growing group, and cooperative assignors revoke partitions in a separate rebalance."""
 REBALANCES_KEPT = 64
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
@@ -65,11 +65,11 @@ class GroupJournal(Page):
     ) -> None:
         super().__init__(group_id, unsaved, _GROUP_BYTES)
         self.rebalances: Ring[Rebalance] = self.ring(rebalances_kept)
-        """By number."""
+        """The last rebalances, by number."""
         self.open_rebalance: Rebalance | None = None
         """The rebalance in progress, or None."""
         self.seen = 0
-        """Number of rebalances that began in this run of the broker."""
+        """Number of rebalances that began since the broker's start."""
         self.flapping = Streak()
         """The last rebalances with one of FLAPPING_CAUSES, without a long pause between them."""
         self.notes: Ring[Note] = self.ring(_NOTES_KEPT)
@@ -86,7 +86,7 @@ class GroupJournal(Page):
         self.returns = MemberRestarts(self.ring)
         """Clients that returned under new member ids."""
         self.pending: Ring[Change] = self.ring(_PENDING_KEPT)
-        """Changes of members that the next rebalance takes over."""
+        """Changes of members that will be added to the next rebalance."""
         self._moved_back_saved_ms = 0
 
     def restore(self, entry: Kept) -> None:
@@ -156,7 +156,7 @@ class GroupJournal(Page):
         """Add a note; notes of a static member that is replaced repeatedly are merged into one."""
         key: Hashable = self.notes.number + 1
         if note.instance:
-            if note.times == 1:  # else it was merged before, and read from the file
+            if note.times == 1:  # else the note was merged before and read from the file
                 note = self._again(note)
             key = (note.kind, note.instance, note.since_ms or note.at_ms)
         self.notes.put(key, note)
@@ -164,9 +164,8 @@ class GroupJournal(Page):
             self.save(key, note)
 
     def _again(self, note: Note) -> Note:
-        """Merge a note with an earlier one of the same kind and instance, unless
-        the pause is long.
-        """
+        """Merge a note with an earlier note of the same kind and instance, unless the pause between
+        them is long."""
         for earlier in self.notes:
             is_same = (earlier.kind, earlier.instance) == (note.kind, note.instance)
             if is_same and 0 <= note.at_ms - earlier.at_ms <= STREAK_PAUSE_MS:
@@ -175,7 +174,8 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Add an admin action; one that only continues the last one is merged into it."""
+        """Add an admin action; an action that only continues the last action is merged into that
+        entry."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)

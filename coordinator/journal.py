@@ -1,4 +1,4 @@
-"""The journal of a broker's groups: one page per group, which events change.
+"""The journal of a broker's groups: one page per group, which is updated by events.
 
 `Journal.observe` takes the events in order, each with the time at which it was emitted. Bounds: 64
 rebalances per group and about 64 MiB in all; the page of the group without events for the longest
@@ -51,10 +51,10 @@ class Restored(NamedTuple):
     """The state of a group in the log when its partition was loaded."""
 
     load: int
-    """The number of that load, from 1."""
+    """The number of the load, from 1."""
     at_ms: int
     generations: Sequence[LoadedGeneration]
-    """Oldest first; the group was restored to the last one."""
+    """The generations in the log, oldest first; the group was restored to the last one."""
 
 
 class _Load(NamedTuple):
@@ -101,7 +101,8 @@ class Journal(Pages[GroupJournal]):
         return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
-        """The group's state at the last load; None if it was not in the log, or dropped since."""
+        """The group's state at the last load; None if the log did not contain the group, or the
+        load was dropped since."""
         self.fold_observed()
         return self._restored(group_id)
 

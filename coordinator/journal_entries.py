@@ -29,9 +29,11 @@ FLAPPING_WITHIN_MS = 600_000
 """A member flaps if it changed its topics or protocols FLAPPING_CHANGES times within
 FLAPPING_WITHIN_MS."""
 IN_A_ROW_MS = 600_000
-"""Rejections of one client within this gap, in ms, are merged into one entry."""
+"""Rejections of one client that follow each other within this time, in ms, are merged into one
+entry."""
 GROUP_REMOVED = "group_removed"
-"""The kind of the note that a group was removed; all lines of the group are obsolete with it."""
+"""The kind of the note that a group was removed; this note makes all earlier lines of the group
+obsolete."""
 _FENCING_BYTES = 700
 _NOTE_BYTES = 330
 _MOVED_BACK_BYTES = 1800
@@ -54,9 +56,9 @@ class Note(NamedTuple):
     instance: str = ""
     """Instance id of a static member that was replaced; else ""."""
     times: int = 1
-    """How often it happened without a long pause; ``text`` describes the last time."""
+    """The number of occurrences without a long pause; ``text`` describes the last one."""
     since_ms: int = 0
-    """Wall time of the first time; 0 if it happened once."""
+    """Wall time of the first occurrence; 0 if there was only one."""
 
     @classmethod
     def read(cls, fields: Fields) -> Note:
@@ -148,8 +150,8 @@ class Lost(NamedTuple):
     number: int = 0
     """Counted per group, from 1."""
     times: int = 1
-    """Number of actions of the same client in a row, each starting at the offsets where the one
-    before ended."""
+    """Number of consecutive actions of the same client, each of which starts at the offsets at
+    which the previous action ended."""
     source: Source = Source.SEEN
 
     @classmethod
@@ -183,7 +185,8 @@ class Lost(NamedTuple):
         return self
 
     def followed_by(self, later: Lost) -> Lost | None:
-        """Merge with a later action that starts at the offsets where this one ended; else None."""
+        """Merge this action with a later action that starts at the offsets at which this action
+        ended; None for any other action."""
         mine, other = self.event, later.event
         if replace(mine, offsets=0, examples=()) != replace(other, offsets=0, examples=()):
             return None
@@ -223,11 +226,11 @@ class Rejections(Recurring):
     last_ms: int = 0
     last: CommitRejected | JoinRefused | None = None
     source: Source = Source.SEEN
-    """SEEN if at least one of them happened in this run of the broker."""
+    """SEEN if at least one of the refusals happened since the broker's start."""
     since_ms: int = 0
     """Wall time of the first refusal in the current row (see `IN_A_ROW_MS`)."""
     times: int = 0
-    """Number of refusals since then."""
+    """Number of refusals since ``since_ms``."""
     is_over: bool = False
     """Whether the client has joined since the last refusal."""
 
@@ -300,15 +303,15 @@ class Flapping:
     detail: str = ""
     """The last change."""
     flaps: bool = False
-    """Whether it changed them FLAPPING_CHANGES times within FLAPPING_WITHIN_MS."""
+    """Whether the member made FLAPPING_CHANGES changes within FLAPPING_WITHIN_MS."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-    """Wall times of the changes in ``recent_mono_ms``; only this clock runs while the broker is
+    """Wall times of the changes in ``recent_mono_ms``. Only the wall clock runs while the broker is
     suspended."""
     streak: Streak = field(default_factory=Streak)
     """The last changes without a long pause between them."""
     source: Source = Source.SEEN
-    """SEEN if at least one of the changes happened in this run of the broker."""
+    """SEEN if at least one of the changes happened since the broker's start."""
 
     @classmethod
     def read(cls, fields: Fields) -> Flapping:
@@ -345,11 +348,12 @@ class Flapping:
 
 @slotted
 class Fencing:
-    """An instance id that two live processes use, and the last two that fenced each other.
+    """An instance id that two live processes use, and the last two processes that fenced each
+    other.
 
-    Each process fences the other when it joins, and the other restarts and fences it in turn. A
-    process that restarted alone fences no other: the connection of the member that it replaces has
-    closed.
+    Each process fences the other when it joins; the fenced process restarts and fences the first
+    process in turn. A single process that restarts fences no other process: the connection of the
+    member that it replaces has closed.
     """
 
     instance: str

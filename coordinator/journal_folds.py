@@ -1,7 +1,7 @@
-"""How each event changes the journal of its group.
+"""The functions that apply each event to the journal of its group.
 
-Texts are the core's. Times that are shown are wall milliseconds; durations are differences of
-monotonic ones.
+The core writes the texts. The times in entries are wall milliseconds; durations are differences
+between monotonic times.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from journal.texts import kept_id, kept_sentence
 from protocol.now import Now
 
 _CHANGES_KEPT = 32
-"""Maximum number of changes kept of one rebalance; further ones are counted."""
+"""Maximum number of changes kept per rebalance; further changes are only counted."""
 _SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
 _PREPARING = State.PREPARING_REBALANCE.value
 _AWAITING_SYNC = State.AWAITING_SYNC.value
@@ -128,7 +128,7 @@ def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  
 
 
 def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa: ARG001
-    # Emitted right after the move to Stable, which ended the rebalance.
+    # The event is emitted right after the move to Stable, which ended the rebalance.
     last = journal.rebalances.last
     if last is not None:
         last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
@@ -169,7 +169,7 @@ def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
-    """Mark the refused joins of this client as over: it has joined."""
+    """Mark the refused joins of this client as over, because the client has joined."""
     who = (kept_id(event.client_id), event.client_host)
     for kept in journal.rejected:
         key = kept.key
@@ -188,7 +188,7 @@ def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
 
 
 def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = None) -> None:
-    """Add a member that joined (no ``way``) or lost its id."""
+    """Add the change of a member that joined (``way`` None) or lost its member id."""
     returns = journal.returns
     client = Client(change.client_id, change.client_host, change.group_instance_id)
     if way is None:

@@ -1,7 +1,7 @@
-"""The entries of rebalances in the journal, and those made from the log.
+"""The journal entries of rebalances, including entries that are made from the log.
 
-The log holds the last generations of each group, but not why they were formed. A generation without
-a journal entry becomes a rebalance without a cause.
+The log holds the last generations of each group, but not their causes. A generation without a
+journal entry becomes a rebalance without a cause.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from protocol.slotted import slotted
 
 WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
 LINE_BYTES_MAX = 256 << 10
-"""Maximum size of a rebalance's line. The assignments get half of it; the rest of
-them is omitted."""
+"""Maximum size of a rebalance's line. The assignments may use half of this size; further
+assignments are omitted."""
 _NAMES_MAX = 100
 """Maximum number of awaited members in a rebalance's line."""
 _REBALANCE_BYTES = 950
@@ -63,7 +63,7 @@ def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
-    """The members' assignments, with ids cut to the length that the journal keeps."""
+    """The members' assignments, with ids truncated to the length that the journal keeps."""
     return tuple(
         [
             each._replace(
@@ -126,30 +126,32 @@ class Change(NamedTuple):
 
 @slotted
 class Rebalance:
-    """One rebalance, from the move to PreparingRebalance to Stable, Empty or the next rebalance."""
+    """One rebalance, from the move to PreparingRebalance until the move to Stable or Empty, or
+    until the next rebalance."""
 
     number: int
-    """Counted per group, from 1."""
+    """The number of the rebalance in the group, from 1."""
     began_ms: int
     began_mono_ms: int
     cause: Cause
     detail: str
     """The cause in words."""
     member_id: str
-    """The member that caused it; "" when not a single member did."""
+    """The member that caused the rebalance; "" if no single member did."""
     generation_before: int
     awaited: tuple[str, ...]
-    """Members that the current or last phase waited for when it began; () after the end, unless the
-    rebalance was interrupted."""
+    """Members that the current or last phase waited for when the phase began; () after the
+    rebalance ended, unless it was interrupted."""
     until_ms: int
     """Deadline of the current or last phase, as set when the phase began."""
     from_empty: bool = False
-    """Whether the group had no members before."""
+    """Whether the group had no members before the rebalance."""
     phase: str = "join"
     """"join", "sync" or "ended"."""
     outcome: str = ""
-    """``assigned``, ``nobody left`` (no member), ``interrupted`` by the next rebalance,
-    ``unloaded``, ``stopped`` with the broker; "" while the rebalance is in progress."""
+    """``assigned``, ``nobody left`` (the group has no members), ``interrupted`` by the next
+    rebalance, ``unloaded`` with the partition, ``stopped`` with the broker; "" while the rebalance
+    is in progress."""
     ended_ms: int = 0
     join_ms: int = -1
     """Length of the join phase; -1 before its end."""
@@ -160,10 +162,10 @@ class Rebalance:
     last_member: str = ""
     """The member that joined last."""
     last_wait_ms: int = 0
-    """Milliseconds for which all others waited for it alone."""
+    """Milliseconds for which all other members waited only for ``last_member``."""
     last_heard_ms: int = 0
-    """Wall time of the last request of the member whose expiry caused the rebalance; 0: another
-    cause."""
+    """Wall time of the last request of the member whose expired session caused the rebalance; 0:
+    another cause."""
     generation_id: int = -1
     protocol_name: str | None = None
     protocol_type: str | None = None
@@ -171,7 +173,7 @@ class Rebalance:
     members: int = 0
     assigned: tuple[AssignedMember, ...] = ()
     changes: list[Change] = field(default_factory=list)
-    """Members that joined or were removed, first those that caused the rebalance."""
+    """Members that joined or were removed; the members that caused the rebalance come first."""
     more_changes: int = 0
     """Number of further changes, which are not kept."""
     source: Source = Source.SEEN
@@ -214,9 +216,8 @@ class Rebalance:
         return size + sum([_assigned_size(each) for each in self.assigned])
 
     def keep(self) -> None:
-        """Mark an entry that was read from the file; a rebalance in progress was stopped with the
-        broker.
-        """
+        """Mark an entry as read from the file; a rebalance that was in progress gets the outcome
+        ``stopped``."""
         self.source = Source.KEPT
         if self.phase != "ended":
             self.phase, self.outcome = "ended", "stopped"
@@ -275,9 +276,8 @@ def _place(entry: Rebalance) -> tuple[int, int]:
 
 
 def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
-    """Complete a known rebalance that formed this generation but was saved while in progress;
-    return whether there is one.
-    """
+    """Complete the known rebalance that formed this generation but was saved while in progress;
+    return whether a rebalance was completed."""
     for each in known:
         if (
             each.source is Source.KEPT
@@ -293,7 +293,7 @@ def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
 
 
 def _cut(leader: str | None) -> str | None:
-    """Cut a leader's id as the load does."""
+    """Truncate a leader's id to the same length as the load does."""
     return leader and cut(leader, LOADED_ID_CHARACTERS)
 
 
@@ -314,9 +314,8 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """Number the entries in ascending order; an existing number increases only if the order
-    requires it.
-    """
+    """Number the entries in ascending order; an existing number is increased only if the order
+    requires it."""
     number = 0
     for each in merged:
         number = each.number = max(each.number, number + 1)

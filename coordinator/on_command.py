@@ -1,7 +1,7 @@
-"""Test commands on a group, done by the same functions as in production.
+"""Test commands on a group, which call the same functions as production code.
 
-Each is passed to `GroupShard.do`. The caller has checked in the same turn that the group's state
-allows it. The journal records the rebalance with the cause that a test requested it.
+Each command is passed to `GroupShard.do`. The caller has checked in the same turn that the group's
+state allows it. The journal records the rebalance with the cause that a test requested it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rebalance(step: Step, group_id: str) -> None:
 
 
 def expire(step: Step, group_id: str, member_id: str) -> None:
-    """End a member's session at once, before its timeout; its parked request is answered."""
+    """End a member's session before its timeout; the member's parked request is answered."""
     group = step.state.groups[group_id]
     member = group.members[member_id]
     if member.waits:
@@ -46,9 +46,10 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
 
 
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
-    """Join with a static member's instance id as another client, which fences the member.
+    """Join as another client with a static member's instance id; this fences the static member.
 
-    The new member sends no further request: its session expires unless the instance rejoins before.
+    The new member sends no further request: its session expires unless a client rejoins with the
+    instance id first.
     """
     group = step.state.groups[group_id]
     old = group.members[group.static_members[instance_id]]

@@ -1,7 +1,7 @@
 """The results of a shard's steps: records to append, replies to release, events to emit.
 
-Replies are values without versions; the edge encodes them. The replies to Heartbeat, DeleteGroup
-and EndOffsets are bare error codes.
+Replies are values without versions; the broker encodes them. The replies to Heartbeat, DeleteGroup
+and EndOffsets are error codes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CommitReply:
 
 
 FetchedTopic = FetchedColumns
-"""Offsets of one topic as columns; -1: no offset; ``metadata`` None: all empty."""
+"""Offsets of one topic as columns; -1: no offset; ``metadata`` None: all metadata is empty."""
 
 
 @slotted
@@ -139,9 +139,8 @@ Reply = (
 
 
 class Outcome(NamedTuple):
-    """The result of one step. The edge appends ``records``, releases ``replies`` when they are
-    stable, and emits ``events``, in this order.
-    """
+    """The result of one step. The caller appends ``records``, releases ``replies`` when the records
+    are stable, and emits ``events``, in this order."""
 
     records: Sequence[Run | OwnBatch] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()
@@ -152,5 +151,5 @@ NOTHING = Outcome()
 
 
 def answered(ticket: Ticket, reply: Reply) -> Outcome:
-    """An outcome with one reply only, made without NamedTuple's slower constructor."""
+    """An outcome with only one reply, made without NamedTuple's slower constructor."""
     return tuple.__new__(Outcome, ((), ((ticket, reply),), ()))

@@ -1,7 +1,7 @@
 """Read-only types of a shard's groups, members and offsets.
 
-These types expose the shard's own objects, not copies: an object that is kept changes with the next
-call to the shard.
+These types expose the shard's own objects, not copies: an object changes with the next call to the
+shard.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class MemberView(Protocol):
 
     @property
     def member_id(self) -> str:
-        """Its id."""
+        """The member id."""
 
     @property
     def group_instance_id(self) -> str | None:
-        """Not None for a static member."""
+        """The instance id of a static member; None: dynamic."""
 
     @property
     def client_id(self) -> str:
@@ -51,7 +51,7 @@ class MemberView(Protocol):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the group waits for the member to rejoin."""
+        """Milliseconds for which a rebalance waits for the member to rejoin."""
 
     @property
     def protocols(self) -> Sequence[tuple[str, bytes]]:
@@ -63,7 +63,7 @@ class MemberView(Protocol):
 
     @property
     def join_ticket(self) -> Ticket | None:
-        """The ticket of its parked JoinGroup, or None."""
+        """The ticket of the member's parked JoinGroup, or None."""
 
     @property
     def waits(self) -> bool:
@@ -71,11 +71,12 @@ class MemberView(Protocol):
 
     @property
     def closed_ms(self) -> int | None:
-        """Monotonic time at which its connection closed; None while it is open or unknown."""
+        """Monotonic time at which the member's connection closed; None while the connection is open
+        or unknown."""
 
     @property
     def session(self) -> TimerView:
-        """The timer that ends its membership."""
+        """The timer that ends the membership."""
 
 
 class GroupView(Protocol):
@@ -83,7 +84,7 @@ class GroupView(Protocol):
 
     @property
     def group_id(self) -> str:
-        """Its id."""
+        """The group id."""
 
     @property
     def state(self) -> State:
@@ -95,21 +96,20 @@ class GroupView(Protocol):
 
     @property
     def state_timestamp_ms(self) -> int:
-        """Wall time of the last state change, as in the group's record; -1 if the
-        record has none.
-        """
+        """Wall time of the last state change, as in the group's record; -1 if the record has no
+        time."""
 
     @property
     def protocol_type(self) -> str | None:
-        """None if no member ever joined."""
+        """The protocol type of the group; None if no member ever joined."""
 
     @property
     def protocol_name(self) -> str | None:
-        """The result of the last vote; None without members."""
+        """The protocol selected by the last vote; None without members."""
 
     @property
     def generation_id(self) -> int:
-        """Increases by 1 at the end of each join phase."""
+        """The number of the generation, which increases by 1 at the end of each join phase."""
 
     @property
     def leader_id(self) -> str | None:
@@ -121,7 +121,7 @@ class GroupView(Protocol):
 
     @property
     def pending(self) -> Collection[str]:
-        """Member ids given out and not used yet."""
+        """New member ids with which no client has joined yet."""
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
@@ -169,7 +169,7 @@ class OffsetsView(Protocol):
         """The (topic, partition) of every offset of the group."""
 
     def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
-        """The cached offset with all its fields, or None."""
+        """The cached offset with all fields, or None."""
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
         """(topic, partition, entry) of every offset of the group."""

@@ -1,4 +1,5 @@
-"""Replies that carry only an error: to calls that no shard handles, and in place of other replies.
+"""Replies that carry only an error: to calls that a shard does not handle, and in place of replies
+whose records could not be written.
 
 A handler's reply is made before its records are written. If the write fails or takes too long, each
 reply that depends on it is replaced by one of the same kind with only the error.
@@ -43,7 +44,7 @@ from protocol.errors import (
 
 MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete, TxnOffsetCommit)
 """Calls that get INVALID_GROUP_ID for an empty group id before any other check, as in Kafka; the
-other calls accept an empty one."""
+other calls accept an empty group id."""
 
 
 def not_served(call: Call, error_code: int) -> Reply:
@@ -113,7 +114,8 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 def write_failed(reply: Reply) -> Reply:
-    """The reply when its append failed: NOT_COORDINATOR, as Kafka maps KAFKA_STORAGE_ERROR.
+    """The reply after the append of its records failed: NOT_COORDINATOR, to which Kafka maps
+    KAFKA_STORAGE_ERROR.
 
     Source: Kafka 3.9 ``GroupMetadataManager``, the mapping of append errors.
     """
@@ -121,10 +123,10 @@ def write_failed(reply: Reply) -> Reply:
 
 
 def timed_out(reply: Reply) -> Reply:
-    """The reply when its records were not stable within ``offsets.commit.timeout.ms``.
+    """The reply if its records were not stable within ``offsets.commit.timeout.ms``.
 
-    SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka up to 3.9, the rest COORDINATOR_NOT_AVAILABLE,
-    as in 4.x: both make clients retry.
+    SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka up to 3.9. All other requests get
+    COORDINATOR_NOT_AVAILABLE, as in Kafka 4.x. Clients retry after each of these errors.
     """
     if isinstance(reply, SyncReply):
         return failed(reply, REBALANCE_IN_PROGRESS)

@@ -2,10 +2,10 @@
 
 The caller makes one call at a time, and ``now.mono_ms`` never decreases. Tickets are hashable, and
 each is used once. The caller passes every run of an outcome to ``replay`` at once, in order and
-with its log offset, so that the next call sees it. The replies of the outcome are made before that,
-and the caller releases them when the records before them are stable. Before ``loaded`` it may call
-only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and then ``wake``. After
-``unload`` every group is DEAD, and the shard is discarded.
+with the run's log offset, so that the next call sees the run. The replies of the outcome are made
+before the replay; the caller releases a reply when the records before it are stable. Before
+``loaded`` it may call only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and
+then ``wake``. After ``unload`` every group is DEAD, and the shard is discarded.
 """
 
 from __future__ import annotations
@@ -119,20 +119,20 @@ class GroupShard:
     def __init__(self, config: GroupConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called. From then on handlers change groups, and ``replay`` does
-        not."""
+        """Whether ``loaded`` was called. After that call, handlers change groups and ``replay``
+        does not."""
         self._generations: dict[str, list[LoadedGeneration]] = {}
         """The last `GENERATIONS_KEPT` replayed generations of each group; ``loaded`` emits and
         clears them."""
         self._recorded: dict[str, tuple[int, GroupValue]] = {}
-        """Each group's last record and its log offset, for snapshots."""
+        """Log offset and value of each group's last record, for snapshots."""
         self._waking: Iterator[str] | None = None
-        """The groups that ``wake`` has yet to visit; None before its first call."""
+        """The groups that ``wake`` has not visited yet; None before the first call of ``wake``."""
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
         self._retention = GroupTimer()
         self.view = ShardView(self._state, self._recorded)
-        """The read-only surface of this shard; see `ShardView`."""
+        """The read-only view of this shard."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -141,7 +141,7 @@ class GroupShard:
         return _HANDLERS[type(call)](self._state, call, now)
 
     def do(self, work: Callable[[Step], object], now: Now) -> Outcome:
-        """Run ``work`` on groups without a request; test mode uses it."""
+        """Run ``work`` on groups without a request, for test mode."""
         return _stepped(lambda step, _: work(step))(self._state, None, now)
 
     def configure(self, config: GroupConfig) -> None:
@@ -154,17 +154,18 @@ class GroupShard:
         return self._state.connections.keys()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
-        """Note that a connection has closed; no effect for one without members."""
+        """Note that a connection has closed; this has no effect if no member uses the
+        connection."""
         return _stepped(connection_closed)(self._state, connection, now)
 
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
     ) -> Outcome:
-        """Write tombstones for offsets in these topics that were written before the topic's log
-        offset.
+        """Write tombstones for the offsets in these topics that were written before the log offset
+        given for the topic.
 
-        `expire`, or `sweep` before ``loaded``, does what remains after this step. ``ticket`` is
-        answered with NONE at the end.
+        The work that remains after this step is done by `expire`, or by `sweep` before ``loaded``.
+        ``ticket`` is answered with NONE at the end.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return _stepped(begin)(self._state, deleted, now)
@@ -173,8 +174,8 @@ class GroupShard:
         """Handle due deadlines and unfinished work, about ``budget`` items (at least one).
 
         Deadlines come first, then unfinished work such as the retention check, in which a group is
-        one item, or several if it has many offsets. While more is due, ``next_deadline`` is not
-        later than now.
+        one item, or several if it has many offsets. While more work is due, ``next_deadline`` is
+        not later than now.
         """
         return _stepped(self._expire)(self._state, budget, now)
 
@@ -201,9 +202,8 @@ class GroupShard:
         return _stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """Continue the first sweep only; the next begins in another step, after this step's records
-        are replayed.
-        """
+        """Continue only the first sweep; the next sweep begins in another step, after the records
+        of this step are replayed."""
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
@@ -272,9 +272,9 @@ class GroupShard:
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Apply a run that is in the log from ``base_offset`` on, live and at load.
 
-        Only this method changes committed offsets. At load, a group's record builds the group.
-        Later the handler has changed the group already, and only the log offset of its record is
-        noted.
+        Only this method changes committed offsets. At load, the group is built from its record.
+        After the load, a handler has already changed the group, and only the log offset of the
+        record is noted.
         """
         if not isinstance(run, GroupRun):
             self._state.cache.replay(run, base_offset)
@@ -318,11 +318,11 @@ class GroupShard:
         pending.restore(producer_id, producer_epoch, group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Do a part of ``loaded`` for at most ``budget`` groups; return their number, 0 when none
-        is left.
+        """Do a part of ``loaded`` for at most ``budget`` groups; return the number of groups, 0
+        when none is left.
 
-        It is called after the replay. Sessions start with their full timeout, and groups that have
-        only offsets are created.
+        The caller calls it after the replay. Sessions start with their full timeout, and a group is
+        created for each group id that has only offsets.
         """
         assert not self._live
         state = self._state
@@ -339,7 +339,7 @@ class GroupShard:
                 group = state.groups[group_id] = Group(group_id)
             group.state_since_ms = now.mono_ms
             if state.config.fetch_counts_as_activity and not group.protocol_type:
-                group.offsets_read_ms = now.wall_ms  # the log has no fetches: assume one
+                group.offsets_read_ms = now.wall_ms  # the log has no fetches: assume a fetch
             for member in group.members.values():
                 step.arm(member.session, member.session_timeout_ms)
             if len(group.members) > state.config.max_size:
@@ -347,8 +347,8 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """Finish the load after the replay: ``wake`` the remaining groups, and accept calls from
-        now on.
+        """Finish the load after the replay: ``wake`` the remaining groups, and begin to accept
+        calls.
 
         A group with more members than group.max.size rebalances.
         """

@@ -1,4 +1,4 @@
-"""One step of a shard: the state that it works on, and its outcome so far.
+"""One step of a shard: the shard's state, and the outcome of the step so far.
 
 ``ShardState`` is the whole state of a shard; a ``Step`` collects the records, replies and events of
 one call. Only ``answer_join`` and ``answer_sync`` answer parked requests, so that each ticket is
@@ -56,14 +56,14 @@ class ShardState:
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """The group and member of each parked JoinGroup or SyncGroup, by ticket."""
         self.connections: dict[Hashable, dict[Member, Group]] = {}
-        """The members that use each open connection; a member is in at most one."""
+        """The members that use each open connection; a member uses at most one connection."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
-        """Unsent replies of steps that an exception ended; their tickets are no longer parked."""
+        """Unsent replies of steps that an exception ended; the tickets are no longer parked."""
         self.sweeps: deque[Sweep] = deque()
         """Unfinished long work, in the order in which it is done."""
 
     def connect(self, group: Group, member: Member, connection: Hashable) -> None:
-        """Note the connection that a member uses from now on; None: unknown."""
+        """Set the connection that a member uses; None: unknown."""
         member.closed_ms = None
         if member.connection is connection:
             return
@@ -102,10 +102,11 @@ class Step:
     # ---------------------------------------------------------------------------------- parking
 
     def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Park a JoinGroup until the join phase ends; answer an older one of the same member.
+        """Park a JoinGroup until the join phase ends; answer an older parked JoinGroup of the same
+        member.
 
-        The older one gets REBALANCE_IN_PROGRESS. A client that reads this reply rejoins under the
-        same id; a client that has given up on the older request never reads it.
+        The older JoinGroup gets REBALANCE_IN_PROGRESS. A client that reads this reply rejoins under
+        the same id; a client that has given up on the older request never reads it.
         """
         if member.join_ticket is not None:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
@@ -131,9 +132,10 @@ class Step:
             self.replies.append((ticket, reply))
 
     def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Park a SyncGroup until the leader's arrives; answer an older one of the same member.
+        """Park a SyncGroup until the leader's SyncGroup arrives; answer an older parked SyncGroup
+        of the same member.
 
-        The older one gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``.
+        The older SyncGroup gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``.
         """
         self.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS))
         member.sync_ticket = ticket
@@ -142,7 +144,7 @@ class Step:
         member.session.disarm()
 
     def answer_sync(self, group: Group, member: Member, reply: SyncReply) -> bool:
-        """Answer a member's parked SyncGroup; return whether there was one."""
+        """Answer a member's parked SyncGroup; return whether the member had one."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
@@ -168,7 +170,7 @@ class Step:
     # ----------------------------------------------------------------------------------- timers
 
     def arm(self, timer: GroupTimer, after_ms: int) -> None:
-        """Arm the timer of a session or a phase to fall due after ``after_ms``."""
+        """Arm the timer of a session or a phase, so that it falls due in ``after_ms``."""
         self.state.deadlines.arm(timer, self.now.mono_ms + after_ms)
 
     # ---------------------------------------------------------------------------------- changes
@@ -203,9 +205,8 @@ class Step:
     def remove(
         self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
     ) -> None:
-        """Remove a member; its parked request gets UNKNOWN_MEMBER_ID. The group's state does not
-        change.
-        """
+        """Remove a member and answer its parked request with UNKNOWN_MEMBER_ID. The group's state
+        does not change."""
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
@@ -238,9 +239,7 @@ class Sweep(ABC):
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Do the next piece and return its cost in items of `expire`; 0 if nothing
-        was left to do.
-        """
+        """Do the next piece and return its cost in items of `expire`; 0 if no piece was left."""
 
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
@@ -249,7 +248,7 @@ def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
     try:
         if sum(map(run_bytes_at_most, runs)) <= room:
             return True
-        # The estimate is an upper bound: measure exactly.
+        # The estimate is an upper bound: measure the exact size.
         first_delta, size = 0, 0
         for run in runs:
             size += len(run_records(run, first_delta))

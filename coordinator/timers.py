@@ -6,9 +6,8 @@ from protocol.deadlines import Timer
 
 
 class GroupTimer(Timer):
-    """A timer of a group or member; ``group_id`` and ``member_id`` name its owner, "" when it has
-    none.
-    """
+    """A timer of a group or a member; ``group_id`` and ``member_id`` name the owner, "": no
+    owner."""
 
     __slots__ = ("group_id", "member_id")
 

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit, and the markers that commit or drop its offsets.
+"""TxnOffsetCommit, and the transaction markers that commit or drop its offsets.
 
-The offsets are pending until the marker of their producer. A transaction may commit offsets while
-the group rebalances, and a marker is written in every state of the group.
+The offsets are pending until the marker of their producer is written. A transaction may commit
+offsets while the group rebalances, and a marker is written in every state of the group.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from protocol.now import Now
 
 PENDING_MAX = 10_000
 """Maximum number of offsets that a transaction may have pending in one partition of
-``__consumer_offsets``, the same as for one request: its marker applies all of them in one piece."""
+``__consumer_offsets``, the same as for one request, because the transaction's marker applies all of
+them in one piece."""
 _NEVER_EXPIRES = -1
-_TOO_MANY = f"its transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
+_TOO_MANY = f"the transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
@@ -67,9 +68,8 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
 
 
 def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRun]) -> bool:
-    """Whether the transaction has at most PENDING_MAX pending offsets here, with
-    those of ``runs``.
-    """
+    """Whether the transaction has at most PENDING_MAX pending offsets in this partition, including
+    those of ``runs``."""
     known = dict(pending.of_producer(producer_id))
     count = sum([columns.count for columns in known.values()])
     if count + sum(map(len, runs)) <= PENDING_MAX:
@@ -87,8 +87,9 @@ def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRu
 def _check(group: Group | None, call: TxnOffsetCommit) -> int:
     """The error of a commit as a whole, or NONE.
 
-    A commit without membership is accepted in any group, because clients below v3 can't send one.
-    If the commit has a generation, a member id or an instance id, all three are checked (KIP-447).
+    A commit without membership is accepted in any group, because requests below v3 have no fields
+    for it. If the commit has a generation, a member id or an instance id, all three are checked
+    (KIP-447).
     """
     if not call.group_id:
         return INVALID_GROUP_ID
@@ -111,7 +112,7 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
 
 
 def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
-    """Write a marker; the cache applies it to the pending offsets when the marker is replayed."""
+    """Write a marker; when the marker is replayed, the cache applies it to the pending offsets."""
     producer = f"producer {call.producer_id}"
     marker = MarkerRun(
         call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed

@@ -25,11 +25,11 @@ from protocol.errors import NONE
 from protocol.now import Now
 
 CLASSIC = "classic"
-"""The type of every group here, as ListGroups v5 names it."""
+"""The type of every group of a shard, as ListGroups v5 names it."""
 
 
 def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # noqa: ARG001
-    """Describe a group; an unknown one is "Dead", without an error."""
+    """Describe a group; an unknown group has the state "Dead", without an error."""
     group = state.groups.get(call.group_id)
     if group is None:
         reply = DescribeReply(NONE, call.group_id)
@@ -68,7 +68,7 @@ def _described(group: Group, protocol_name: str | None) -> DescribeReply:
 
 
 def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # noqa: ARG001
-    """The groups of this shard that match the filters; DEAD ones are not listed."""
+    """List the groups of this shard that match the filters; DEAD groups are omitted."""
     states = state_filter(call.states) if call.states else frozenset(State)
     if call.types and CLASSIC not in {name.lower() for name in call.types}:
         states = frozenset()
@@ -98,9 +98,8 @@ class ShardView:
         """Log offset and value of the record of each group in the log."""
 
     def known(self) -> int:
-        """Number of groups that the log names, also of those with offsets only; valid during a load
-        too.
-        """
+        """Number of groups in the log, including groups that have only offsets; also valid during a
+        load."""
         offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
         alone = sum(group not in offsets for group in pending)
         recorded = sum(group not in offsets and group not in pending for group in self.recorded)
@@ -142,6 +141,6 @@ class ShardView:
         }
 
     def parked(self) -> Collection[Ticket]:
-        """The tickets that wait for an answer."""
+        """The tickets of the parked requests."""
         sweeps = (sweep.ticket for sweep in self._state.sweeps if sweep.ticket is not None)
         return {*self._state.parked, *sweeps}

@@ -1,7 +1,8 @@
 """Texts of log lines and journal entries.
 
-Members are named with their hosts, changes of a subscription by the topics added and removed.
-Subscriptions can be decoded only for protocol type "consumer"; other metadata is compared as bytes.
+Texts name members with their hosts, and list the topics that a changed subscription added and
+removed. Subscriptions can be decoded only for protocol type "consumer"; other metadata is compared
+as bytes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from protocol.errors import ProtocolError
 Protocols = Sequence[tuple[str, bytes]]
 
 _REASON_CHARACTERS = 255
-"""Maximum length of a client's reason; Kafka's clients cut it to the same length (KIP-800)."""
+"""Maximum length of a client's reason; Kafka's clients truncate the reason to the same length
+(KIP-800)."""
 _NAMED = 3
 
 
 def short(reason: str | None) -> str | None:
-    """A client's reason, cut to _REASON_CHARACTERS."""
+    """A client's reason, truncated to _REASON_CHARACTERS; None or "" unchanged."""
     return reason[:_REASON_CHARACTERS] if reason else reason
 
 
@@ -36,13 +38,13 @@ def seconds(milliseconds: int) -> str:
 
 
 def some_of(parts: list[str], separator: str) -> str:
-    """The first _NAMED parts joined, and the number of the others."""
+    """The first _NAMED parts joined, and the number of the remaining parts."""
     more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     return separator.join(parts[:_NAMED]) + more
 
 
 class Change(NamedTuple):
-    """How a member's new protocols differ from its old ones."""
+    """The difference between a member's old and new protocols."""
 
     detail: str
     is_visible: bool
@@ -59,14 +61,16 @@ def named(member: Member) -> str:
 
 
 def plain_host(host: str) -> str:
-    """An address without the slash, or the name and slash, that Kafka puts before it."""
+    """An address without the slash, or without the host name and slash, that Kafka writes before
+    the address."""
     return host.rpartition("/")[2]
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
-    """The change between a member's old and new subscription or protocols; None if both are equal.
+    """The change between a member's old and new protocols or subscriptions; None if they are equal.
 
-    After a load only the selected protocol of a member is known, because the log keeps no other.
+    After a load only the selected protocol of a member is known, because the log keeps only this
+    one.
     """
     old: Protocols = member.protocols
     if member.restored:

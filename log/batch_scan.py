@@ -1,9 +1,9 @@
 """Reads the entries of a segment's file in bounded chunks.
 
-An entry is a batch of magic 2, or one message of magic 0 or 1, plain or a wrapper of compressed
-messages; one segment may hold all of them (`protocol/records/stored.py` describes each by one
-header). `headers` reads the headers only and skips the records; `whole_batches` reads and checks
-everything. The code allocates no memory for a claimed length that exceeds the file.
+An entry is a batch of magic 2, or a message of magic 0 or 1, which may be a wrapper of compressed
+messages. One segment may hold all these kinds (`protocol/records/stored.py` describes each entry by
+one header). `headers` reads only the headers and skips the records; `whole_batches` reads and
+checks all bytes. A claimed length that exceeds the file does not cause an allocation.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class Checked(NamedTuple):
 
 
 def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header]:
-    """Yields the headers of the batches in bytes ``position`` to ``end`` of a segment, without CRC
-    checks.
+    """Yields the headers of the batches in bytes ``position`` to ``end`` of a segment; CRCs are not
+    checked.
 
-    A batch must begin at ``position``. Raises CorruptLog where the bytes cannot be a batch.
+    A batch must begin at ``position``. Raises CorruptLog for bytes that can't be a batch.
     """
     chunk: bytes | bytearray = b""
     chunk_position = position
@@ -134,7 +134,7 @@ def _old_header(
     file: File | CachedFile, chunk: bytes | bytearray, at: int, position: int, end: int
 ) -> Header:
     """Returns the header of the message of magic 0 or 1 at ``at`` in ``chunk``; raises CorruptLog
-    if it is not one."""
+    for other bytes."""
     left = len(chunk) - at
     if left < _OLD.size or chunk[at + MAGIC_POSITION] == 2:
         raise CorruptLog(file.path, position, _short(left))
@@ -151,7 +151,8 @@ def _old_header(
 
 
 def first_offset(file: File, batch: Header) -> int:
-    """The offset of the batch's first record; a wrapper of magic 0 or 1 is decompressed for it.
+    """The offset of the batch's first record; to find it, a wrapper of magic 0 or 1 is
+    decompressed.
 
     Raises CorruptLog.
     """
@@ -167,10 +168,10 @@ def first_offset(file: File, batch: Header) -> int:
 def whole_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES, last_offset: int = -1
 ) -> Iterator[tuple[bytes, BatchHeader, int]]:
-    """Yields for each batch in bytes ``position`` to ``end``: a buffer, the header (its
-    ``position`` is in that buffer), and the batch's position in the file.
+    """Yields for each batch in bytes ``position`` to ``end``: a buffer, the header (whose
+    ``position`` is in this buffer), and the batch's position in the file.
 
-    Checks length, magic, CRC and that offsets ascend; the first must be greater than
+    Checks length, magic and CRC, and that offsets ascend; the first offset must be greater than
     ``last_offset``. Raises CorruptLog at the first damage.
     """
     while position < end:
@@ -200,11 +201,10 @@ def whole_batches(
 def checked_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Checked]:
-    """Yields the same batches as `whole_batches`, at a third of its cost while the batches are
-    intact.
+    """Yields the same batches as `whole_batches`, in a third of the time if the batches are intact.
 
-    From a batch that is damaged, of magic 0 or 1, or longer than a chunk, `whole_batches` reads one
-    chunk: its error describes the damage. Raises CorruptLog.
+    If a batch is damaged, of magic 0 or 1, or longer than a chunk, `whole_batches` reads the next
+    chunk, and its error describes the damage. Raises CorruptLog.
     """
     last_offset = -1
     while position < end:
@@ -242,10 +242,10 @@ def checked_batches(
 def _checked_slowly(
     file: File, position: int, end: int, chunk_bytes: int, last_offset: int
 ) -> Generator[Checked, None, tuple[int, int]]:
-    """Yields the batches of one chunk, including the batch that crosses its end, by
-    `whole_batches`.
+    """Yields, by `whole_batches`, the batches of one chunk, including the batch that crosses the
+    end of the chunk.
 
-    Returns the position of that batch's end, and its last offset.
+    Returns the end position of the last batch, and its last offset.
     """
     enough = position + chunk_bytes
     for _, header, at in whole_batches(file, position, end, chunk_bytes, last_offset):
@@ -260,7 +260,8 @@ def _checked_slowly(
 
 
 def _batch_bytes(file: File, chunk: bytes, position: int, end: int) -> int:
-    """The size of the entry that begins ``chunk``; CorruptLog when the file cannot hold it."""
+    """The size of the entry at the beginning of ``chunk``; raises CorruptLog if the file is too
+    short for the entry."""
     if len(chunk) < _LEAST_READ:
         raise CorruptLog(file.path, position, _short(len(chunk)))
     length, magic = _LENGTH_AND_MAGIC.unpack_from(chunk)
@@ -293,7 +294,8 @@ def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHe
 def holds_whole_batch(file: File, position: int, end: int) -> bool:
     """Whether an intact entry begins anywhere in the first mebibyte after ``position``.
 
-    If so, the damage at ``position`` is not a torn tail: a complete write followed it.
+    If so, the damage at ``position`` is not a torn tail (the remains of an interrupted write),
+    because a complete write followed.
     """
     window = file.read(position, min(CHUNK_BYTES, end - position))
     room = _TRIED_BYTES_MAX

@@ -1,7 +1,8 @@
-"""The small files in a data directory: checkpoints of offsets and the mark of a clean shutdown.
+"""The small files in a data directory: checkpoints of offsets, and the marker file of a clean
+shutdown.
 
-Names and formats are Kafka's. A file is replaced whole, by rename, and is on the disk when the
-function that writes it returns.
+Names and formats are Kafka's. A file is replaced as a whole, by rename, and is on the disk when the
+writing function returns.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ TopicPartition = tuple[str, int]
 def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
     """Read a checkpoint of offsets: version 0, a count, then ``topic partition offset`` lines.
 
-    A missing or empty file returns an empty dict. Raises CorruptLog with the byte where the bad
-    line begins.
+    Returns an empty dict for a missing or empty file. Raises CorruptLog with the position of the
+    invalid line.
     """
     if not fs.exists(path):
         return {}
@@ -49,7 +50,9 @@ def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
         position += len(line)
     if len(lines) < 2 or not lines[1].strip().isdigit() or int(lines[1]) != len(lines) - 2:
         raise CorruptLog(
-            path, position, f"{max(0, len(lines) - 2)} entries, but its header has another count"
+            path,
+            position,
+            f"the file has {max(0, len(lines) - 2)} entries, but the header states another count",
         )
     return offsets
 
@@ -67,13 +70,14 @@ def read_clean_shutdown(fs: FileSystem, directory: str) -> bool:
 
 
 def write_clean_shutdown(fs: FileSystem, directory: str, broker_epoch: int = -1) -> None:
-    """Write the mark that all logs are closed and flushed, as the last step of a clean shutdown."""
+    """Write the file which marks that all logs are closed and flushed, as the last step of a clean
+    shutdown."""
     mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_whole(fs, os.path.join(directory, CLEAN_SHUTDOWN), mark.encode())
 
 
 def clear_clean_shutdown(fs: FileSystem, directory: str) -> None:
-    """Remove the mark, before the first append."""
+    """Remove the marker file of a clean shutdown, before the first append."""
     path = os.path.join(directory, CLEAN_SHUTDOWN)
     if fs.exists(path):
         fs.remove(path)

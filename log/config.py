@@ -8,7 +8,7 @@ from protocol.slotted import slotted
 
 LONG_MAX = 2**63 - 1
 LOG_APPEND = "LogAppendTime"
-"""The ``message.timestamp.type`` by which records get the time of their append."""
+"""The ``message.timestamp.type`` with which records get the time of their append."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
 
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
 def format_magic(version: str) -> int:
     """The magic of `message.format.version`: 0 up to 0.9, 1 for 0.10, 2 from 0.11 on.
 
-    Raises ValueError when ``version`` is not a Kafka version.
+    Raises ValueError if ``version`` is not a Kafka version.
     """
     found = _VERSION.fullmatch(version)
     if found is None or (number := (int(found[1]), int(found[2]))) < (0, 8):
@@ -30,8 +30,8 @@ def format_magic(version: str) -> int:
 class LogConfig:
     """The topic settings that a log reads, under Kafka's names with ``_`` for ``.``.
 
-    ``*_bytes`` are bytes, ``*_ms`` milliseconds; a retention of -1 has no limit. The ``config`` of
-    a log may be replaced at any time: the next append, flush or retention run reads the new one.
+    ``*_bytes`` are bytes, ``*_ms`` milliseconds; a retention of -1 is unlimited. The ``config`` of
+    a log may be replaced at any time: the next append, flush or retention run reads the new config.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -57,7 +57,8 @@ class LogConfig:
 
     @property
     def message_magic(self) -> int:
-        """The magic of `message.format.version`; ValueError when that is not a Kafka version."""
+        """The magic of `message.format.version`; raises ValueError if the setting is not a Kafka
+        version."""
         return format_magic(self.message_format_version)
 
     @property

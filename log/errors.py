@@ -4,10 +4,9 @@ from __future__ import annotations
 
 
 class CorruptLog(Exception):
-    """A file has content that no clean writer leaves; the log is not opened, and never read as
-    empty.
+    """A file is damaged; the log is not opened, and not treated as empty.
 
-    ``position`` is the byte of ``file`` where the damage begins.
+    ``position`` is the byte of ``file`` at which the damage begins.
     """
 
     def __init__(self, file: str, position: int, reason: str) -> None:
@@ -17,19 +16,19 @@ class CorruptLog(Exception):
         self.reason = reason
 
     def with_advice(self, partition: str) -> CorruptLog:
-        """The same error, with what an operator can do about the log of ``partition``
+        """The same error, with advice for an operator about the log of ``partition``
         (TOPIC-PARTITION)."""
         return CorruptLog(
             self.file,
             self.position,
-            f"{self.reason}; restore the file from a copy, or start once with"
-            f" log.recovery.truncate={partition} to truncate the log there",
+            f"{self.reason}; restore the file from a copy, or start the broker once"
+            f" with log.recovery.truncate={partition} to truncate the log at the damage",
         )
 
 
 class MissingFiles(CorruptLog):
-    """Files are missing whose existence other files prove; the log is not opened, and never read as
-    empty."""
+    """Files are missing although other files prove that they existed; the log is not opened, and
+    not treated as empty."""
 
     def __init__(self, file: str, reason: str) -> None:
         Exception.__init__(self, f"{file} is missing: {reason}")
@@ -38,16 +37,16 @@ class MissingFiles(CorruptLog):
         self.reason = reason
 
     def with_advice(self, partition: str) -> MissingFiles:
-        """See CorruptLog.with_advice."""
+        """Implements CorruptLog.with_advice for missing files."""
         return MissingFiles(
             self.file,
-            f"{self.reason}; restore the missing files, or start once without them,"
-            f" with log.recovery.missing={partition}",
+            f"{self.reason}; restore the missing files, or start the broker once with"
+            f" log.recovery.missing={partition} to continue without them",
         )
 
 
 class LogPoisoned(Exception):
-    """A write failed; the log accepts no append until a probe write succeeds.
+    """A write failed: the log rejects appends until a probe write succeeds.
 
     ``final`` means that no probe will succeed: an fsync, or the truncation after a failed write,
     failed, so the state of the disk is unknown.
@@ -72,7 +71,8 @@ class OffsetOutOfRange(Exception):
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(
-            f"Offset {offset} is not in the log, which has {log_start_offset} to {log_end_offset}."
+            f"Offset {offset} is outside the log: the log start offset is {log_start_offset}, the"
+            f" log end offset {log_end_offset}."
         )
         self.offset = offset
         self.log_start_offset = log_start_offset
@@ -84,8 +84,8 @@ class NotInMemory(Exception):
 
 
 class AppendRefused(Exception):
-    """A producer's batch breaks a rule of the log; ``error_code`` is Kafka's, and the log is
-    unchanged."""
+    """A batch of a producer breaks a rule of the log, which is unchanged; ``error_code`` is Kafka's
+    error code."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)

@@ -28,13 +28,14 @@ def fold(
     log_end_offset: int,
     from_offset: int,
 ) -> None:
-    """Load producers and epochs from their files, then add what the batch headers say since.
+    """Load producers and epochs from their files, then apply the headers of the batches after these
+    files.
 
     Unusable producer snapshots are removed. Batches below the log start offset that are still in
-    the first segment count for producers, as they do in the running process: without them a
+    the first segment count for producers, as in the running process: without these batches a
     producer's next batch would seem to leave a gap. ``known`` is
-    RecoveryReport.epochs_without_producers, from the recovery just done. Everything from
-    ``from_offset`` on is read, whatever snapshots exist. Aborted transactions are written to the
+    RecoveryReport.epochs_without_producers of the preceding recovery. All batches from
+    ``from_offset`` on are read, whatever snapshots exist. Aborted transactions are written to the
     indexes of their segments. Raises CorruptLog.
     """
     snapshot_offset = _load_snapshot(segments, producers, from_offset, log_end_offset)
@@ -48,7 +49,7 @@ def fold(
     for segment in segments.from_offset(start_offset) if start_offset < log_end_offset else ():
         epoch = known.get(segment.base_offset)
         if epoch is not None and epoch <= epochs.latest:
-            continue  # its headers would add nothing
+            continue  # its headers would not change the state
         aborted: list[Aborted] = []
         position = segment.index.lookup(start_offset)
         for batch in headers(segment.file, position, segment.size):
@@ -68,7 +69,7 @@ def fold(
 
 
 def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
-    """Apply a control batch; returns the transaction that it aborts, or nothing."""
+    """Apply a control batch; returns the transaction that it aborts, or an empty list."""
     ended = marker_at(file, batch)
     if ended is None:
         producers.note_epoch(batch.producer_id, batch.producer_epoch)
@@ -83,8 +84,9 @@ def _load_snapshot(
 ) -> int:
     """Load the newest usable producer snapshot; return the offset from which batches must be read.
 
-    A snapshot before the first segment is unusable: the batches between the two are gone. A
-    snapshot after ``from_offset`` is skipped, since it would hide batches that must be read.
+    A snapshot before the first segment is unusable, because the batches between them do not exist
+    any more. A snapshot after ``from_offset`` is skipped, because the batches before the snapshot
+    must be read.
     """
     fs, directory = segments.fs, segments.directory
     producers.clear()
@@ -100,14 +102,14 @@ def _load_snapshot(
 
 
 def write_image(fs: FileSystem, directory: str, image: ProducerImage) -> None:
-    """Write a packed snapshot; like Kafka, write none at offset 0. Raises OSError."""
+    """Write a packed snapshot, except at offset 0, as in Kafka. Raises OSError."""
     if image.offset:
         write_whole(fs, _path(directory, image.offset), image.data(), durable=False)
 
 
 def remove_snapshots(fs: FileSystem, directory: str, below_offset: int) -> None:
-    """Remove the snapshots below ``below_offset``, whose segments are deleted; the newest always
-    stays."""
+    """Remove the snapshots below ``below_offset``, whose segments are deleted; the newest snapshot
+    always stays."""
     for offset in snapshot_offsets(fs, directory)[:-1]:
         if offset < below_offset:
             fs.remove(_path(directory, offset))

@@ -1,13 +1,13 @@
 """The leader epochs of a partition and their start offsets (``leader-epoch-checkpoint``).
 
-The file is text: version 0, the number of entries, then one line ``epoch start_offset`` for each,
-both ascending. A standalone broker stays in epoch 0, or in the last epoch of the data directory
-that it opened.
+The file is text: version 0, the number of entries, then one line ``epoch start_offset`` per entry;
+epochs and start offsets ascend. A standalone broker stays in epoch 0, or in the last epoch of the
+data directory that it opened.
 
-In a cluster each new leader begins an epoch, in all of its partitions at once, and leads only once
-the epoch is written. Therefore an existing small file is overwritten in place: replacing it takes
-ten times as long (180 us, of which 80 are CPU), and on ext4 it waits for the disk, which takes
-milliseconds when the disk is busy.
+In a cluster each new leader begins an epoch, in all of its partitions at once, and leads only after
+the epoch is written. An existing small file is therefore overwritten in place. Replacing the file
+would take ten times as long (180 us, including 80 us of CPU), and on ext4 it would wait for the
+disk, which takes milliseconds if the disk is busy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from log.files.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
 SECTOR_BYTES = 512
-"""A disk writes a sector completely or not at all."""
+"""The bytes of a sector, which a disk writes either completely or not."""
 
 
 class LeaderEpochs:
@@ -33,10 +33,10 @@ class LeaderEpochs:
         self.latest = -1
         """The newest epoch; -1 without entries."""
         self._is_saved = False
-        """The file has exactly these entries."""
+        """Whether the file has exactly these entries."""
 
     def load(self) -> bool:
-        """Read the file; False, and no entries, when it is missing or malformed.
+        """Read the file; returns False, without entries, if the file is missing or invalid.
 
         The file is written without fsync when a batch begins an epoch, so a loss of power may
         damage it; the batches also contain their epochs.
@@ -67,7 +67,7 @@ class LeaderEpochs:
         self.latest = entries[-1][0] if entries else -1
 
     def note(self, epoch: int, start_offset: int) -> bool:
-        """Add ``epoch``, unless it or a newer one is known; returns whether it was added."""
+        """Add ``epoch``, unless this or a newer epoch is known; returns whether it was added."""
         if epoch <= self.latest:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -80,7 +80,7 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
         """Add ``epoch``, which begins at ``start_offset``, and write the file.
 
-        Without ``durable`` a loss of power may undo this while no batch has the epoch.
+        Without ``durable`` a power failure may undo this as long as no batch has the epoch.
         """
         before, was_saved = list(self.entries), self._is_saved
         if not self.note(epoch, start_offset):
@@ -92,12 +92,13 @@ class LeaderEpochs:
             self._replace(self.entries, before, durable=durable)
 
     def _write_over(self, old: bytes, new: bytes, before: list[tuple[int, int]]) -> None:
-        """Overwrite the file in place. On error restores the entries and the file, and raises
-        OSError.
+        """Overwrite the file in place. After an error it restores the entries and the file, and
+        raises OSError.
 
-        So few bytes are written completely or not at all when the process is killed, and also when
-        power is lost, except for the file's length: with the length of one text and the bytes of
-        the other, either the last line has no end or the count is wrong.
+        If the process is killed, so few bytes are written either completely or not. After a power
+        failure this is also true of the bytes, but the file may have the bytes of one text and the
+        length of the other. `load` detects this: either the last line is incomplete or the count is
+        wrong.
         """
         try:
             self._fs.open(self._path).write(0, new)
@@ -108,7 +109,7 @@ class LeaderEpochs:
         self._is_saved = True
 
     def _restore(self, text: bytes) -> None:
-        """Write ``text`` back after a failed write; it needs no new disk space."""
+        """Write the old ``text`` again after a failed write; this needs no new disk space."""
         with suppress(OSError):
             file = self._fs.open(self._path)
             file.truncate(len(text))
@@ -118,16 +119,17 @@ class LeaderEpochs:
     def take_back(self, entries: list[tuple[int, int]]) -> None:
         """Restore ``entries``, which were copied before an append that has failed.
 
-        The file is not written, since the disk may be full. It may keep the entries of the failed
-        batches; these begin at or after the log end offset, so that loading drops them.
+        The file is not written, because the disk may be full. The file may keep the entries of the
+        failed batches; these begin at or after the log end offset, so that a load drops them.
         """
         self._set(entries)
         self._is_saved = False
 
     def truncate_from_end(self, end_offset: int, *, durable: bool = True) -> bool:
-        """Drop the epochs that began at or above ``end_offset``; returns whether there were any.
+        """Drop the epochs that began at or above ``end_offset``; returns whether an epoch was
+        dropped.
 
-        Without ``durable`` a loss of power may restore them, until `sync` has run.
+        Without ``durable`` a power failure may restore the dropped epochs, until `sync` has run.
         """
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         if len(kept) == len(self.entries):
@@ -136,12 +138,12 @@ class LeaderEpochs:
         return True
 
     def sync(self) -> None:
-        """Fsync the file, in any thread; its name is fsynced with its directory."""
+        """Fsync the file, in any thread; the file's name is fsynced with its directory."""
         self._fs.open(self._path).fsync()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that ended at or below ``start_offset``; the next epoch then begins
-        there."""
+        """Drop the epochs that ended at or below ``start_offset``; the next epoch then begins at
+        ``start_offset``."""
         below = [entry for entry in self.entries if entry[1] <= start_offset]
         if below and below != [(below[-1][0], start_offset)]:
             rest = self.entries[len(below) :]
@@ -150,7 +152,8 @@ class LeaderEpochs:
     def _replace(
         self, entries: list[tuple[int, int]], before: list[tuple[int, int]], *, durable: bool = True
     ) -> None:
-        """Set and write ``entries``; on error restores ``before`` in memory and raises OSError."""
+        """Set and write ``entries``; after an error it restores ``before`` in memory and raises
+        OSError."""
         self._set(entries)
         try:
             self.save(durable=durable)
@@ -159,7 +162,7 @@ class LeaderEpochs:
             raise
 
     def end_offset_for(self, epoch: int, end_offset: int) -> tuple[int, int]:
-        """The largest epoch at or below ``epoch`` and its end offset; (-1, -1) when unknown.
+        """The largest epoch at or below ``epoch``, and its end offset; (-1, -1) if unknown.
 
         ``end_offset`` is the end of the newest epoch for this requester, and the upper bound of
         every result. This is the answer to OffsetForLeaderEpoch (KIP-101, KIP-279).
@@ -175,7 +178,7 @@ class LeaderEpochs:
         return found, min(end, end_offset)
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of ``offset``; -1 when unknown."""
+        """The epoch of ``offset``; -1 if unknown."""
         return max((epoch for epoch, start in self.entries if start <= offset), default=-1)
 
 

@@ -1,7 +1,8 @@
-"""Finishes or removes, when a log is opened, the files of an interrupted deletion or cleaning.
+"""Finishes or undoes interrupted deletions and cleanings when a log is opened.
 
-Kafka deletes a segment by renaming it to ``.deleted`` first. The cleaner writes ``.cleaned`` files,
-renames them to ``.swap`` when they are complete, and then replaces the source segments by them.
+Kafka deletes a segment by renaming it to ``.deleted`` first. A cleaning writes ``.cleaned`` files,
+renames them to ``.swap`` when they are complete, and then replaces the source segments by these
+files.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ class Leaving:
     """The files of a segment that has left its log and are not yet removed."""
 
     paths: list[str]
-    """The files that still exist; they are renamed, unless the rename failed."""
+    """The paths of the files that still exist; the files are renamed, unless the rename failed."""
     segment: ref[Segment] | None = None
     due_ms: int = 0
-    """The time (wall, milliseconds) at which they are to be removed."""
+    """Wall time in milliseconds at which the files must be removed."""
 
     def remove(self, fs: FileSystem) -> OSError | None:
         """Remove the files; current readers of the segment can finish.
 
-        Each file is tried; `paths` keeps those that can't be removed, and the first error is
-        returned.
+        It tries to remove each file; `paths` keeps the files that can't be removed. Returns the
+        first error.
         """
         segment = None if self.segment is None else self.segment()
         if segment is not None:
-            with suppress(OSError):  # then its reader gets the error
+            with suppress(OSError):  # a reader gets the error later
                 segment.keep_open()
         left: list[str] = []
         failed: OSError | None = None
@@ -66,13 +67,13 @@ def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]
 def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
     """Finish or undo interrupted cleanings; add the paths of removed or replaced files to ``gone``.
 
-    Deleted segments are kept for `deleted`, which returns them. Raises OSError.
+    The files of deleted segments stay; `deleted` returns them. Raises OSError.
     """
     names = fs.list(directory)
     going = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
     cleaned = [_number(name) for name in names if name.endswith(LOG + CLEANED)]
     swapped = [name for name in names if name.endswith(LOG + SWAP)]
-    if cleaned:  # a crash between the first and the last rename to .swap: the sources are whole
+    if cleaned:  # a crash between the renames to .swap: the source segments are intact
         going += [name for name in swapped if _number(name) >= min(cleaned)]
         swapped = [name for name in swapped if _number(name) < min(cleaned)]
     going += [name for name in names if name.endswith(SWAP) and not name.endswith(LOG + SWAP)]
@@ -106,7 +107,7 @@ def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
 
 
 def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
-    """Replace by a complete cleaned segment the segments that it was made from."""
+    """Replace the source segments of a complete cleaned segment by this segment."""
     base = _number(name)
     file = fs.open(os.path.join(directory, name))
     end = base + 1

@@ -20,8 +20,8 @@ EARLIEST = -2
 def offset_for_timestamp(
     segments: Segments, timestamp_ms: int, start_offset: int, limit: int
 ) -> TimestampOffset | None:
-    """The first record with a timestamp of at least ``timestamp_ms`` in ``start_offset`` to below
-    ``limit``."""
+    """The first record with a timestamp of at least ``timestamp_ms``, from ``start_offset`` to
+    ``limit - 1``."""
     for segment in segments:
         if segment.max_timestamp_ms < timestamp_ms:
             continue
@@ -56,10 +56,11 @@ def offset_of_max_timestamp(segments: Segments, limit: int) -> TimestampOffset |
 
 def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
     """The largest timestamp of the batches below ``limit``, and the last offset of the first batch
-    that has it.
+    with this timestamp.
 
-    Returns (-1, the base offset) without such a batch. When the batch with the segment's largest
-    timestamp is not below the limit, the time index and the few batches after its entry are read.
+    Returns (-1, the base offset) if no batch is below ``limit``. If the batch with the segment's
+    largest timestamp is not below the limit, the time index and the few batches after its entry are
+    read.
     """
     largest, offset = segment.max_timestamp_ms, segment.max_timestamp_offset
     if offset < limit:
@@ -74,8 +75,8 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
 
 
 def _newest_record(segments: Sequence[Segment], limit: int) -> TimestampOffset | None:
-    """The same from the headers of all batches, when cleaning has emptied the batch with the
-    largest timestamp."""
+    """The result of `offset_of_max_timestamp` from the headers of all batches, for a log in which a
+    cleaning has emptied the batch with the largest timestamp."""
     newest: TimestampOffset | None = None
     for segment in segments:
         for batch in headers(segment.file, 0, segment.size):
@@ -103,7 +104,7 @@ def segment_offsets_before(
     limit: int,
     now_ms: int,
 ) -> list[int]:
-    """See PartitionLog.segment_offsets_before; offsets above ``limit`` are replaced by it."""
+    """Implements PartitionLog.segment_offsets_before; ``limit`` replaces offsets above it."""
     starts = [
         (max(segment.base_offset, start_offset), segments.fs.modified_ms(segment.file.path))
         for segment in segments

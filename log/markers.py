@@ -1,4 +1,5 @@
-"""Reads control batches: which transaction a marker ends, and whether it commits or aborts it."""
+"""Reads control batches: the transaction that a marker ends, and whether the marker commits or
+aborts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from protocol.records.markers import transaction_end
 
 
 def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
-    """The marker of a control batch; None when it does not end a transaction.
+    """The marker of a control batch; None if the batch does not end a transaction.
 
     Raises CorruptRecords.
     """
@@ -28,7 +29,7 @@ def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
 
 
 def marker_at(file: File, batch: Header) -> Ended | None:
-    """The same for a control batch in a segment's file. Raises CorruptLog."""
+    """The marker of a control batch in a segment's file, like `marker_in`. Raises CorruptLog."""
     data = file.read(batch.position, batch.end - batch.position)
     try:
         return marker_in(data, read_header(data))
@@ -37,10 +38,10 @@ def marker_at(file: File, batch: Header) -> Ended | None:
 
 
 def with_markers(buffer: Buffer, headers: Iterable[BatchHeader]) -> Sequence[BatchHeader | Ended]:
-    """The headers in their order, each control batch replaced by its marker.
+    """The headers in their order, with the marker of each control batch in place of its header.
 
     The positions in ``headers`` may differ from those in ``buffer``: batches are matched by their
-    base offset. A control batch without a marker is left out.
+    base offset. A control batch without a marker is omitted.
     """
     found: list[BatchHeader | Ended] = []
     placed: dict[int, BatchHeader] | None = None

@@ -1,7 +1,7 @@
 """Detects lost files of a log by comparing its files with each other and with the checkpoints.
 
-Each file was on the disk before the file that proves its existence, so that neither a kill nor a
-power cut makes a file seem lost (docs/operate/operating.md, "What is missed by name").
+Each file was on the disk before the file that proves its existence, so that a file does not seem
+lost after a kill or a power failure (docs/operate/operating.md, "What is missed by name").
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ class Expected:
     high_watermark: int = 0
     log_start_offset: int = 0
     cleaned_to: int = 0
-    """The cleaner has removed no record at or above this offset."""
+    """The offset up to which the cleaner may have removed records."""
     known: bool = False
-    """A checkpoint has an entry: the log was created completely, with a segment."""
+    """Whether a checkpoint has an entry, so that the log was created completely, with a segment."""
 
     @property
     def reached(self) -> int:
-        """All offsets below were written, and the directory entries of their files were fsynced."""
+        """The offset below which all records were written and the directory entries of their files
+        fsynced."""
         return max(self.recovery_point, self.high_watermark)
 
 
 def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
-    """Raise MissingFiles when an index has no segment and nothing explains it.
+    """Raise MissingFiles if an index has no segment for an unknown reason.
 
-    A segment is deleted, or put aside, by renaming its ``.log`` first; and a loss of power may
-    remove the name of a file created shortly before.
+    Known reasons: a segment is deleted or moved by renaming its ``.log`` first, and a power failure
+    may remove the name of a file that was created shortly before.
     """
     names = set(fs.list(directory))
     for name in sorted(names):
@@ -50,22 +51,24 @@ def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
         if log in names or log + DELETED in names or log + CUT in names:
             continue
         if expected.log_start_offset <= int(base) < expected.reached:
-            raise MissingFiles(os.path.join(directory, log), f"its {name} exists")
+            raise MissingFiles(
+                os.path.join(directory, log), f"the segment's index file {name} exists"
+            )
 
 
 def check_beginning(
     fs: FileSystem, directory: str, bases: Sequence[int], expected: Expected
 ) -> None:
-    """Raise MissingFiles when the first segment is missing, or all of them are.
+    """Raise MissingFiles if the first segment or all segments are missing.
 
-    ``bases`` are the segments' base offsets, ascending. The leader epoch file gets the beginning of
-    the log before the files of segments below it are removed.
+    ``bases`` are the segments' base offsets, ascending. The beginning of the log is written to the
+    leader epoch file before the files of segments below it are removed.
     """
     if not bases:
         if expected.reached > expected.log_start_offset:
             why = f"the checkpoints say that offsets up to {expected.reached} were written"
         elif expected.known:
-            why = "the checkpoints name its log"
+            why = "the checkpoints name this log"
         else:
             return
         raise MissingFiles(os.path.join(directory, f"*{LOG}"), why)
@@ -93,7 +96,7 @@ def check_beginning(
 
 
 def gap(path: str, end_offset: int, following: int) -> MissingFiles:
-    """The error for a segment that ends before the next one begins."""
+    """The error for a segment that ends before the next segment begins."""
     return MissingFiles(
         os.path.join(os.path.dirname(path), file_name(end_offset, LOG)),
         f"{os.path.basename(path)} ends at offset {end_offset}, but the next"

@@ -1,7 +1,8 @@
-"""The log of one partition: it appends, rolls, flushes, and rejects appends after a failed write.
+"""The log of one partition, which appends, rolls and flushes, and rejects appends after a failed
+write.
 
 One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in other threads:
-the list of segments is replaced, never changed, and a file stays open while it is referenced.
+the list of segments is replaced, never changed, and a file stays open as long as it is referenced.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
 
 TO_HIGH_WATERMARK = -1
-"""As the offset of DeleteRecords: delete all records up to the high watermark."""
+"""The offset in a DeleteRecords request that means: delete all records up to the high watermark."""
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
@@ -73,38 +74,42 @@ class PartitionLog:
         self.config = config
         self.segments = Segments(fs, directory, segments, chance)
         self.log_start_offset = segments[0].base_offset
-        """The first offset that is served; at or above the first segment's base offset."""
+        """The first offset that readers get; at or above the first segment's base offset."""
         self.log_end_offset = segments[-1].base_offset
         """The offset of the next record."""
         self.recovery_point = 0
-        """All records below it are on the disk, with their indexes; at or below the log end
-        offset."""
+        """The offset below which all records and their indexes are on the disk; at or below the log
+        end offset."""
         self.committed_offset = LONG_MAX
-        """In a cluster, the high watermark: records below it are kept by any new leader.
+        """In a cluster, the high watermark: every new leader keeps the records below it.
 
-        Records above it may still be truncated; the cleaner does not let them replace older ones.
+        Records above it may still be truncated, so the cleaner does not let them replace older
+        records.
         """
         self._cuts = self._cuts_synced = 0
-        """The number of truncations and of dropped epochs, and how many of them are fsynced."""
+        """The number of truncations and dropped epochs, and the number of those that are
+        fsynced."""
         self.truncations = 0
-        """The number of truncations, those to an empty log included."""
+        """The number of truncations, including truncations to an empty log."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """The state of many producers at a roll, to be packed and passed to `write_image`."""
+        """The state of many producers at a roll, which the owner packs and passes to
+        `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
-        """Why appends are rejected; None when they are accepted."""
+        """The reason why appends are rejected; None: appends are accepted."""
         self.unreadable: str | None = None
-        """Why the log's owner can't use it; nothing is appended or deleted until a restart."""
+        """The reason why the log's owner can't use the log; until a restart nothing is appended or
+        deleted."""
         self.failed_for_good = False
-        """True after a failed flush, or a failed truncation after a failed write: no probe is
+        """True after a failed flush, or a failed truncation after a failed write; no probe is
         tried."""
         self._final_reason: str | None = None
         self._flushing = Lock()
         self._imaging = Lock()
         self._rolled_since = False
-        """True if another segment was begun while an image was being written."""
+        """Whether another segment was begun while an image was being written."""
 
     @classmethod
     def open(
@@ -123,10 +128,10 @@ class PartitionLog:
     ) -> PartitionLog:
         """Open the log in ``directory``, which is created if it is missing.
 
-        ``expected`` comes from the data directory's checkpoints; ``clean`` says that the last
-        process shut down cleanly. Damage that no crash explains raises an error, or with
-        ``truncate`` is cut off with everything after it. Missing files raise an error, unless
-        ``missing`` accepts them. ``recovery`` has the findings. ``chance`` draws
+        ``expected`` is from the data directory's checkpoints; ``clean`` is True if the last process
+        shut down cleanly. For damage that a crash can't explain, an error is raised; with
+        ``truncate`` the log is truncated at the damage. For missing files an error is raised,
+        unless ``missing`` is set. ``recovery`` has the findings. ``chance`` draws
         `segment.jitter.ms`. Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
@@ -160,7 +165,7 @@ class PartitionLog:
 
     @property
     def active(self) -> Segment:
-        """The last segment, the only one that grows."""
+        """The last segment, which is the only segment that grows."""
         return self.segments.active
 
     def _fold(self) -> None:
@@ -176,11 +181,11 @@ class PartitionLog:
             log_end_offset=self.log_end_offset,
             from_offset=self.log_end_offset if reread is None else reread,
         )
-        known.clear()  # it describes the segments as they were opened, without later appends
+        known.clear()  # it is about the segments at the opening, without later appends
         self.recovery.first_reread = None
 
     def _flush_opened(self) -> None:
-        """Flush the opened log when a flush is due: consumers read its records from now on.
+        """Flush the opened log if a flush is due, before consumers read its records.
 
         The previous process may have been killed before its own flush. Raises OSError.
         """
@@ -202,12 +207,12 @@ class PartitionLog:
     ) -> AppendInfo:
         """Append a producer's validated batches (magic 2, one after another) with one write.
 
-        Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` returns it. The
-        batches get the next offsets and ``leader_epoch``, and with log append time ``now_ms``
-        (wall). A batch that its producer has sent before is not appended again. ``headers`` are the
-        parsed headers for magic 2, if the caller has them; they are updated with the offsets. With
-        ``from_zero`` a producer that is unknown here must begin with sequence number 0. Raises
-        AppendRefused, with the log unchanged, and LogPoisoned.
+        ``batches`` may also be a message set of magic 0 or 1 whose offsets count from 0, as
+        `analyse` returns it. The batches get the next offsets and ``leader_epoch``, and with log
+        append time also ``now_ms`` (wall). A batch that its producer has already sent is not
+        appended again. ``headers`` are the parsed headers for magic 2, if the caller has them; the
+        offsets are set in them. With ``from_zero`` a producer that this log does not know must
+        begin with sequence number 0. Raises AppendRefused, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -241,7 +246,8 @@ class PartitionLog:
         )
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append a producer's transaction marker, whether or not a transaction is open here.
+        """Append a producer's transaction marker, whether or not the producer has an open
+        transaction in this log.
 
         Raises AppendRefused, with the log unchanged, and LogPoisoned.
         """
@@ -280,9 +286,9 @@ class PartitionLog:
         """Append batches that already have the offsets ``first_offset`` to ``last_offset``, by one
         write.
 
-        ``headers`` are those of the batches in ``buffer`` that have a producer id: transactional
-        batches and markers. Raises LogPoisoned; ValueError when ``first_offset`` is not the log end
-        offset.
+        ``headers`` are the headers of the batches in ``buffer`` that have a producer id:
+        transactional batches and markers. Raises LogPoisoned, and ValueError if ``first_offset`` is
+        not the log end offset.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -305,10 +311,10 @@ class PartitionLog:
                 producers.note(batch)
 
     def append_replicated(self, batches: Buffer, now_ms: int) -> int:
-        """Append the batches that a leader has after this log's end, byte for byte.
+        """Append the batches that follow this log's end in the leader's log, byte for byte.
 
-        Returns the number of bytes appended: an incomplete last batch is left out, and many batches
-        need more than one call. Raises CorruptRecords, with the log unchanged, and LogPoisoned.
+        Returns the number of bytes appended: an incomplete last batch is omitted, and many batches
+        need several calls. Raises CorruptRecords, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -330,7 +336,7 @@ class PartitionLog:
                 self._assign_epoch(epoch, offset)
             self._write(piece.buffer, piece.last_offset, piece.max_timestamp_ms, now_ms, aborted)
         except LogPoisoned:
-            # otherwise the retried batches would seem to repeat the epochs' beginning
+            # otherwise the retried batches would seem to begin the epochs again
             if piece.epochs:
                 self.epochs.take_back(known)
             raise
@@ -343,9 +349,9 @@ class PartitionLog:
                 producers.note(batch)
 
     def drop_empty_epochs(self) -> None:
-        """Drop the leader epochs without a batch, since the leader may not have them.
+        """Drop the leader epochs without a batch, because the leader may not have these epochs.
 
-        They are removed from the disk by the `sync_cuts` of the truncation before. Raises
+        The `sync_cuts` of the preceding truncation removes the epochs from the disk. Raises
         LogPoisoned.
         """
         try:
@@ -357,8 +363,8 @@ class PartitionLog:
     def start_epoch(self, epoch: int) -> None:
         """Begin leader epoch ``epoch`` at the log end offset, before it has a batch (KIP-101).
 
-        By it a follower with more records of an older epoch learns where to truncate. Raises
-        LogPoisoned.
+        From the new epoch, a follower with more records of an older epoch learns the offset to
+        truncate to. Raises LogPoisoned.
         """
         if epoch > self.epochs.latest and self.config.message_magic == MAGIC:
             self._assign_epoch(epoch, self.log_end_offset)
@@ -371,7 +377,7 @@ class PartitionLog:
         now_ms: int,
         aborted: Sequence[Aborted] = (),
     ) -> None:
-        """Append bytes to the active segment, or to a new one when that is full.
+        """Append bytes to the active segment, or to a new segment if the active one is full.
 
         Aborted transactions are written to the segment's index before the bytes: a marker without
         its index entry would show the aborted records to consumers, while an entry without its
@@ -408,11 +414,11 @@ class PartitionLog:
     def begin_epoch(self, above: int = -1) -> None:
         """Begin another leader epoch at the log end offset, in any thread. Raises LogPoisoned.
 
-        It is the next epoch above the latest and above ``above``, at most LEADER_EPOCH_MAX. The
-        epoch and the log before it are on the disk when this returns, since an epoch that begins
-        after the log end is dropped at the next start. Thus a loss of power does not lead to the
-        reuse of an epoch that others have seen. A log with records but without epochs gets epoch 0
-        first.
+        The new epoch is the next one above the latest epoch and above ``above``, at most
+        LEADER_EPOCH_MAX. The epoch and the log before it are on the disk when this returns, because
+        an epoch that begins after the log end is dropped at the next start. A power failure
+        therefore does not lead to the reuse of an epoch that others have seen. A log with records
+        but without epochs gets epoch 0 first.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
@@ -422,7 +428,8 @@ class PartitionLog:
         self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
-        """Seal the active segment and begin another at the log end offset, unless it is empty.
+        """Seal the active segment and begin a new segment at the log end offset, unless the active
+        segment is empty.
 
         The next flush fsyncs the sealed segment. Raises OSError.
         """
@@ -435,7 +442,7 @@ class PartitionLog:
         elif self.producers.are_many:
             self.image = self.producers.freeze(self.log_end_offset)
         else:
-            with suppress(OSError):  # it only saves time at the next start
+            with suppress(OSError):  # the snapshot only saves time at the next start
                 self._save_producers()
         return self.segments.add(self.log_end_offset, self.config)
 
@@ -468,7 +475,7 @@ class PartitionLog:
                 self.image = self.producers.freeze(self.log_end_offset)
 
     def _drop_image(self) -> None:
-        """Discard the image, if any: it was written, or the log was truncated."""
+        """Discard the image, if any, because it was written or the log was truncated."""
         image, self.image = self.image, None
         if image is not None:
             with self._imaging:
@@ -497,7 +504,7 @@ class PartitionLog:
     def probe(self) -> None:
         """Try a write; if it succeeds, the log accepts appends again.
 
-        Raises OSError when it fails, and LogPoisoned when the log has failed for good.
+        Raises OSError if the probe fails, and LogPoisoned if the log has failed permanently.
         """
         if self.poisoned is not None and self.failed_for_good:
             raise LogPoisoned(self.poisoned, final=True)
@@ -519,9 +526,10 @@ class PartitionLog:
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> int:
-        """Fsync all appended records, in any thread; returns the offset that it reached.
+        """Fsync all appended records, in any thread; returns the offset below which all records are
+        fsynced.
 
-        Raises LogPoisoned, for good: after a failed fsync the state of the disk is unknown.
+        After a failed fsync the state of the disk is unknown: the final LogPoisoned is raised.
         """
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
@@ -529,11 +537,10 @@ class PartitionLog:
             return self._flush()
 
     def _flush(self, closing: bool = False) -> int:
-        """`flush` for a caller that holds the lock; with ``closing`` also the active segment's
-        indexes.
+        """Like `flush`, for a caller that holds the lock; with ``closing`` it also fsyncs the
+        active segment's indexes.
 
-        An OSError is final. After any other error, such as MemoryError, the work stays noted, and
-        another flush may do it.
+        An OSError is final. After any other error, such as MemoryError, another flush may retry.
         """
         end_offset = self.log_end_offset
         try:
@@ -551,9 +558,10 @@ class PartitionLog:
                 self.segments.sync_names()
 
     def close(self, clean: bool = True) -> None:
-        """Stop using the log; with ``clean`` write its indexes and producers, and flush it.
+        """Stop using the log; with ``clean`` write its indexes and producers, and flush the log.
 
-        The recovery point then is the log end offset. Raises LogPoisoned and OSError.
+        With ``clean`` the recovery point becomes the log end offset. Raises LogPoisoned and
+        OSError.
         """
         try:
             if clean and not self.failed_for_good:
@@ -561,16 +569,16 @@ class PartitionLog:
                     self._finish()
         finally:
             self._drop_image()
-            # the next process that opens it is the only writer
+            # the next process that opens the log is the only writer
             self.fail_for_good(f"{self.directory} is closed")
 
     def _finish(self) -> None:
-        """Write the state that is only in memory, and flush all."""
+        """Write the state that is only in memory, and flush the log."""
         if not self.fs.exists(self.active.index.path):
             self.segments.unsynced_directories[self.directory] = None
         self.active.seal()
         self._save_producers()
-        if self.size_bytes:  # an empty log is created in the same state again
+        if self.size_bytes:  # an empty log needs none of this state
             self._flush(closing=True)
         self.recovery_point = self.log_end_offset
 
@@ -584,12 +592,12 @@ class PartitionLog:
         max_offset: int | None = None,
         wait: bool = True,
     ) -> ReadInfo:
-        """Find at most ``max_bytes`` of batches from the one with ``offset``, in one segment; in
-        any thread.
+        """Find at most ``max_bytes`` of batches in one segment, from the batch with ``offset`` on;
+        may run in any thread.
 
-        With ``min_one_batch`` the first batch is returned whole, whatever its length. No record at
-        or above ``max_offset`` (default: the log end offset) is returned. Raises OffsetOutOfRange
-        and CorruptLog, and without ``wait`` NotInMemory where the disk would have to be waited for.
+        With ``min_one_batch`` the first batch is returned whole, whatever its length. Only records
+        below ``max_offset`` (default: the log end offset) are returned. Raises OffsetOutOfRange and
+        CorruptLog, and without ``wait`` NotInMemory if the read would wait for the disk.
         """
         start_offset, end_offset = self.log_start_offset, self.log_end_offset
         if not start_offset <= offset <= end_offset:
@@ -604,12 +612,12 @@ class PartitionLog:
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[tuple[bytes, BatchHeader]]:
-        """Yield all batches from the one with ``from_offset`` (default: the log start offset) to
-        the end.
+        """Yield all batches from the batch with ``from_offset`` (default: the log start offset) to
+        the log end.
 
-        Yields a buffer and a header whose ``position`` is in that buffer; checksums are verified.
-        ``chunk_bytes`` is the size of a read; only a longer batch is read with more. Each step
-        reads at most one chunk, so that a loader can stop between any two. Raises CorruptLog.
+        Yields a buffer and a header whose ``position`` is in this buffer; checksums are verified.
+        ``chunk_bytes`` is the size of a read; only a longer batch needs a larger read. Each step
+        reads at most one chunk, so that a loader can stop between steps. Raises CorruptLog.
         """
         offset = self.log_start_offset if from_offset is None else from_offset
         return self.segments.scan(offset, chunk_bytes)
@@ -639,11 +647,11 @@ class PartitionLog:
     def segment_offsets_before(
         self, timestamp_ms: int, max_offsets: int, now_ms: int, max_offset: int | None = None
     ) -> list[int]:
-        """The answer to ListOffsets v0: base offsets of segments, newest first, after the log end
-        offset.
+        """The answer to ListOffsets v0: the log end offset, then base offsets of segments, newest
+        first.
 
-        It has the segments last written at or before ``timestamp_ms``; -1 means all, -2 the first.
-        The end is ``max_offset`` if that is set.
+        The segments are those last written at or before ``timestamp_ms``; -1 means all segments, -2
+        the first. ``max_offset``, if set, replaces the log end offset.
         """
         return lookup.segment_offsets_before(
             self.segments,
@@ -656,20 +664,20 @@ class PartitionLog:
         )
 
     def aborted_between(self, offset: int, end: int) -> list[tuple[int, int]]:
-        """The aborted transactions that affect a reader of the records from ``offset`` to below
-        ``end``.
+        """The aborted transactions that affect a reader of the records from ``offset`` to ``end -
+        1``.
 
-        Producer ids and first offsets of the aborted transactions that end at or above ``offset``
-        and begin below ``end``, ordered by first offset.
+        Returns (producer id, first offset) of the aborted transactions that end at or above
+        ``offset`` and begin below ``end``, ordered by first offset.
         """
         return overlapping(self.segments.from_offset(offset), offset, end)
 
     def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
-        """`aborted_between` for a reader of the bytes in ``info``, read at ``offset`` and below
-        ``limit``.
+        """`aborted_between` for a reader of the bytes in ``info``, which were read from ``offset``
+        on and below ``limit``.
 
-        It does not wait for the disk: if the end of the bytes is not in memory, the list may have
-        more entries than needed. A cleaner may have replaced the segment since the read.
+        This does not wait for the disk: if the end of the bytes is not in memory, the list may have
+        more entries than needed. A cleaner may have replaced the segment after the read.
         """
         segments = self.segments.from_offset(offset)
         if info.segment is not None and info.segment is not segments[0]:
@@ -683,12 +691,13 @@ class PartitionLog:
     # -- deletion and truncation
 
     def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
-        """Delete the segments that retention or the log start offset allow to delete; returns
-        their base offsets.
+        """Delete the segments that are due by retention or the log start offset; returns their base
+        offsets.
 
         A segment that reaches above ``max_offset`` (default: the log end offset) stays. Files of
-        earlier deletions are removed too. A segment that can't be deleted does not stop the others:
-        ``segments.undeleted`` has the reason, and the next run tries again. Raises OSError.
+        earlier deletions are removed too. If a segment can't be deleted, the other segments are
+        deleted all the same: ``segments.undeleted`` has the reason, and the next run retries.
+        Raises OSError.
         """
         segments = self.segments
         segments.undeleted = None
@@ -706,7 +715,7 @@ class PartitionLog:
         if count == len(segments):
             try:
                 self.roll()
-            # for example on a full disk: freeing the other segments matters all the more
+            # for example on a full disk, on which the other segments must be freed
             except OSError as error:
                 segments.note_undeleted(error)
                 count -= 1
@@ -717,8 +726,8 @@ class PartitionLog:
         return self._delete_first(count, now_ms) if count else []
 
     def retention_idle_ms(self, now_ms: int, max_offset: int) -> int | None:
-        """The milliseconds until `apply_retention` has work if the log does not change; None:
-        never.
+        """The milliseconds until `apply_retention` must be called again if the log does not change;
+        None: never.
 
         Raises OSError.
         """
@@ -746,14 +755,15 @@ class PartitionLog:
         return [segment.base_offset for segment in gone]
 
     def expire_producers(self, now_ms: int) -> Iterator[None]:
-        """Remove the producers that have been idle too long, in short steps."""
+        """Remove the producers that were idle for longer than their expiration time, in short
+        steps."""
         return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
         """Raise the log start offset to ``offset``; return the new start.
 
-        -1 means ``max_offset`` (default: the log end offset), which is also the upper bound.
-        The next retention run deletes the segments below. Raises OffsetOutOfRange.
+        -1 means ``max_offset`` (default: the log end offset), which is also the upper bound. The
+        next retention run deletes the segments below the new start. Raises OffsetOutOfRange.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         target = limit if offset == TO_HIGH_WATERMARK else offset
@@ -765,10 +775,11 @@ class PartitionLog:
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop the batch that contains ``offset`` and all after it; return the new log end offset.
+        """Drop the batch that contains ``offset`` and all later batches; return the new log end
+        offset.
 
         An epoch that begins at the log end offset, without a batch, stays unless a batch is
-        dropped. `sync_cuts` brings the truncation to the disk. Raises LogPoisoned, and LogBusy.
+        dropped. `sync_cuts` makes the truncation durable. Raises LogPoisoned, and LogBusy.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
@@ -783,15 +794,15 @@ class PartitionLog:
         return end_offset
 
     def start_at(self, offset: int, now_ms: int) -> int:
-        """Drop all batches; the next one begins at ``offset`` or above.
+        """Drop all batches; the next batch begins at ``offset`` or above.
 
-        Otherwise like `truncate_to`.
+        In all other respects this is like `truncate_to`.
         """
         self._begin_cut()
         try:
             gone = self.segments.start_at(offset, self.config)
         except OSError as error:
-            reason = f"starting {self.directory} again at offset {offset} failed: {error}"
+            reason = f"resetting {self.directory} to start at offset {offset} failed: {error}"
             self.fail_for_good(reason)
             raise LogPoisoned(reason, final=True) from error
         self.log_start_offset = offset
@@ -801,7 +812,9 @@ class PartitionLog:
 
     def _begin_cut(self) -> None:
         if self.segments.swapping:
-            raise LogBusy(f"{self.directory}: the cleaner is replacing segments.")
+            raise LogBusy(
+                f"{self.directory} can't be truncated while the cleaner replaces segments; retry."
+            )
         self._drop_image()
         self._rolled_since = False
 
@@ -822,17 +835,16 @@ class PartitionLog:
 
     @property
     def cuts_are_synced(self) -> bool:
-        """Whether all truncations are on the disk; until then nothing is appended."""
+        """Whether all truncations are on the disk; until they are, nothing is appended."""
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:
-        """Fsync the truncations, in any thread. Raises LogPoisoned, for good.
+        """Fsync the truncations, in any thread. Raises the final LogPoisoned.
 
-        Otherwise dropped batches could return after a loss of power, followed by new ones. Before
-        this, a loss of power leaves the log without the truncation or with a part of it: recovery
-        reads everything from the recovery point on, which was lowered first, so the log is intact
-        and can be truncated again. A truncation that happens during the call is left to the next
-        call.
+        Without this, dropped batches could return after a power failure, followed by new batches. A
+        power failure before this call may undo the truncation or a part of it. Recovery then reads
+        all batches from the recovery point on, which was lowered first, so the log is intact and
+        can be truncated again. A truncation that happens during the call is left to the next call.
         """
         if self.cuts_are_synced:
             return
@@ -851,9 +863,10 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset of the earliest open transaction, at least the log start offset.
+        """The first offset of the earliest open transaction, or the log start offset if that is
+        higher.
 
-        Without an open transaction it is the log end offset.
+        Without an open transaction the result is the log end offset.
         """
         for first_offset in self.producers.open_transactions.values():
             return max(first_offset, self.log_start_offset)
@@ -861,8 +874,8 @@ class PartitionLog:
 
     @property
     def first_uncleanable_offset(self) -> int:
-        """The offset at which the cleaner ends: below it all is committed and no transaction is
-        open.
+        """The offset at which the cleaner stops: below it all records are committed and all
+        transactions have ended.
 
         In a cluster a transaction counts as open until its marker is below the high watermark.
         """
@@ -872,5 +885,5 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all segments' batches."""
+        """The size of all batches in bytes."""
         return self.segments.size_bytes

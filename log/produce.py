@@ -1,4 +1,5 @@
-"""Checks a producer's batches before they are written (sizes, sequences) and sets their offsets."""
+"""Checks sizes and sequences of a producer's batches before they are written, and sets their
+offsets."""
 
 from __future__ import annotations
 
@@ -41,12 +42,12 @@ def place(
     headers: list[BatchHeader] | None = None,
     from_zero: bool = False,
 ) -> Placed | Appended:
-    """Set the offsets of batches, from ``offset`` on; for a duplicate returns the batch that it
-    repeats.
+    """Set the offsets of batches, from ``offset`` on; for a duplicate, return the batch in the log
+    that the duplicate repeats.
 
-    A ``bytearray`` is changed in place. ``stamp_ms`` is the time of the append (wall) when records
-    get it. ``headers`` are parsed here unless passed; ``from_zero`` is for `ProducerStates.check`.
-    Raises AppendRefused.
+    A ``bytearray`` is changed in place. ``stamp_ms`` is the wall time of the append, for topics
+    with log append time. ``headers`` are parsed if they are not passed; ``from_zero`` is for
+    `ProducerStates.check`. Raises AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(batches, offset, stamp_ms, config)
@@ -81,8 +82,8 @@ def place(
 def _check_producers(
     headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
 ) -> Appended | None:
-    """Check each batch as if the ones before it were appended; returns the batch that a duplicate
-    repeats.
+    """Check each batch as if the batches before it were appended; returns the batch in the log that
+    a duplicate repeats.
 
     Raises AppendRefused.
     """
@@ -103,7 +104,7 @@ def _check_producers(
 
 
 def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
-    """`place` for a message set of magic 0 or 1 whose offsets count from 0."""
+    """Like `place`, for a message set of magic 0 or 1 whose offsets count from 0."""
     buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
     for header in headers:

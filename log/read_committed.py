@@ -12,9 +12,10 @@ from log.values import ReadInfo
 
 
 def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tuple[int, int]]:
-    """See PartitionLog.aborted_between: the transactions whose markers are in ``segments``.
+    """Implements PartitionLog.aborted_between for the transactions whose markers are in
+    ``segments``.
 
-    A marker may be in two of them, when a cleaned segment has replaced another.
+    A marker may be in two of the segments if a cleaned segment has replaced another one.
     """
     found = [
         (entry.first_offset, entry.producer_id)
@@ -29,11 +30,12 @@ def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tupl
 
 
 def end_of_bytes(info: ReadInfo, unknown: int) -> int:
-    """An upper bound of the offsets in the bytes read, as close as possible without waiting.
+    """An upper bound of the offsets in the bytes read, as close as possible without a wait for the
+    disk.
 
-    It is the offset of the index's next entry, as in Kafka, or of the next batch where the index
-    has no entry. It is ``unknown`` where the disk would have to be waited for, and at the segment's
-    end.
+    The bound is the offset of the index's next entry, as in Kafka, or of the next batch if the
+    index has no such entry. The result is ``unknown`` if the read would wait for the disk, and at
+    the segment's end.
     """
     segment = info.segment
     if segment is None or not info.slices:

@@ -1,9 +1,10 @@
-"""The timestamp of the first record at or above an offset: how old what a consumer has not read is.
+"""The timestamp of the first record at or above an offset, which shows the age of a consumer's
+unread records.
 
-Little is read for one record: the header of its batch often has the answer. Otherwise the records
-are decoded, unless the batch is so large that this would cost milliseconds; its first timestamp is
-used then, and the answer says that it is approximate. For many records of a log use one
-`TimeReader`, with ascending offsets: it continues from its position.
+The header of a record's batch is often enough. Otherwise the records are decoded, unless the batch
+is so large that decoding would take milliseconds; then the batch's first timestamp is used, and the
+answer is marked as approximate. For many records of a log use one `TimeReader` with ascending
+offsets, because it continues from its last position.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ COMPRESSED_BYTES_MAX = 16 * 1024
 PLAIN_BYTES_MAX = 1024 * 1024
 OPENED_BYTES_MAX = 1024 * 1024
 RECORDS_MAX = 5000
-"""Batches that exceed any of these limits are not opened, so that a read takes about 5 ms at most.
-"""
+"""Batches that exceed this or the next limit are not decoded, so that a read takes about 5 ms at
+most."""
 BATCHES_MAX = 1000
-"""How many batches without records (cleaned, or markers) are skipped before the search ends."""
+"""The number of batches without records (cleaned batches or markers) after which the search
+ends."""
 
 NEAR = 1000
-"""An offset up to this far ahead is reached batch by batch; a farther one through the index."""
+"""An offset at most this far ahead is searched batch by batch; a farther offset through the
+index."""
 
 _TIMES = struct.Struct(">27xqq14xi")
 """Base timestamp, largest timestamp, record count of a batch of magic 2."""
@@ -42,19 +45,19 @@ _CODEC, _LOG_APPEND, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x20, 0x40
 
 
 class RecordTime(NamedTuple):
-    """A timestamp (wall, milliseconds), and whether it is that of a nearby record."""
+    """A timestamp (wall, milliseconds), and whether it belongs to a nearby record."""
 
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """Where the timestamp is -1: no records exist below this offset, except markers."""
+    """If the timestamp is -1: below this offset only markers exist."""
 
 
 class TimeReader:
-    """Reads the times of records of one log, in one pass: truncated or replaced segments are not
-    seen.
+    """Reads the times of records of one log in one pass, which does not notice truncated or
+    replaced segments.
 
-    Ascending offsets cost least: a batch is opened once, and its records are skipped over once.
+    Ascending offsets cost least: each batch is opened once, and each record is skipped once.
     """
 
     def __init__(self, segments: Segments) -> None:
@@ -63,22 +66,22 @@ class TimeReader:
         """The most recently opened batch."""
         self._segment: Segment | None = None
         self._batches: Iterator[Header] = iter(())
-        """The batches of ``_segment`` after the one that ends at ``_passed``."""
+        """The batches of ``_segment`` after the batch that ends at ``_passed``."""
         self._passed = -1
         self.saw_end = False
-        """The last search reached the log end without finding a record."""
+        """Whether the last search reached the log end without finding a record."""
 
     def first_at(self, offset: int) -> RecordTime | None:
-        """The time of the first record at or above ``offset`` that a consumer would see; in any
-        thread.
+        """The time of the first record at or above ``offset`` that a consumer would get; may run in
+        any thread.
 
-        None without such a record, or when its format has no timestamps (magic 0). Raises
-        CorruptLog and OSError; may be called again after any error.
+        None without such a record, or if the record has no timestamp (magic 0). Raises CorruptLog
+        and OSError; may be called again after any error.
         """
         self.saw_end = False
         opened = self._opened
         if opened is not None and opened.base_offset <= offset <= opened.last_offset:
-            with suppress(CorruptRecords, IndexError):  # raised below, with the position
+            with suppress(CorruptRecords, IndexError):  # raised again below, with the position
                 return RecordTime(opened.timestamp_ms(offset), False)
             self._opened = None
         segment = self._segment
@@ -101,8 +104,9 @@ class TimeReader:
     def _first_in(
         self, segment: Segment, batches: Iterator[Header], offset: int
     ) -> tuple[bool, RecordTime | None]:
-        """Whether one of the next batches has such a record, and its time."""
-        self._segment = None  # in case this one fails
+        """Whether one of the next batches has a record at or above ``offset``, and the record's
+        time."""
+        self._segment = None  # in case this search fails
         left = BATCHES_MAX
         for batch in islice(batches, BATCHES_MAX):
             left -= 1
@@ -118,7 +122,8 @@ class TimeReader:
         return False, None
 
     def _of_batch(self, segment: Segment, batch: Header, offset: int) -> RecordTime | None:
-        """The time of the batch's first record at or above ``offset``; None without one."""
+        """The time of the batch's first record at or above ``offset``; None without such a
+        record."""
         size = batch.end - batch.position
         attributes = batch.attributes
         too_long = size > (COMPRESSED_BYTES_MAX if attributes & _CODEC else PLAIN_BYTES_MAX)
@@ -150,10 +155,10 @@ class TimeReader:
                 return time
             records = stored_records(data, read_stored(data), OPENED_BYTES_MAX)
         except (CorruptRecords, IndexError) as error:
-            if attributes & _CODEC:  # or it decompresses to more than is worth reading here
+            if attributes & _CODEC:  # or the records are too large when decompressed
                 return RecordTime(first_ms, True)
             raise CorruptLog(
-                segment.file.path, batch.position, f"its records are truncated: {error}"
+                segment.file.path, batch.position, f"the batch's records are truncated: {error}"
             ) from None
         for record in records:
             if record.offset >= offset:
@@ -162,7 +167,8 @@ class TimeReader:
 
 
 class _Section:
-    """The records of a batch that has one for each of its offsets, and a position among them."""
+    """The records of a batch with a record for each of its offsets, and the position of one of
+    these records."""
 
     def __init__(self, data: Buffer, base_offset: int, last_offset: int, base_ms: int) -> None:
         self.base_offset = base_offset
@@ -174,11 +180,12 @@ class _Section:
         self._position = 0
 
     def timestamp_ms(self, offset: int) -> int:
-        """The timestamp of one record; CorruptRecords or IndexError where the bytes end early."""
+        """The timestamp of one record; raises CorruptRecords or IndexError if the bytes are
+        truncated."""
         if offset < self._at:
             self._at, self._position = self.base_offset, 0
         data, position = self._data, self._position
-        for _ in range(offset - self._at):  # stepped over by their lengths
+        for _ in range(offset - self._at):  # skip a record by its length
             length = data[position]
             if length < 0x80:
                 position += 1 + (length >> 1 ^ -(length & 1))

@@ -1,10 +1,11 @@
-"""Opening the segments of a log: checks after a crash, cuts a torn tail, rebuilds indexes.
+"""Opens the segments of a log: checks them after a crash, truncates a torn tail, rebuilds indexes.
 
-After a clean stop nothing is checked but the end of the last segment. After any other, the batches
-of every segment that reaches the *recovery point* (all below it was fsynced) are read and checked
-one by one. Damage at or above the recovery point is a tail that was being written: it is cut off,
-and the report says so; whole batches after it are kept in a separate file. A crash does not cause
-damage below the recovery point: such a log is refused.
+After a clean stop only the end of the last segment is checked. After any other stop, the batches of
+every segment that reaches the *recovery point* (all records below it were fsynced) are read and
+checked one by one. Damage at or above the recovery point is a torn tail, which was being written:
+the log is truncated at the damage, and the report has an entry; intact batches after the damage are
+kept in a separate file. A crash does not cause damage below the recovery point: a log with such
+damage is not opened.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
 from protocol.slotted import slotted
 
 CHECK_BYTES = 256 * 1024
-"""The size of one read. It fits a CPU core's own cache: checking takes a tenth less time than with
-1 MiB."""
+"""The size of one read. It fits in the cache of a CPU core, so that a check takes a tenth less time
+than with 1 MiB."""
 
 
 @slotted(frozen=True)
 class Cut:
-    """Bytes that recovery removed: ``bytes_cut`` of ``file`` from ``position`` on, and why.
+    """Bytes that recovery removed: ``bytes_cut`` bytes of ``file`` from ``position`` on, and the
+    reason.
 
-    If whole batches were among them, which only a loss of power or a bad disk causes, they are kept
-    in the file ``kept_as``; it is None for a torn tail.
+    If the bytes contain intact batches, which only a power failure or a bad disk causes, they are
+    kept in the file ``kept_as``; None for a torn tail.
     """
 
     file: str
@@ -49,15 +51,15 @@ class RecoveryReport:
     rebuilt: list[str] = field(default_factory=list)
     """One sentence for each segment whose index files were unusable."""
     removed: list[str] = field(default_factory=list)
-    """Files of interrupted deletions and cleanings."""
+    """The files of interrupted deletions and cleanings."""
     checked_bytes: int = 0
     """Bytes whose checksums were verified."""
     first_reread: int | None = None
-    """The base offset of the first segment that was read, to check it or to rebuild its indexes,
-    and that has batches with a producer id: its index of aborted transactions is rebuilt too."""
+    """The base offset of the first segment that was read (for a check, or to rebuild indexes) and
+    has batches with a producer id. Its index of aborted transactions is rebuilt too."""
     epochs_without_producers: dict[int, int] = field(default_factory=dict)
-    """For each checked segment without a producer id, by base offset: the highest leader epoch of
-    its batches. `log/fold.py` does not read those headers again."""
+    """The highest leader epoch of each checked segment without producer ids, by base offset.
+    `log/fold.py` does not read the headers of these segments again."""
 
     def reread(self, base_offset: int) -> None:
         """Lower `first_reread` to ``base_offset``."""
@@ -66,7 +68,7 @@ class RecoveryReport:
 
     @property
     def bytes_cut(self) -> int:
-        """The sum of all bytes removed."""
+        """The total number of removed bytes."""
         return sum(cut.bytes_cut for cut in self.cuts)
 
 
@@ -95,12 +97,13 @@ def open_segments(
     truncate: bool = False,
     missing: bool = False,
 ) -> tuple[list[Segment], int, RecoveryReport]:
-    """Open the segments in ``directory``, at least one, the last of them ready for appends.
+    """Open the segments in ``directory``; the result has at least one segment, and the last one is
+    ready for appends.
 
-    With ``truncate`` all segments are checked, and the log ends at the first damage, wherever that
-    is. With ``missing`` missing files are accepted, and a log without a segment begins at the
-    offset that it had reached. Returns the segments, the log end offset and the report. Raises
-    CorruptLog, MissingFiles.
+    With ``truncate`` all segments are checked, and the log is truncated at the first damage,
+    wherever it is. With ``missing`` missing files are accepted, and a log without a segment begins
+    at the offset that the log had reached. Returns the segments, the log end offset and the report.
+    Raises CorruptLog, MissingFiles.
     """
     recovery_point, log_start_offset = expected.recovery_point, expected.log_start_offset
     if truncate:
@@ -127,7 +130,7 @@ def open_segments(
     if report.removed:
         fs.fsync_directory(directory)
     end_offset = _open_each(opening, segments)
-    if report.cuts:  # removed batches must not return, followed by new ones
+    if report.cuts:  # removed batches must not return before new batches
         segments[-1].file.fsync()
         fs.fsync_directory(directory)
     if end_offset < recovery_point:
@@ -156,7 +159,7 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
         overlaps = end_offset > segment.base_offset
         if overlaps and not opening.truncate:
             raise CorruptLog(
-                segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
+                segment.file.path, 0, f"the previous segment already ends at offset {end_offset}"
             )
         if index and end_offset < segment.base_offset:
             _check_gap(opening, segments[index - 1], end_offset, segment.base_offset, joined)
@@ -182,11 +185,11 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
 
 
 def _cleaned(opening: _Opening, following: int) -> bool:
-    """Whether the cleaner may have removed the records missing before a segment that begins at
+    """Whether the cleaner may have removed the missing records before a segment that begins at
     ``following``.
 
-    In a compacted log this is always so: an interrupted cleaning has replaced segments above the
-    checkpoint of the last completed one.
+    In a compacted log this is always possible: an interrupted cleaning may have replaced segments
+    above the checkpoint of the last completed cleaning.
     """
     return opening.config.compacts or following <= opening.expected.cleaned_to
 
@@ -194,10 +197,11 @@ def _cleaned(opening: _Opening, following: int) -> bool:
 def _check_gap(
     opening: _Opening, segment: Segment, end_offset: int, following: int, joined: bool
 ) -> None:
-    """Raise MissingFiles unless a cleaner may have left the gap between two segments.
+    """Raise MissingFiles unless a cleaner or a power failure may have caused the gap between two
+    segments.
 
-    Or a loss of power: ``joined`` says that the first segment was checked and has not been cleaned;
-    then records that it lacks at or above the recovery point were never fsynced.
+    ``joined`` means that the first segment was checked and has never been cleaned; if so, the
+    records that it lacks at or above the recovery point were never fsynced.
     """
     if opening.missing or opening.truncate or _cleaned(opening, following):
         return
@@ -216,11 +220,11 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
 
 
 def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
-    """Read every batch of a segment, rebuild its indexes, and remove what is not a batch.
+    """Read every batch of a segment, rebuild its indexes, and remove bytes that are not a batch.
 
-    Returns the end offset, whether the segment was intact, and whether the next one must begin
-    there: a segment that was never cleaned ends where the next begins, unless a loss of power
-    removed its last batches, whole, and left the next segment's file.
+    Returns the end offset, whether the segment was intact, and whether the next segment must begin
+    at the end offset. A segment that was never cleaned ends at the next segment's base offset,
+    unless a power failure removed its last batches as a whole and left the next segment's file.
     """
     end_offset = segment.base_offset
     position = 0
@@ -263,8 +267,8 @@ def _refuse_or_cut(
         raise CorruptLog(
             damage.file,
             position,
-            f"{damage.reason}; offsets before {opening.recovery_point} were flushed to"
-            " the disk, so this is not a torn tail",
+            f"{damage.reason}; an interrupted write can't be the cause, since all"
+            f" offsets before {opening.recovery_point} were flushed to the disk",
         )
     kept_as = None
     if opening.truncate or holds_whole_batch(segment.file, position, segment.size):
@@ -278,12 +282,18 @@ def _refuse_or_cut(
 
 
 def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
-    """Remove the segments after a cut: without the batches before them they are useless."""
+    """Remove the segments after a truncation, because the batches before them are missing."""
     for segment in segments:
         path = segment.file.path
         if segment.size:
             opening.report.cuts.append(
-                Cut(path, 0, segment.size, f"after the new log end offset in {because}", path + CUT)
+                Cut(
+                    path,
+                    0,
+                    segment.size,
+                    f"follows the new log end offset in {because}",
+                    path + CUT,
+                )
             )
             opening.fs.rename(path, path + CUT)
         for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):

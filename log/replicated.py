@@ -1,8 +1,8 @@
-"""Checks a leader's batches before a follower appends them, and splits them into single writes.
+"""Checks a leader's batches before a follower appends them, and splits them into writes.
 
-The batches stay as the leader wrote them: offsets, epochs, producers, markers, messages of magic 0
-and 1. Offsets may have gaps where the leader's cleaner removed records; they always ascend. An
-incomplete batch at the end of a Fetch response is left out.
+The bytes of the leader stay unchanged: offsets, epochs, producers, markers, messages of magic 0 and
+1. Offsets always ascend, but may have gaps because the leader's cleaner removed records. An
+incomplete batch at the end of a Fetch response is omitted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Piece(NamedTuple):
     epochs: Sequence[tuple[int, int]]
     """The leader epochs that begin in these batches, and their start offsets."""
     producers: Sequence[BatchHeader | Ended]
-    """The batches with a producer id; for a marker, its content."""
+    """The headers of the batches with a producer id; for a control batch, its marker."""
     last_offset: int
     max_timestamp_ms: int
 
 
 class BelowEnd(CorruptRecords):
-    """The first batch begins, at ``first_offset``, below the log end offset, and ends at or above
-    it."""
+    """The first batch begins at ``first_offset``, which is below the log end offset, and ends at or
+    above the log end offset."""
 
     def __init__(self, first_offset: int, end_offset: int) -> None:
         super().__init__(
@@ -49,11 +49,12 @@ AT_ONCE = 1500
 
 
 def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
-    """The first complete batches in ``batches``, at most AT_ONCE, for a log that ends at
-    ``end_offset``.
+    """The first complete batches in ``batches``, at most AT_ONCE, for an append to a log that ends
+    at ``end_offset``.
 
-    Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. In any
-    thread. Raises CorruptRecords; BelowEnd where the log could begin with the first batch.
+    Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. May
+    run in any thread. Raises CorruptRecords, and BelowEnd if the log could begin with the first
+    batch.
     """
     whole = memoryview(batches)
     found: list[Piece] = []
@@ -90,8 +91,8 @@ def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int)
 
 
 def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
-    """The marker of a control batch, else its header; a marker that a cleaner has emptied has only
-    a header."""
+    """The marker of a control batch, or the header of another batch; for a control batch that a
+    cleaner has emptied, the header."""
     return (marker_in(whole, header) if header.is_control else None) or header
 
 
@@ -107,10 +108,10 @@ def _check_order(header: BatchHeader, due: int, epoch: int, end_offset: int) -> 
         if 0 <= header.partition_leader_epoch < epoch:
             raise CorruptRecords(
                 f"The batch at offset {header.base_offset} has leader epoch"
-                f" {header.partition_leader_epoch}, after a batch of epoch {epoch}.",
+                f" {header.partition_leader_epoch}, lower than epoch {epoch} of the batch before.",
                 CORRUPT_MESSAGE,
             )
-    elif header.last_offset < due:  # the header of a wrapper has only its last offset
+    elif header.last_offset < due:  # a wrapper's header has only its last offset
         raise CorruptRecords(
             f"The message has offset {header.last_offset}, expected {due}.", CORRUPT_MESSAGE
         )

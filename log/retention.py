@@ -1,5 +1,4 @@
-"""Selects the segments that a topic's limits delete: the oldest, by time, size and log start
-offset."""
+"""Selects the oldest segments, which must be deleted by time, size or the log start offset."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ def count_leaving(
 ) -> int:
     """The number of segments, from the oldest, that must be deleted.
 
-    An empty active segment stays; one with records may be counted. A segment that reaches above
-    ``limit`` stays. Raises OSError.
+    An empty active segment stays; an active segment with records may be counted. A segment that
+    reaches above ``limit`` stays. Raises OSError.
     """
     all_of_them = segments.with_ends(end_offset)
     count = 0
@@ -54,7 +53,7 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """Milliseconds until time alone makes the oldest segment, or deleted files, due; None for
+    """Milliseconds until the passing of time makes the oldest segment or deleted files due; None:
     never.
 
     Raises OSError.
@@ -67,7 +66,7 @@ def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None
 
 
 def _time_of(segment: Segment) -> int:
-    """The segment's largest timestamp; without one, the time when its file was written."""
+    """The segment's largest timestamp; without one, the wall time of the last write to its file."""
     if segment.max_timestamp_ms >= 0:
         return segment.max_timestamp_ms
     return segment.fs.modified_ms(segment.file.path)

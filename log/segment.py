@@ -1,8 +1,8 @@
-"""One segment: a ``.log`` file of batches, its two indexes, and the lookup of offsets in it.
+"""One segment: a ``.log`` file of batches, its two indexes, and the lookup of offsets.
 
-"Batch" here includes messages of magic 0 and 1 (`log/batch_scan.py`). Files are named after the
-segment's base offset in 20 digits. `Segment` keeps the file open and its size in memory; only the
-active segment, the last of its log, is appended to.
+In this module, "batch" includes messages of magic 0 and 1 (`log/batch_scan.py`). Files are named
+after the segment's base offset in 20 digits. `Segment` keeps the file open and its size in memory;
+only the active segment, the last of its log, is appended to.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class Place(NamedTuple):
-    """The place of a batch in a segment: bytes ``position`` to ``end``, offsets base to last."""
+    """The position of a batch in a segment (bytes ``position`` to ``end``), and its first and last
+    offset."""
 
     position: int
     end: int
@@ -84,25 +85,25 @@ class Segment:
         self.base_offset = base_offset
         self.file = fs.open(self.path(LOG), create=create)
         self.size = self.file.size()
-        """Bytes of whole batches; invariant: the file ends there, except after a failed write."""
+        """Bytes of whole batches. Invariant: the size of the file, except after a failed write."""
         self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
         self.transactions = TransactionIndex(fs, self.path(TXN_INDEX))
         self.unsynced = True
-        """The file may have bytes that are not fsynced."""
+        """Whether the file may have bytes that are not fsynced."""
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
         """The last offset of the first batch that has the largest timestamp."""
         self.first_timestamp_ms = -1
-        """The largest timestamp of the first batch, from which `segment.ms` counts; -1 when
+        """The largest timestamp of the first batch, from which `segment.ms` counts; -1 if
         unknown."""
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
         self.reserved = False
-        """Disk space is allocated beyond the bytes written; `seal` frees the rest."""
+        """Whether more disk space is allocated than written; `seal` frees unused space."""
         self._tail = _NO_TAIL
-        """First offset and position of the last append, where consumers without lag read."""
+        """First offset and position of the last append, which consumers without lag read."""
 
     def path(self, suffix: str) -> str:
         """The path of this segment's file with ``suffix``."""
@@ -111,7 +112,8 @@ class Segment:
     def roll_due(
         self, config: LogConfig, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
     ) -> bool:
-        """Whether ``size`` more bytes, ending with ``last_offset``, belong into a new segment.
+        """Whether the next ``size`` bytes, which end with ``last_offset``, must go to a new
+        segment.
 
         Kafka's rules: size, age by the records' timestamps, full indexes, relative offsets.
         """
@@ -129,15 +131,14 @@ class Segment:
         )
 
     def append(self, buffer: Buffer, first_offset: int, interval_bytes: int) -> None:
-        """Append whole batches that have their offsets, with one write, and index them as Kafka
-        does.
+        """Append whole batches, whose offsets are set, with one write, and index them as in Kafka.
 
-        ``interval_bytes`` is `index.interval.bytes`. Raises OSError: then nothing is indexed, and
-        `cut_back` removes the bytes.
+        ``interval_bytes`` is `index.interval.bytes`. Raises OSError; after an error nothing is
+        indexed, and `cut_back` removes the bytes.
         """
         position = start = self.size
         self.file.write(start, buffer)
-        self.unsynced = True  # set after the write: a flush in its thread clears it, then fsyncs
+        self.unsynced = True  # set after the write: a flush thread clears it, then fsyncs
         at, size = 0, len(buffer)
         while at < size:
             if buffer[at + MAGIC_POSITION] != 2:
@@ -152,7 +153,7 @@ class Segment:
         self._tail = (first_offset, start)
 
     def _note_messages(self, buffer: Buffer, at: int, position: int, interval_bytes: int) -> None:
-        """Index messages of magic 0 and 1, which are the rest of ``buffer`` from ``at``."""
+        """Index the messages of magic 0 and 1 in ``buffer`` from ``at`` on."""
         for entry, start in iter_stored(memoryview(buffer)[at:]):
             self.note_batch(
                 position + at + start,
@@ -165,7 +166,7 @@ class Segment:
     def note_batch(
         self, position: int, size: int, last_offset: int, timestamp_ms: int, interval_bytes: int
     ) -> None:
-        """Note one batch: its timestamp, and an index entry when the interval has passed."""
+        """Note the timestamp of one batch, and add an index entry if the interval has passed."""
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
             self.max_timestamp_offset = last_offset
@@ -188,7 +189,7 @@ class Segment:
         self.reserved = True
 
     def seal(self) -> None:
-        """Finish the indexes and write them; from now on they are read from their files."""
+        """Finish and write the indexes; later reads use the index files."""
         if self.reserved:
             self.file.truncate(self.size)
             self.reserved = False
@@ -211,13 +212,13 @@ class Segment:
             self.time_index.fsync()
 
     def keep_open(self) -> None:
-        """Keep the segment readable when its files are removed or replaced. See File."""
+        """Keep the segment readable after its files are removed or replaced, by File.keep."""
         self.file.keep()
         self.index.keep()
         self.time_index.keep()
 
     def rename(self, suffix: str) -> None:
-        """Append ``suffix`` to the names of its files. Each is tried; raises the first OSError."""
+        """Append ``suffix`` to the names of all files of the segment; raises the first OSError."""
         failed: OSError | None = None
         try:
             path = self.file.path
@@ -235,12 +236,12 @@ class Segment:
             raise failed
 
     def paths(self) -> list[str]:
-        """The paths of its existing files, by their present names."""
+        """The current paths of the segment's existing files."""
         files = (self.file, self.index, self.time_index, self.transactions)
         return [file.path for file in files if self.fs.exists(file.path)]
 
     def release_indexes(self) -> None:
-        """Free the memory of the indexes; for a segment that is not appended to."""
+        """Free the memory of the indexes of a segment that does not grow."""
         self.index.release()
         self.time_index.release()
 
@@ -252,8 +253,8 @@ class Segment:
     def locate(self, offset: int, end: int | None = None, wait: bool = True) -> Place | None:
         """The first batch that ends at or above ``offset``, or None.
 
-        Only bytes below ``end`` are read. Raises CorruptLog, and without ``wait`` NotInMemory where
-        the disk would have to be waited for.
+        Only bytes below ``end`` are read. Raises CorruptLog, and without ``wait`` NotInMemory if
+        the read would wait for the disk.
         """
         limit = self.size if end is None else end
         tail_offset, position = self._tail
@@ -284,9 +285,9 @@ class Segment:
         return None
 
     def load_indexes(self) -> str | None:
-        """Load the index files; returns what is wrong when they are unusable.
+        """Load the index files; returns the reason if they are unusable, else None.
 
-        Of the segment, only the header that the last entry points to is read.
+        Only one header of the segment is read, to which the last index entry points.
         """
         for index in (self.index, self.time_index):
             if not self.fs.exists(index.path):
@@ -298,14 +299,14 @@ class Segment:
                 return f"{self.index.path} did not match its segment"
         timestamp_ms, offset = self.time_index.last()
         if self.time_index.count and (timestamp_ms < 0 or offset < self.base_offset):
-            return f"{self.time_index.path} had entries that its segment does not have"
+            return f"{self.time_index.path} had entries that do not match its segment"
         self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, offset
         return None
 
     def _has(self, position: int, offset: int) -> bool:
         """Whether the entry at ``position`` has ``offset``.
 
-        Kafka since 1.1 and Muster index an entry's last offset, Kafka before 1.1 its first.
+        Kafka since 1.1 and Muster index the last offset of a batch, Kafka before 1.1 the first.
         """
         if offset <= self.base_offset or not 0 <= position < self.size:
             return False
@@ -337,7 +338,7 @@ class Segment:
         return end_offset
 
     def clear(self) -> None:
-        """Reset what is known of the batches, before they are read again."""
+        """Reset the facts about the batches before they are read again."""
         self.index.clear()
         self.time_index.clear()
         self.max_timestamp_ms = self.first_timestamp_ms = -1
@@ -348,13 +349,13 @@ class Segment:
         """Raise CorruptLog unless a batch with ``base_offset`` may follow ``end_offset``."""
         if not end_offset <= base_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
             raise CorruptLog(
-                self.file.path, position, f"base offset {base_offset}, expected {end_offset}"
+                self.file.path, position, f"the base offset is {base_offset}, expected {end_offset}"
             )
 
     def load_tail(self) -> int:
         """Read the batches after the last index entries; return the segment's end offset.
 
-        Raises CorruptLog when the last batch is incomplete.
+        Raises CorruptLog if the last batch is incomplete.
         """
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last()
         count = self.index.count
@@ -374,7 +375,8 @@ class Segment:
         return end_offset
 
     def end_offset(self) -> int:
-        """The offset after the last batch; without one, the base offset. Raises CorruptLog."""
+        """The offset after the last batch, or the base offset without batches. Raises
+        CorruptLog."""
         count = self.index.count
         end_offset = self.base_offset
         for batch in headers(self.file, self.index.entry(count - 1)[1] if count else 0, self.size):
@@ -382,7 +384,7 @@ class Segment:
         return end_offset
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batch that contains ``offset`` and all after it; return the new end offset."""
+        """Drop the batch with ``offset`` and all later batches; return the new end offset."""
         place = self.locate(offset)
         if place is None:
             return offset

@@ -1,9 +1,9 @@
 """The segments of one log, in the order of their offsets, and the fsync and removal of their files.
 
-Owns the list, the directories with names that are not fsynced, and the files of removed segments.
-The owner passes the offsets where the log begins, ends and is stable. One thread rolls, deletes and
-exchanges segments; others may read and fsync at the same time, since the list is replaced and never
-changed.
+`Segments` has the list of segments, the directories with names that are not fsynced, and the files
+of removed segments. The caller passes the start, end and stable offsets of the log. One thread
+rolls, deletes and exchanges segments; other threads may read and fsync at the same time, because
+the list is replaced and never changed.
 
 A segment is deleted as in Kafka: its files are renamed to ``.deleted`` at once, and removed after
 `file.delete.delay.ms`, or when the log is opened next. Current readers can finish.
@@ -25,11 +25,11 @@ from log.values import Slice
 from protocol.records.batch import BatchHeader
 
 Chance = Callable[[int], int]
-"""Returns a random number from 0 to below its argument."""
+"""A function that returns a random number from 0 to its argument minus 1."""
 
 
 class Segments:
-    """At least one segment, ascending; ``active``, the last, is the only one that grows."""
+    """At least one segment, ascending; only the last one, ``active``, grows."""
 
     def __init__(
         self, fs: FileSystem, directory: str, segments: list[Segment], chance: Chance
@@ -40,21 +40,22 @@ class Segments:
         self.pending_deletes: list[Leaving] = []
         """Deleted segments whose files are not yet removed."""
         self.undeleted: OSError | None = None
-        """The first error of the last retention run, which left files in place; the next run tries
-        again."""
+        """The first error of the last retention run, which could not remove some files; the next
+        run retries."""
         self.swapping = False
-        """The cleaner is exchanging segments: none may be deleted now."""
+        """Whether the cleaner is exchanging segments, so that segments must not be deleted."""
         self.unsynced_directories: dict[str, None] = {}
         """Directories with names that are not fsynced.
 
-        Never replaced: the thread that appends adds to it while the thread that flushes removes
-        from it.
+        The dict is never replaced: the appending thread adds to it while the flushing thread
+        removes from it.
         """
         self._all = segments
-        """Replaced whole, so that other threads see one state of it."""
+        """The list is replaced as a whole, so that other threads see a consistent list."""
         self._chance = chance
         self._capped: tuple[Segment | None, int, int] = (None, -1, -1)
-        """A segment, the limit of a read in it, and the position at which that read ends."""
+        """A segment, the limit of a read in the segment, and the position at which the read
+        ends."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -73,34 +74,35 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all segments' batches."""
+        """The size of the batches in all segments, in bytes."""
         return sum([segment.size for segment in self._all])
 
     # -- by offset
 
     def at(self, offset: int) -> Segment:
-        """The segment that has ``offset``; the first one when the offset is below the log."""
+        """The segment that has ``offset``; the first segment if the offset is below the log."""
         return self.from_offset(offset)[0]
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that has ``offset`` (the first, when the offset is below the log) and all
-        after it."""
+        """The segment that has ``offset`` (the first segment if the offset is below the log) and
+        all later segments."""
         segments = self._all
         return segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]
 
     def up_to(self, offset: int) -> list[Segment]:
-        """The segments up to the one that has ``offset``, inclusive."""
+        """The segments up to and including the segment that has ``offset``."""
         segments = self._all
         return segments[: max(1, bisect_right(segments, offset, key=_base_offset))]
 
     def with_ends(self, end_offset: int) -> list[tuple[Segment, int]]:
-        """Each segment and the next one's base offset; for the last, the log's ``end_offset``."""
+        """Each segment, with the base offset of the next segment; the last one with the log's
+        ``end_offset``."""
         segments = self._all
         following = [segment.base_offset for segment in segments[1:]]
         return list(zip(segments, [*following, end_offset], strict=True))
 
     def end_of(self, segment: Segment, end_offset: int) -> int:
-        """The end of one segment, which may have left the list."""
+        """The end offset of one segment, which may have left the list."""
         segments = self._all
         index = bisect_right(segments, segment.base_offset, key=_base_offset)
         return segments[index].base_offset if index < len(segments) else end_offset
@@ -114,11 +116,11 @@ class Segments:
         min_one_batch: bool,
         wait: bool,
     ) -> tuple[Slice | None, bool, Segment | None]:
-        """The bytes that PartitionLog.read returns, whether even the first batch is incomplete, and
-        their segment.
+        """The bytes that PartitionLog.read returns, whether the first batch is incomplete, and the
+        segment of the bytes.
 
-        Nothing at or above ``limit`` is read, which is at most the log's ``end_offset``. Raises
-        CorruptLog, and without ``wait`` NotInMemory where the disk would have to be waited for.
+        Only records below ``limit`` are read, which is at most the log's ``end_offset``. Raises
+        CorruptLog, and without ``wait`` NotInMemory if the read would wait for the disk.
         """
         if offset >= limit:
             return None, False, None
@@ -139,11 +141,11 @@ class Segments:
         return Slice(segment.file.opened(), place.position, length), length < first, segment
 
     def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
-        """The position of the first batch in ``segment`` that reaches ``limit``; without one, its
-        end.
+        """The position of the first batch in ``segment`` that reaches ``limit``; without one, the
+        end of the segment.
 
-        The last answer is cached: while a transaction is open, all its readers end at its first
-        batch.
+        The last result is cached: while a transaction is open, all readers of the log end at its
+        first batch.
         """
         of, kept, position = self._capped
         if of is segment and kept == limit:
@@ -159,7 +161,7 @@ class Segments:
     def scan(
         self, from_offset: int, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[tuple[bytes, BatchHeader]]:
-        """See PartitionLog.scan."""
+        """Implements PartitionLog.scan."""
         for segment in self.from_offset(from_offset):
             end = segment.size
             place = segment.locate(from_offset, end)
@@ -171,7 +173,7 @@ class Segments:
     # -- growth
 
     def add(self, base_offset: int, config: LogConfig) -> Segment:
-        """Add an empty segment after the others, as the active one. Raises OSError."""
+        """Add an empty segment at the end, as the active segment. Raises OSError."""
         segment = self._create(base_offset, config)
         self._all = [*self._all, segment]
         self.active = segment
@@ -185,7 +187,7 @@ class Segments:
         return segment
 
     def prepare(self, segment: Segment, config: LogConfig) -> None:
-        """Set the jitter of an active segment and, if `preallocate` is set and it is empty,
+        """Set the jitter of an active segment; if `preallocate` is set and the segment is empty,
         allocate its disk space."""
         jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
         segment.jitter_ms = self._chance(jitter_ms)
@@ -193,9 +195,9 @@ class Segments:
             segment.reserve(config.segment_bytes)
 
     def cut(self, offset: int, config: LogConfig) -> tuple[int, list[Segment]]:
-        """Drop the batch that contains ``offset`` and all after it.
+        """Drop the batch that contains ``offset`` and all later batches.
 
-        Returns the new end offset and the segments that have left, for `hide`. Raises OSError.
+        Returns the new end offset, and the removed segments, for `hide`. Raises OSError.
         """
         kept = [segment for segment in self._all if segment.base_offset <= offset]
         gone = self._all[len(kept) :]
@@ -207,11 +209,12 @@ class Segments:
             end_offset = offset
         self._all = kept
         self.active = kept[-1]
-        self._capped = (None, -1, -1)  # a different batch may be at that position soon
+        self._capped = (None, -1, -1)  # another batch may soon be at the cached position
         return end_offset, gone
 
     def start_at(self, offset: int, config: LogConfig) -> list[Segment]:
-        """Drop all batches; the only segment begins at ``offset``. Otherwise like `cut`."""
+        """Drop all batches; the only segment begins at ``offset``. Returns the removed segments,
+        like `cut`."""
         kept = next((segment for segment in self._all if segment.base_offset == offset), None)
         if kept is None:
             kept = self._create(offset, config)
@@ -227,14 +230,14 @@ class Segments:
     # -- removal
 
     def take_first(self, count: int) -> list[Segment]:
-        """Remove the first ``count`` segments, never all, from the list; the caller passes them to
-        `hide`."""
+        """Remove the first ``count`` segments, but never all, from the list; the caller passes them
+        to `hide`."""
         gone = self._all[:count]
         self._all = self._all[count:]
         return gone
 
     def exchange(self, sources: Sequence[Segment], segment: Segment) -> None:
-        """Replace adjacent segments by ``segment``, which has all of their records that stay."""
+        """Replace adjacent segments by ``segment``, which has all of their remaining records."""
         segments = self._all
         first = segments.index(sources[0])
         self._all = [*segments[:first], segment, *segments[first + len(sources) :]]
@@ -242,9 +245,9 @@ class Segments:
     def hide(self, segment: Segment, due_ms: int) -> None:
         """Rename the files of a removed segment, so that `purge` removes them at ``due_ms`` (wall).
 
-        A file that can't be renamed is removed under its present name. After a crash before that,
-        the segment is in the log again, below the log start offset, and the next process's
-        retention deletes it.
+        A file that can't be renamed is removed under its current name. After a crash before the
+        removal, the segment is in the log again, below the log start offset, and retention in the
+        next process deletes it.
         """
         try:
             segment.rename(DELETED)
@@ -253,8 +256,8 @@ class Segments:
         self.pending_deletes.append(Leaving(segment.paths(), ref(segment), due_ms))
 
     def purge(self, now_ms: int) -> None:
-        """Remove the files whose delay is over; a file that can't be removed is tried again next
-        time."""
+        """Remove the files whose delay has passed; a file that can't be removed is retried by the
+        next call."""
         waiting = []
         for leaving in self.pending_deletes:
             if leaving.due_ms <= now_ms:
@@ -266,7 +269,7 @@ class Segments:
         self.pending_deletes = waiting
 
     def note_undeleted(self, error: OSError) -> None:
-        """Note why something is not removed; the first error of a run is kept."""
+        """Note the error of a failed removal; the first error of a run is kept."""
         self.undeleted = self.undeleted or error
 
     # -- fsync
@@ -274,8 +277,8 @@ class Segments:
     def fsync(self, from_offset: int, end_offset: int, closing: bool = False) -> None:
         """Fsync the segments that reach ``from_offset``, and all directory entries.
 
-        With ``closing`` also the active segment's indexes, which must be sealed. One call at a
-        time; appends may run concurrently. Raises OSError.
+        With ``closing`` the active segment's indexes, which must be sealed, are fsynced too. Only
+        one thread may call this at a time; appends may run concurrently. Raises OSError.
         """
         segments = self.with_ends(end_offset)
         last = segments[-1][0]
@@ -285,10 +288,11 @@ class Segments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Fsync the directories that have new names; each is removed from the set before its fsync.
+        """Fsync the directories that have new names; each directory is removed from the set before
+        its fsync.
 
-        Another thread may add one at any time: it is fsynced in this round or in the next. Raises
-        OSError; the directory that failed is in the set again.
+        Another thread may add a directory at any time; it is fsynced by this call or the next one.
+        Raises OSError; the directory of the error is added to the set again.
         """
         unsynced = self.unsynced_directories
         while unsynced:

@@ -1,4 +1,4 @@
-"""The values that a log accepts and returns besides batches."""
+"""The values that a log accepts and returns in addition to batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class AppendInfo(NamedTuple):
     """The offsets of a producer's batches, for the Produce response.
 
     ``log_append_time_ms`` is -1 unless the topic has log append time. With ``duplicate`` the
-    batches were in the log already, at these offsets.
+    batches were already in the log, at these offsets.
     """
 
     first_offset: int
@@ -25,8 +25,8 @@ class AppendInfo(NamedTuple):
 class Marker(NamedTuple):
     """The end of a producer's transaction, as its coordinator sends it to a partition.
 
-    ``rules`` is the version of the transaction protocol: 1, or 2 with KIP-890's epoch for each
-    transaction.
+    ``rules`` is the version of the transaction protocol: 1, or 2 with an epoch per transaction
+    (KIP-890).
     """
 
     producer_id: int
@@ -58,9 +58,9 @@ class Ended(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """``length`` bytes of a segment's ``file`` from ``position``; they never change.
+    """``length`` bytes of a segment's ``file`` from ``position`` on, which never change.
 
-    The file is open: it can be read even when it is renamed or removed.
+    The file is open, so that it can be read even after it is renamed or removed.
     """
 
     file: File
@@ -69,11 +69,11 @@ class Slice(NamedTuple):
 
 
 class ReadInfo(NamedTuple):
-    """The result of a read; the bytes are still in the file, which stays open while this object
-    lives.
+    """The result of a read; the bytes are still in the file, which stays open as long as this
+    object exists.
 
-    The slices hold batches from the one with the requested offset; the last may be incomplete, as
-    in Kafka. ``first_entry_incomplete`` says that even the first is incomplete.
+    The slices hold the batches from the batch with the requested offset on; the last batch may be
+    incomplete, as in Kafka. With ``first_entry_incomplete`` even the first batch is incomplete.
     """
 
     slices: tuple[Slice, ...]
@@ -81,16 +81,16 @@ class ReadInfo(NamedTuple):
     log_end_offset: int
     first_entry_incomplete: bool = False
     segment: Segment | None = None
-    """The segment of the bytes; it may have left the log since."""
+    """The segment of the bytes, which may have left the log after the read."""
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all slices."""
+        """The total size of the slices in bytes."""
         return sum(piece.length for piece in self.slices)
 
     @property
     def data(self) -> bytes:
-        """The bytes, read now."""
+        """The bytes of all slices, which are read from the file by this call."""
         return b"".join(piece.file.read(piece.position, piece.length) for piece in self.slices)
 
 

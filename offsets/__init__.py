@@ -1,12 +1,12 @@
-"""The offset manager: pure code that imports only ``protocol``.
+"""Committed offsets and the records of ``__consumer_offsets``: pure code that imports only
+``protocol``.
 
 See docs/formats/consumer-offsets.md.
 
 Where to change:
 
-- offsets that transactions have committed and not ended: `offsets/pending.py`,
-  `coordinator/txn_commits.py`. Then `tests/offsets/test_pending.py`,
-  `tests/golden/transactional_offsets.txt`.
+- offsets of open transactions: `offsets/pending.py`, `coordinator/txn_commits.py`. Then
+  `tests/offsets/test_pending.py`, `tests/golden/transactional_offsets.txt`.
 - a record of `__consumer_offsets`: `offsets/record_values.py` (one record), `record_codec.py` and
   `section_reader.py` (many at once). Then docs/formats/consumer-offsets.md.
 """

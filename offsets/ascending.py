@@ -10,14 +10,14 @@ _ARRAY = array("i", _TUPLE)
 
 
 def ascending(first: int, after: int) -> array[int]:
-    """The numbers from ``first`` to below ``after`` as a column of int32."""
+    """The numbers from ``first`` to ``after - 1`` as a column of int32."""
     if first >= 0 and after <= len(_ARRAY):
         return _ARRAY[first:after]
     return array("i", range(first, after))
 
 
 def is_range(partitions: Sequence[int]) -> bool:
-    """Whether the numbers ascend without a gap."""
+    """Whether each number is the previous number plus 1."""
     if not partitions:
         return False
     first, after = partitions[0], partitions[-1] + 1

@@ -38,9 +38,9 @@ class FetchedColumns(NamedTuple):
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str] | None
-    """None when all metadata is empty."""
+    """The metadata of each entry; None: all metadata is empty."""
     codes: int | Sequence[int] = NONE
-    """One error code for all entries, or a column."""
+    """One error code for all entries, or a column with a code for each entry."""
 
 
 class CachedOffset(NamedTuple):
@@ -52,7 +52,7 @@ class CachedOffset(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     log_offset: int
-    """The offset of its record in the offsets log."""
+    """The offset of the entry's record in the offsets log."""
 
 
 class OffsetCache:
@@ -62,9 +62,9 @@ class OffsetCache:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, TopicColumns]] = {}
-        """Groups and topics without an entry are removed."""
+        """The columns by group and topic; groups and topics without an entry are removed."""
         self._topic_names: dict[str, str] = {}
-        """One shared string for each topic name, since groups and runs have copies of it."""
+        """One shared string per topic name, because each group and run has its own copy."""
         self._count = 0
         self.pending = PendingOffsets()
         """The offsets committed by open transactions."""
@@ -72,9 +72,9 @@ class OffsetCache:
     # ------------------------------------------------------------------------------ the writer
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Apply a run whose first record is at log offset ``base_offset``; later calls win.
+        """Apply a run whose first record is at log offset ``base_offset``, over earlier entries.
 
-        Group metadata belongs to the coordinator and does not change the cache.
+        A run of group metadata does not change the cache.
         """
         if isinstance(run, OffsetRun):
             if run.partitions:
@@ -93,8 +93,8 @@ class OffsetCache:
                 self.pending.remove(run)
 
     def _end(self, marker: MarkerRun) -> None:
-        """Apply the end of a transaction: if committed, take its offsets with a higher log offset
-        than ours."""
+        """Apply the end of a transaction: if it committed, store each pending offset whose log
+        offset is higher than that of the cached entry."""
         for (group_id, topic), pending in self.pending.end(marker.producer_id):
             if marker.committed:
                 columns = self._groups.get(group_id, {}).get(topic)
@@ -123,7 +123,7 @@ class OffsetCache:
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
         """Load the columns of a (group, topic) from a snapshot, before the log is replayed.
 
-        Raises KeyError when the cache has some already: a snapshot has each (group, topic) once.
+        Raises KeyError if the cache has columns for it: a snapshot has each (group, topic) once.
         """
         topics = self._groups.setdefault(group_id, {})
         if topic in topics:
@@ -134,7 +134,7 @@ class OffsetCache:
     # ----------------------------------------------------------------------------- the readers
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """The committed offsets of these partitions, in their order; -1 for none."""
+        """The committed offsets of these partitions, in their order; -1: no offset."""
         topics = self._groups.get(group_id)
         columns = None if topics is None else topics.get(topic)
         if columns is None:
@@ -143,9 +143,9 @@ class OffsetCache:
         return FetchedColumns(topic, partitions, *columns.fetch(partitions))
 
     def stable_only(self, group_id: str, fetched: FetchedColumns) -> FetchedColumns:
-        """The fetched offsets, each that an open transaction may change replaced by an error.
+        """The fetched offsets; an error replaces each that an open transaction may change.
 
-        UNSTABLE_OFFSET_COMMIT: the client retries until the transaction has ended (KIP-447).
+        UNSTABLE_OFFSET_COMMIT makes the client retry until the transaction has ended (KIP-447).
         """
         pending = self.pending.producers(group_id, fetched.topic)
         open_slots = [slot for slot, each in enumerate(fetched.partitions) if each in pending]
@@ -162,7 +162,7 @@ class OffsetCache:
         return FetchedColumns(fetched.topic, fetched.partitions, offsets, epochs, metadata, codes)
 
     def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
-        """(topic, partition, present offset, new offset) of the offsets that these runs would
+        """(topic, partition, current offset, new offset) of each offset that these runs would
         lower."""
         topics = self._groups.get(group_id)
         if topics is None:
@@ -186,7 +186,8 @@ class OffsetCache:
     def moved_forward(
         self, group_id: str, runs: Iterable[Run]
     ) -> Sequence[tuple[str, int, int, int]]:
-        """The same as `moved_back`, for the offsets that these runs would raise."""
+        """(topic, partition, current offset, new offset) of each offset that these runs would
+        raise."""
         topics = self._groups.get(group_id, {})
         raised: list[tuple[str, int, int, int]] = []
         for run in runs:
@@ -199,7 +200,8 @@ class OffsetCache:
     def lowered(
         self, group_id: str, topic: str, pending: TopicColumns
     ) -> Iterator[tuple[str, int, int, int]]:
-        """The same as `moved_back`, for the pending offsets that a marker would commit."""
+        """(topic, partition, current offset, new offset) of each offset that these pending offsets
+        would lower when a marker commits them."""
         columns = self._groups.get(group_id, {}).get(topic)
         partitions = pending.partitions()
         after = pending.fetch(partitions)[0]
@@ -230,7 +232,7 @@ class OffsetCache:
         return group_id in self._groups or group_id in self.pending.groups()
 
     def pending_count(self) -> int:
-        """The number of offsets that wait for the end of their transaction."""
+        """The number of pending offsets of open transactions."""
         return self.pending.count()
 
     def groups(self) -> Collection[str]:
@@ -247,7 +249,7 @@ class OffsetCache:
         """Yields blocks of up to ``at_most`` (partition, offset, commit time, expire time),
         ascending.
 
-        The partitions are those at the first step, their offsets those at the step of each block.
+        The partitions are read at the first step, the offsets of a block when it is yielded.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is not None:
@@ -256,7 +258,7 @@ class OffsetCache:
                 yield columns.commits(partitions[first : first + at_most])
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """(topic, its present columns) of the group; for snapshots."""
+        """(topic, current columns) for each topic of the group; for snapshots."""
         return list(self._groups.get(group_id, {}).items())
 
     def keys(self, group_id: str) -> list[tuple[str, int]]:
@@ -280,7 +282,7 @@ class OffsetCache:
                 return True
         return False
 
-    # A deletion of offsets includes the pending ones, so that no marker can restore them.
+    # A deletion also removes pending offsets, so that a marker can't restore them.
 
     def groups_to_delete_from(self) -> list[str]:
         """The groups with offsets, committed or pending."""
@@ -301,10 +303,10 @@ class OffsetCache:
     def deletable(
         self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
     ) -> list[int]:
-        """The ``partitions`` whose committed and pending offsets are all below a log offset.
+        """The ``partitions`` whose offsets, also pending ones, were written before a log offset.
 
-        A partition with an older offset and a younger pending one is left out: its tombstone would
-        drop both.
+        A partition with an older offset and a younger pending offset is omitted, because a
+        tombstone would drop both.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         found = [] if columns is None else columns.written_below(partitions, log_offset)
@@ -323,7 +325,7 @@ class OffsetCache:
     def may_expire(
         self, group_id: str, topic: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> bool:
-        """Whether any offset of the group in a topic may expire until then; reads one column."""
+        """Whether an offset in a topic may expire until ``until_ms``; reads one column."""
         columns = self._groups.get(group_id, {}).get(topic)
         return columns is not None and _may_expire(topic, columns, rule, retention_ms, until_ms)
 
@@ -336,10 +338,10 @@ class OffsetCache:
         retention_ms: int,
         until_ms: int,
     ) -> Iterator[tuple[int, int]]:
-        """(partition, time) of the ``partitions`` whose offset may expire until then.
+        """(partition, expiry time) of the ``partitions`` whose offset may expire by ``until_ms``.
 
-        Offsets that an open transaction may change are left out, as in Kafka. ``partitions`` ascend
-        without repeats; the time is that of `expiring`.
+        Offsets that an open transaction may change are omitted, as in Kafka. ``partitions`` must
+        ascend without repeats; the expiry time is the same as in `expiring`.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None or topic in rule.kept_topics:
@@ -353,11 +355,11 @@ class OffsetCache:
     def expiring(
         self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, int, int, int, int]]:
-        """(topic, partition, time, commit time, expire time) of the offsets that may expire until
-        then.
+        """(topic, partition, expiry time, commit time, expire timestamp) of each offset that may
+        expire until ``until_ms``.
 
-        Offsets that an open transaction may change are left out. The time is the earliest expiry if
-        nothing changes, in wall milliseconds.
+        Offsets that an open transaction may change are omitted. The expiry time is the earliest one
+        if nothing changes, in wall milliseconds.
         """
         rule = rule_for(condition)
         if rule is None:
@@ -372,8 +374,8 @@ class OffsetCache:
     def _candidates(
         self, group_id: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, TopicColumns]]:
-        """The topics of a group with an offset that may expire until then; reads one column of
-        each."""
+        """The topics of a group with an offset that may expire until ``until_ms``; reads one column
+        of each topic."""
         for topic, columns in self._groups.get(group_id, {}).items():
             if _may_expire(topic, columns, rule, retention_ms, until_ms):
                 yield topic, columns

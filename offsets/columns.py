@@ -1,9 +1,9 @@
 """The offsets of one (group, topic): arrays with a slot for each partition.
 
-While the partitions in use are dense enough, a partition's slot is its own number. A group that
-commits few partitions far apart (or a log that claims partition 2^31-1) gets slots in order of
-arrival and a dict from partition to slot, so that memory depends on the number of entries, never on
-a number that a client sent.
+While the partitions in use are dense enough, the slot of a partition is the partition's number. If
+a group commits a few partitions with distant numbers (or a log claims partition 2^31-1), slots are
+assigned in the order of arrival, and a dict maps partitions to slots. Memory therefore depends on
+the number of entries, never on a number that a client sent.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Entry = tuple[int, int, str, int, int, int]
 """Offset, leader epoch, metadata, commit timestamp, expire timestamp, log offset."""
 
 _NONE = -1
-"""The offset and the epoch of an unused slot; an expire timestamp that is not set."""
+"""The offset and the epoch of an unused slot, and an expire timestamp that is not set."""
 
 _UNUSED = -(1 << 62)
 """The value in ``_log_offsets`` of an unused slot."""
 
 _ALWAYS_DENSE = 64
 _DENSE_FACTOR = 4
-"""Partition numbers may be their own slots up to this multiple of the number of entries."""
+"""Partition numbers are used as slots up to this multiple of the number of entries."""
 
 _NO_SLOTS: list[int] = []
 """Shared by all columns without a dict of slots, and never appended to."""
 
 
 class TopicColumns:
-    """Columns by slot; rarely used fields are in dicts, by slot too."""
+    """The offsets as columns by slot; rarely used fields are in dicts by slot."""
 
     __slots__ = (
         "_commit_timestamps",
@@ -54,26 +54,27 @@ class TopicColumns:
         self.count = 0
         """The number of slots in use."""
         self.encoded: bytes | None = None
-        """The entry of a snapshot (columns_image.py); None since the last change."""
+        """The encoded snapshot entry (columns_image.py); None after a change."""
         self._offsets = array("q")
         self._epochs = array("i")
         self._commit_timestamps = array("q")
         self._log_offsets = array("q")
-        """Log offset minus slot: the same number for a whole run with consecutive partitions."""
+        """Log offset minus slot, which is one number for all entries of a run with consecutive
+        partitions."""
         self._metadata: dict[int, str] | None = None
         self._expire_timestamps: dict[int, int] | None = None
         self._slots: dict[int, int] | None = None
-        """Partition to slot; None while each partition is its own slot."""
+        """The slots by partition; None while partition numbers are used as slots."""
         self._free: list[int] = _NO_SLOTS
-        """Unused slots; only used together with ``_slots``."""
+        """Free slots; used only together with ``_slots``."""
         self._recheck_at = 0
         """The number of entries at which to check whether ``_slots`` can be dropped."""
 
     # --------------------------------------------------------------------------------- writing
 
     def store(self, run: OffsetRun, base_offset: int) -> int:
-        """Store the run's entries, whose records begin at ``base_offset``; returns how many are
-        new."""
+        """Store the run's entries, whose records begin at ``base_offset``; returns the number of
+        new entries."""
         self.encoded = None
         partitions = slots = run.partitions
         if len(partitions) == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
@@ -95,8 +96,8 @@ class TopicColumns:
         return new
 
     def _store_columns(self, run: OffsetRun, base_offset: int) -> tuple[int, Sequence[int]]:
-        """Store the columns that every entry has; returns how many entries are new, and the slots
-        of all."""
+        """Store the columns that every entry has; returns the number of new entries, and the slots
+        of all entries."""
         partitions = run.partitions
         size = len(partitions)
         ascending = size > 1 and is_range(partitions)
@@ -117,7 +118,7 @@ class TopicColumns:
         full = self.count == len(self._offsets)
         new = 0 if full else self._log_offsets[start:stop].count(_UNUSED)
         offsets, epochs = run.offsets, run.leader_epochs
-        if isinstance(epochs, array):  # from the log: already columns
+        if isinstance(epochs, array):  # from the log, which yields columns
             self._epochs[start:stop] = epochs
         elif epochs.count(epochs[0]) == size:
             self._epochs[start:stop] = array("i", epochs[:1]) * size
@@ -168,8 +169,8 @@ class TopicColumns:
             self._expire_timestamps.pop(slot, None)
 
     def take_newer(self, other: TopicColumns) -> int:
-        """Store each entry of ``other`` with a higher log offset than ours; returns how many are
-        new."""
+        """Store each entry of ``other`` whose log offset is higher than that of the stored entry;
+        returns the number of new entries."""
         partitions, before, taken = other.partitions(), self.count, dict[int, int]()
         if self._slots is None and not (
             partitions[0] >= 0 and self._dense_up_to(partitions[-1], len(partitions))
@@ -202,8 +203,8 @@ class TopicColumns:
         return self.count - before
 
     def _take_range(self, other: TopicColumns) -> bool:
-        """`take_newer` by whole columns, if all of ``other`` is newer and has no rarely used
-        fields."""
+        """Do `take_newer` by whole columns if all entries of ``other`` are newer and have no rarely
+        used fields; returns whether it did."""
         size = len(other._offsets)
         rare = other._metadata or other._expire_timestamps
         if rare or self._metadata or self._expire_timestamps or other.count < size:
@@ -243,7 +244,8 @@ class TopicColumns:
     def fetch(
         self, partitions: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int], Sequence[str] | None]:
-        """Columns of offsets, leader epochs and metadata (None: all empty); -1 for no entry."""
+        """Columns of offsets, leader epochs and metadata (None: all empty); -1 for a partition
+        without an entry."""
         slots: Sequence[int | None] = partitions
         offsets: Sequence[int]
         epochs: Sequence[int]
@@ -274,7 +276,7 @@ class TopicColumns:
         return offsets, epochs, metadata if any(metadata) else None
 
     def would_lower(self, partitions: Sequence[int], offsets: Sequence[int]) -> bool:
-        """Whether any of these offsets is below the stored one."""
+        """Whether at least one of these offsets is below the stored offset of its partition."""
         kept = self._offsets
         if self._slots is None:
             if len(partitions) == 1:
@@ -307,9 +309,9 @@ class TopicColumns:
         return [slot for slot, used in enumerate(self._log_offsets) if used != _UNUSED]
 
     def commits_not_before_ms(self) -> int:
-        """A time before which no entry was committed; -1 when any entry has an expire timestamp.
+        """A time before which no entry was committed; -1 if an entry has an expire timestamp.
 
-        It reads one column, which saves most retention checks from reading each entry.
+        It reads only one column, so that most retention checks need not read each entry.
         """
         if self._expire_timestamps or not self.count:
             return _NONE
@@ -325,7 +327,7 @@ class TopicColumns:
     def commits(self, partitions: Sequence[int]) -> Iterable[tuple[int, int, int, int]]:
         """(partition, offset, commit timestamp, expire timestamp) of the partitions with an entry.
 
-        ``partitions`` ascend without repeats.
+        ``partitions`` must ascend without repeats.
         """
         expiries = self._expire_timestamps
         if self._slots is None and self.count == len(self._offsets) and not expiries:
@@ -366,7 +368,8 @@ class TopicColumns:
         return None
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
-        """Whether a partition may be its own slot; if so, the arrays are extended to it."""
+        """Whether the partition number may be used as the slot; if so, the arrays are extended to
+        it."""
         missing = partition + 1 - len(self._offsets)
         if missing <= 0:
             return True
@@ -383,7 +386,7 @@ class TopicColumns:
         self._log_offsets.extend(array("q", (_UNUSED,)) * slots)
 
     def _slot_for(self, partition: int) -> int:
-        """The slot of a partition in the dict of slots, created if necessary."""
+        """The slot of a partition in the dict of slots; a new slot if the partition has none."""
         assert self._slots is not None
         slot = self._slots.get(partition)
         if slot is None:
@@ -396,14 +399,15 @@ class TopicColumns:
         return slot
 
     def _map_slots(self) -> None:
-        """Change to a dict of slots."""
+        """Begin to use a dict of slots."""
         used = self.partitions()
         self._slots = {partition: partition for partition in used}
         self._free = sorted(set(range(len(self._offsets))) - set(used))
         self._recheck_at = max(2 * self.count, _ALWAYS_DENSE)
 
     def _unmap_slots_if_dense(self) -> None:
-        """Change back, with new arrays, when the partitions have become dense."""
+        """Copy the entries to new arrays without a dict of slots if the partitions have become
+        dense."""
         assert self._slots is not None
         self._recheck_at = 2 * self.count
         if min(self._slots) < 0 or max(self._slots) >= _DENSE_FACTOR * self.count:

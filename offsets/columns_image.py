@@ -1,8 +1,8 @@
-"""Encodes and decodes the columns of one (group, topic) in a snapshot:
-docs/formats/groups-image.md.
+"""Encodes and decodes the columns of one (group, topic) in a snapshot
+(docs/formats/groups-image.md).
 
-Most groups commit all partitions of a topic at once, without metadata. Partitions, epochs,
-timestamps and log offsets are then one number each, and the offsets are the only column.
+Most groups commit all partitions of a topic at once, without metadata. In that case partitions,
+epochs, timestamps and log offsets are one number each, and only the offsets are a column.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class BadImage(ValueError):
 def encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
     """Encode one (group, topic) with at least one entry; unchanged columns are not encoded again.
 
-    The bytes are kept with the columns: 9 bytes per committed offset where a group commits many at
-    once.
+    The bytes are cached in the columns: 9 bytes per committed offset if a group commits many
+    offsets at once.
     """
     if columns.encoded is None:
         columns.encoded = _encode_columns(group_id, topic, columns)
@@ -93,7 +93,8 @@ def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
 
 
 def _encode_rare(columns: TopicColumns, slots: Sequence[int], parts: list[bytes]) -> int:
-    """Encode the rarely used fields; ``slots`` are in the order of the columns, empty if dense."""
+    """Encode the rarely used fields; ``slots`` are in the order of the columns, empty if partition
+    numbers are slots."""
     index_of = {slot: index for index, slot in enumerate(slots)}
     flags = 0
     if columns._metadata:
@@ -129,10 +130,10 @@ def decode_columns(view: memoryview, position: int) -> tuple[str, str, TopicColu
         group_id = str(view[position : position + group_bytes], "utf-8")
         topic = str(view[position + group_bytes : names_end], "utf-8")
     except (struct.error, UnicodeDecodeError) as error:
-        raise BadImage(f"no names at byte {position}: {error}") from None
+        raise BadImage(f"the names at byte {position} can't be read: {error}") from None
     position = names_end
     if not count or position + 8 * count > len(view):
-        raise BadImage(f"{count} offsets at byte {position} of {len(view)}")
+        raise BadImage(f"{count} offsets at byte {position} do not fit {len(view)} bytes")
     partitions: array[int] | None = None
     if flags & HAS_PARTITIONS:
         partitions, position = _column(view, position, "i", count)
@@ -150,7 +151,7 @@ def decode_columns(view: memoryview, position: int) -> tuple[str, str, TopicColu
         try:
             _spread(columns, partitions)
         except OverflowError:
-            raise BadImage(f"log offsets at byte {position} are none") from None
+            raise BadImage(f"the log offsets before byte {position} are out of range") from None
     return group_id, topic, columns, position
 
 
@@ -161,7 +162,7 @@ def _column(
     size = column.itemsize
     end = position + (size * count if differ else size)
     if end > len(view):
-        raise BadImage(f"a column of {count} entries at byte {position} of {len(view)}")
+        raise BadImage(f"{count} entries at byte {position} do not fit {len(view)} bytes")
     column.frombytes(view[position:end])
     if _SWAP:
         column.byteswap()
@@ -179,7 +180,7 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
                 index, size = _TEXT_HEAD.unpack_from(view, position)
                 position += _TEXT_HEAD.size
                 if index >= count or position + size > len(view):
-                    raise BadImage(f"metadata of entry {index} at byte {position}")
+                    raise BadImage(f"the metadata of entry {index} at byte {position} is invalid")
                 texts[index] = str(view[position : position + size], "utf-8")
                 position += size
             columns._metadata = texts
@@ -191,19 +192,20 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
                 index, at_ms = _EXPIRY.unpack_from(view, position)
                 position += _EXPIRY.size
                 if index >= count:
-                    raise BadImage(f"an expiry of entry {index} of {count}")
+                    raise BadImage(f"an expiry belongs to entry {index} of only {count}")
                 expiries[index] = at_ms
             columns._expire_timestamps = expiries
     except (struct.error, UnicodeDecodeError) as error:
-        raise BadImage(f"metadata or expiries at byte {position}: {error}") from None
+        raise BadImage(f"metadata or an expiry at byte {position} is invalid: {error}") from None
     return position
 
 
 def _spread(columns: TopicColumns, partitions: array[int]) -> None:
-    """Move columns in the order of ``partitions``, ascending, to the slots of the partitions."""
+    """Move the columns, which are in the order of the ascending ``partitions``, to the slots of
+    these partitions."""
     count = len(partitions)
     if any(map(int.__ge__, partitions, partitions[1:])):
-        raise BadImage(f"partitions out of order: {partitions[:5].tolist()} ...")
+        raise BadImage(f"partitions do not ascend: {partitions[:5].tolist()} ...")
     low, high = partitions[0], partitions[-1]
     given = (columns._offsets, columns._epochs, columns._commit_timestamps, columns._log_offsets)
     if low >= 0 and (high < _ALWAYS_DENSE or high < _DENSE_FACTOR * count):

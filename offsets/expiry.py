@@ -1,12 +1,13 @@
-"""When a committed offset expires: Kafka's rules since KIP-211, as one pure function.
+"""The expiry time of a committed offset: Kafka's rules since KIP-211, as pure functions.
 
-- A group with a protocol type that is Empty: ``retention_ms`` after it became empty, or, where that
-  is unknown, after the commit.
+- A group with a protocol type and in state Empty: ``retention_ms`` after the group became empty; if
+  that time is unknown, after the commit.
 - A Stable group of type "consumer" whose subscriptions are known: ``retention_ms`` after the
   commit, if no member subscribes to the topic.
 - A group without protocol type (assign() users): ``retention_ms`` after the commit, even while its
-  consumer is alive; or after the last fetch of its offsets, where the broker counts that.
-- Any other group: never.
+  consumer is alive; or after the last fetch of its offsets, if the broker counts fetches as
+  activity.
+- Any other group: offsets do not expire.
 
 An expire timestamp from the client (OffsetCommit v2 to v4) replaces the time in the first three
 cases. If the wall clock is set back, offsets only live longer.
@@ -22,37 +23,39 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupCondition(NamedTuple):
-    """The properties of a group that expiry depends on.
+    """The properties of a group on which the expiry of its offsets depends.
 
     A group with only offsets is ``GroupCondition()``.
     """
 
     protocol_type: str | None = None
-    """None or "" for a simple group, which no member ever joined."""
+    """The group's protocol type; None or "" for a simple group, which no member ever joined."""
     empty: bool = True
     stable: bool = False
     state_timestamp_ms: int = NO_TIMESTAMP_MS
-    """Wall time of the last state transition; -1 where the record lacks it (value versions 0, 1).
-    """
+    """Wall time of the last state transition; -1 if the record lacks the time (value versions 0,
+    1)."""
     subscribed_topics: Collection[str] | None = None
-    """Topics that any member subscribes to; None when a subscription could not be read."""
+    """Topics to which at least one member subscribes; None if a subscription could not be
+    decoded."""
     read_ms: int = NO_TIMESTAMP_MS
-    """Wall time of the last fetch of a simple group's offsets, where that extends their life."""
+    """Wall time of the last fetch of a simple group's offsets, if fetches count as activity; else
+    -1."""
 
 
 class ExpiryRule(NamedTuple):
-    """The case that applies to a group now."""
+    """The rule of expiry that applies to a group."""
 
     since_ms: int
-    """The start of the retention; -1 for each offset's own commit time."""
+    """Wall time at which the retention starts; -1: at the commit time of each offset."""
     kept_topics: Collection[str]
     """Offsets in these topics do not expire."""
     read_ms: int = NO_TIMESTAMP_MS
-    """The earliest start of the retention."""
+    """The earliest wall time at which the retention starts; -1: no bound."""
 
 
 def rule_for(group: GroupCondition) -> ExpiryRule | None:
-    """The case that applies; None where no offset expires."""
+    """The rule that applies to the group; None: its offsets do not expire."""
     if not group.protocol_type:
         return ExpiryRule(NO_TIMESTAMP_MS, (), group.read_ms)
     if group.empty:
@@ -69,7 +72,8 @@ def rule_for(group: GroupCondition) -> ExpiryRule | None:
 def expires_at(
     rule: ExpiryRule, commit_timestamp_ms: int, expire_timestamp_ms: int, *, retention_ms: int
 ) -> int:
-    """When an offset in a topic that is not kept expires, in wall milliseconds."""
+    """The expiry time, in wall milliseconds, of an offset in a topic outside
+    ``rule.kept_topics``."""
     if expire_timestamp_ms != NO_TIMESTAMP_MS:
         return expire_timestamp_ms
     since_ms = commit_timestamp_ms if rule.since_ms == NO_TIMESTAMP_MS else rule.since_ms

@@ -1,7 +1,8 @@
-"""Batches of the offsets topic that contain one run: a transaction's offsets, or its marker.
+"""Batches of the offsets topic that contain only one run: the offsets of a transaction, or its
+marker.
 
-Kafka writes each with its producer: the id and the epoch are fields of the batch, so records of two
-producers never share one.
+The producer's id and epoch are fields of the batch, so the records of two producers are never in
+one batch.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from protocol.records.batch import (
 from protocol.records.markers import encode_end_transaction
 
 _BASE_SEQUENCE = 0
-"""The sequence of every transactional commit, as Kafka 4.3.1 writes it; a coordinator's is not
-checked."""
+"""The base sequence of every transactional commit, as in Kafka 4.3.1; the sequence of a
+coordinator's batch is not checked."""
 
 
 def own_batch(
     run: OwnBatch, form: BatchForm, base_offset: int, leader_epoch: int, wall_ms: int
 ) -> tuple[bytes, BatchHeader]:
-    """The batch of a run, whose first record gets ``base_offset``, and the batch's header."""
+    """The batch of a run, and the header of this batch; the first record gets ``base_offset``."""
     if isinstance(run, MarkerRun):
         batch = encode_end_transaction(
             COMMIT if run.committed else ABORT,

@@ -1,10 +1,10 @@
-"""The offsets of open transactions: in the log, and invisible until their marker.
+"""The offsets of open transactions, which are in the log but invisible until the transaction's
+marker.
 
-A producer's pending offsets are stored in columns per (group, topic), like committed ones, each
-with its log offset. COMMIT moves them to the cache, ABORT drops them. Like the cache they are
-rebuilt from the log. Their number is bounded by the limits of a transaction: the transaction
-coordinator ends each one at its timeout, and a producer has one entry per partition however often
-it commits.
+A producer's pending offsets are stored in columns per (group, topic), like committed offsets, with
+their log offsets. COMMIT moves the pending offsets to the cache, ABORT drops them. A load rebuilds
+pending offsets from the log. Their number is bounded: the transaction coordinator ends each
+transaction at its timeout, and a producer has one entry per partition, however often it commits.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class PendingTopic(NamedTuple):
     """The producers with pending offsets of one group in one topic."""
 
     columns: dict[int, TopicColumns]
-    """By producer; none of them is empty."""
+    """Columns by producer id; columns without an entry are removed."""
     producers: dict[int, tuple[int, ...]]
-    """By partition, the producers with an offset pending there: usually one."""
+    """The producers with a pending offset, by partition; usually one per partition."""
 
 
 _NO_TOPIC = PendingTopic({}, {})
@@ -45,9 +45,10 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, PendingTopic]] = {}
-        """Groups and topics without an entry are removed."""
+        """The pending offsets by group and topic; groups and topics without an entry are
+        removed."""
         self._producers: dict[int, dict[tuple[str, str], TopicColumns]] = {}
-        """The same columns by producer, then (group, topic)."""
+        """The columns of ``_groups`` by producer id, then by (group, topic)."""
         self._epochs: dict[int, int] = {}
         """The epoch of each producer's last write."""
         self._count = 0
@@ -73,7 +74,8 @@ class PendingOffsets:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Load columns from a snapshot. Raises KeyError if there are some already."""
+        """Load columns from a snapshot. Raises KeyError if the producer already has columns in the
+        (group, topic)."""
         if (group_id, topic) in self._producers.get(producer_id, {}):
             raise KeyError(topic)
         self._insert(producer_id, group_id, topic, columns)
@@ -97,7 +99,7 @@ class PendingOffsets:
         return ended.items()
 
     def remove(self, run: OffsetTombstones) -> None:
-        """Remove the deleted offsets, of all producers."""
+        """Remove the pending offsets of all producers at the deleted (topic, partition)s."""
         group_id = run.group_id
         topics = self._groups.get(group_id)
         if topics is None:
@@ -139,7 +141,7 @@ class PendingOffsets:
                 producers[partition] = (*there, producer_id)
 
     def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
-        """Remove a producer that has nothing pending any more from a (group, topic)."""
+        """Remove a producer without further pending offsets from a (group, topic)."""
         of_producer = self._producers[producer_id]
         del of_producer[group_id, topic]
         if not of_producer:
@@ -164,7 +166,7 @@ class PendingOffsets:
         return self._groups.get(group_id, {}).keys()
 
     def producers(self, group_id: str, topic: str) -> Mapping[int, tuple[int, ...]]:
-        """By partition, the producers with an offset pending there: a live view."""
+        """The producers with a pending offset, by partition: a live view."""
         topics = self._groups.get(group_id)
         of_topic = None if topics is None else topics.get(topic)
         return _NOBODY if of_topic is None else of_topic.producers
@@ -174,7 +176,8 @@ class PendingOffsets:
         return self._producers.get(producer_id, {}).items()
 
     def of_group(self, group_id: str) -> list[PendingOfProducer]:
-        """The transactions that may change offsets of the group, and how many offsets."""
+        """The open transactions that may change offsets of the group, each with its number of
+        offsets."""
         counts: dict[int, int] = {}
         for of_topic in self._groups.get(group_id, {}).values():
             for producer_id, columns in of_topic.columns.items():
@@ -185,9 +188,10 @@ class PendingOffsets:
         ]
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """(producer, its epoch, group, topic, columns) of all pending offsets; for snapshots.
+        """(producer id, epoch, group, topic, columns) of all pending offsets; for snapshots.
 
-        The producers are those at the first step, the offsets of each those at its own step.
+        The set of producers is read at the first step, and the offsets of a producer at the step
+        that yields them.
         """
         for producer_id in list(self._producers):
             epoch = self._epochs.get(producer_id, -1)
@@ -202,8 +206,8 @@ class PendingOffsets:
         committed: Collection[int],
         log_offset: int,
     ) -> list[int]:
-        """The ``partitions`` that are ``committed`` or pending, and not pending at or above
-        ``log_offset``."""
+        """The ``partitions`` that are in ``committed`` or have a pending offset, but no pending
+        offset whose record is at or above ``log_offset``."""
         of_topic = self._groups.get(group_id, {}).get(topic, _NO_TOPIC)
         there = set(committed)
         found = []
@@ -220,12 +224,14 @@ class PendingOffsets:
         return bool(self._producers)
 
     def count(self) -> int:
-        """The number of pending offsets; one that several producers have counts for each."""
+        """The number of pending offsets; a partition counts once for each producer that has an
+        offset in it."""
         return self._count
 
 
 def below(columns: TopicColumns, log_offset: int) -> TopicColumns:
-    """The entries whose records are below a log offset; the same columns if all are."""
+    """The entries whose records are below a log offset; ``columns`` itself if this is true for all
+    entries."""
     partitions = columns.partitions()
     found = columns.written_below(partitions, log_offset)
     if len(found) == len(partitions):

@@ -1,7 +1,8 @@
 """The plain offset record, byte by byte: a committed offset without metadata, expiry and headers.
 
 Nearly all records of an offsets log are plain, so many of them are written and read at once, by the
-positions of their bytes. After the head of the key these positions are fixed, counted from the end:
+positions of their bytes. The positions after the head of the key are fixed if they are counted from
+the record's end:
 
        prologue                                              head of the key
     +----------+------------+-----------------+--------------+------------+-------+-------+
@@ -31,15 +32,15 @@ VALUE_HEAD = b"\x30\x00\x03"
 NO_METADATA = b"\0\0"
 
 END_BYTES = 30
-"""From the partition to the record's end.
+"""Bytes from the partition to the record's end.
 
-The following positions are also counted from that end.
+The following positions are also counted from the record's end.
 """
 VALUE_HEAD_FROM_END = 26
 OFFSET_FROM_END = 23
 EPOCH_FROM_END = 15
 TAIL_BYTES = 11
-"""The tail begins with the metadata's length."""
+"""Bytes of the tail, which begins with the metadata's length."""
 TIMESTAMP_FROM_END = 9
 VALUE_BYTES = 24
 

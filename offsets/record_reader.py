@@ -35,13 +35,14 @@ _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
 
 class RunBuilder:
-    """Collects records in log order into runs; ``take`` returns the complete ones."""
+    """Collects records in log order into runs; ``take`` returns the complete runs."""
 
     def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         """The number of skipped records by key type."""
         self.stretch = 1
-        """How many records followed the first of the last run: an estimate for the next run."""
+        """The number of records after the first one in the last run: an estimate for the next
+        run."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
@@ -49,13 +50,14 @@ class RunBuilder:
         self._values = array("q")
         self._epochs = array("i")
         self._metadata: list[str] | None = None
-        """None while all metadata of the run is empty."""
+        """The metadata of the run's entries; None while all metadata is empty."""
         self._base = -1
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
 
     def add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Add the next record. CorruptRecord when it is invalid and must not be skipped."""
+        """Add the next record. Raises CorruptRecord if the record is invalid and must not be
+        skipped."""
         try:
             self._add(log_offset, key, value)
         except Malformed as error:
@@ -63,7 +65,7 @@ class RunBuilder:
 
     def _add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
         if key is None or len(key) < 2:
-            raise Malformed("its key is missing or shorter than its type")
+            raise Malformed("the key is missing or too short for a type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if key_type in (KEY_OFFSET, KEY_OFFSET_LEGACY):
             group_id, topic = known_names.get(key[:-4]) or _read_names(key[:-4])
@@ -85,7 +87,7 @@ class RunBuilder:
         self._next_offset = log_offset + 1
 
     def take(self, final: bool = False) -> list[BasedRun]:
-        """The runs completed since the last call; with ``final`` also the current one."""
+        """The runs completed since the last call; with ``final`` also the current run."""
         if final:
             self._flush()
         done, self._done = self._done, []
@@ -96,7 +98,7 @@ class RunBuilder:
     ) -> None:
         """Add the next record, an offset without metadata and expiry.
 
-        ``plain`` is its partition, offset, leader epoch and commit timestamp.
+        ``plain`` is the partition, offset, leader epoch and commit timestamp.
         """
         group_id, topic = names
         partition, offset, epoch, commit_ms = plain
@@ -106,7 +108,7 @@ class RunBuilder:
     def extend_plain(
         self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
     ) -> None:
-        """Add records like the last one of ``add_plain``: same names, same timestamp, next log
+        """Add records with the names and timestamp of the last ``add_plain``, at the next log
         offsets."""
         self._partitions.extend(partitions)
         self._values.extend(offsets)
@@ -116,7 +118,8 @@ class RunBuilder:
         self._next_offset += len(partitions)
 
     def extend_alike(self, offsets: array[int]) -> None:
-        """Like ``extend_plain``, for consecutive partitions with the same leader epoch."""
+        """Like ``extend_plain``, for the partitions after the last one and with its leader
+        epoch."""
         size = len(offsets)
         first = self._partitions[-1] + 1
         self._partitions += ascending(first, first + size)
@@ -199,7 +202,8 @@ def runs_of_records(
 ) -> Iterator[BasedRun]:
     """The runs of decoded records, in log order, each with the log offset of its first record.
 
-    ``skipped`` counts the records of unknown kinds by key type. Raises CorruptRecord as above.
+    ``skipped`` counts the records of unknown kinds by key type. Raises CorruptRecord for an invalid
+    record.
     """
     builder = RunBuilder(skipped)
     for record in records:
@@ -222,7 +226,9 @@ def _read_names(key_head: bytes) -> tuple[str, str]:
     group_id, end = _string(key_head, 2)
     topic, end = _string(key_head, end)
     if end != len(key_head):
-        raise Malformed(f"an offset key of {len(key_head) + 4} bytes has its partition at {end}")
+        raise Malformed(
+            f"an offset key of {len(key_head) + 4} bytes has the partition at byte {end}"
+        )
     if len(known_names) >= _NAMES_KEPT:
         known_names.clear()
     names = known_names[key_head] = (group_id, topic)
@@ -235,7 +241,9 @@ def _string(key: bytes, position: int) -> tuple[str, int]:
     start = position + 2
     size = int.from_bytes(key[position:start], "big", signed=True)
     if size < 0 or start + size > len(key):
-        raise Malformed(f"a string of {size} bytes at byte {start} of a key of {len(key)} bytes")
+        raise Malformed(
+            f"a string of {size} bytes at byte {start} does not fit a key of {len(key)} bytes"
+        )
     try:
         return key[start : start + size].decode(), start + size
     except UnicodeDecodeError as error:

@@ -1,9 +1,9 @@
 """Encodes and decodes the keys and values of ``__consumer_offsets``, one record at a time.
 
-The formats are Kafka's; docs/formats/consumer-offsets.md has them with a worked example. The broker
-writes key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group
-values of version 3, which every Kafka since 2.3 and every tool reads; in a cluster with older
-brokers, group values of version 1 or 2. It reads all versions from 0 to 4.
+The formats are Kafka's; docs/formats/consumer-offsets.md describes them with a worked example. The
+broker writes key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and
+group values of version 3, which every Kafka since 2.3 and every tool reads; in a cluster with older
+brokers, group values of version 1 or 2. The broker reads all versions from 0 to 4.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 GROUP_VALUE_VERSION_BEFORE_INSTANCES = 2
-"""Without group.instance.id; Kafka reads it from 2.1 on."""
+"""The last version without group.instance.id; Kafka reads it from 2.1 on."""
 GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
-"""Also without the state's timestamp; Kafka reads it from 0.10.1 on."""
+"""The last version without the state's timestamp; Kafka reads it from 0.10.1 on."""
 NEWEST_VALUE_VERSION = 4
-"""For offsets and groups; version 4 is flexible and written by Kafka 4.x."""
+"""The newest version of offset and group values that is read; it is flexible, and Kafka 4.x writes
+it."""
 
 MAX_STRING_BYTES = 32767
 
@@ -51,14 +52,16 @@ class StoredOffset(NamedTuple):
 
 
 class Malformed(ValueError):
-    """The bytes are not a value of their version; the reader adds their position."""
+    """The bytes are not a valid value of their version; the reader adds the position of the
+    record."""
 
 
 # ------------------------------------------------------------------------------------- writing
 
 
 def string(text: str | None) -> bytes:
-    """A string with its int16 length, -1 for none. UnwritableRun above 32767 bytes."""
+    """The bytes of a string after its int16 length, -1: None. Raises UnwritableRun above 32767
+    bytes."""
     if text is None:
         return _none_string
     raw = text.encode()
@@ -83,7 +86,8 @@ def group_key(group_id: str) -> bytes:
 def offset_value(
     offset: int, leader_epoch: int, metadata: str, commit_ts_ms: int, expire_ts_ms: int
 ) -> bytes:
-    """Version 1 with an explicit expiry (without leader epoch), else version 3."""
+    """The bytes of an offset value: version 1, which has no leader epoch, with an explicit expiry;
+    else version 3."""
     if expire_ts_ms != -1:
         return (
             _offset_v0_head.pack(OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY, offset)
@@ -98,7 +102,7 @@ def offset_value(
 
 
 def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
-    """A GroupMetadataValue of version 1, 2 or 3."""
+    """The bytes of a GroupMetadataValue of version 1, 2 or 3."""
     has_instances = version >= GROUP_VALUE_VERSION
     has_timestamp = version > GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS
     parts = [
@@ -129,7 +133,7 @@ def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
 
 
 class _Fields:
-    """Reads one field after the other and never past the end."""
+    """Reads the fields of a value in order, and never past its end."""
 
     __slots__ = ("data", "flexible", "position")
 
@@ -150,7 +154,7 @@ class _Fields:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise Malformed("a string is null that may not be")
+            raise Malformed("a required string is null")
         return text
 
     def nullable_string(self) -> str | None:
@@ -158,7 +162,7 @@ class _Fields:
         if length == -1:
             return None
         if length > MAX_STRING_BYTES:
-            raise Malformed(f"a string of {length} bytes, more than the {MAX_STRING_BYTES} of any")
+            raise Malformed(f"a string has {length} bytes, more than {MAX_STRING_BYTES}")
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
@@ -171,7 +175,7 @@ class _Fields:
         return self._varint() - 1 if self.flexible else self.int32()
 
     def tags(self) -> None:
-        """Skip a section of tagged fields, which are for newer readers (KIP-915)."""
+        """Skip the tagged fields, which only newer readers need (KIP-915)."""
         if self.flexible:
             for _ in range(self._varint()):
                 self._varint()
@@ -181,7 +185,8 @@ class _Fields:
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise Malformed(
-                f"a field of {size} bytes at byte {self.position} of {len(self.data)} bytes"
+                f"a field of {size} bytes at byte {self.position} does not fit"
+                f" {len(self.data)} bytes"
             )
         taken = self.data[self.position : end]
         self.position = end
@@ -198,7 +203,7 @@ class _Fields:
 
 
 def read_offset_value(data: bytes) -> StoredOffset:
-    """An offset value of any version from 0 to 4; Malformed for anything else."""
+    """Decode an offset value of any version from 0 to 4; raises Malformed for other bytes."""
     version = _version(data)
     fields = _Fields(data, 2, flexible=version >= 4)
     offset = fields.int64()
@@ -211,7 +216,7 @@ def read_offset_value(data: bytes) -> StoredOffset:
 
 
 def read_group_value(data: bytes) -> GroupValue:
-    """A GroupMetadataValue of any version from 0 to 4; Malformed for anything else."""
+    """Decode a GroupMetadataValue of any version from 0 to 4; raises Malformed for other bytes."""
     version = _version(data)
     fields = _Fields(data, 2, flexible=version >= 4)
     protocol_type = fields.string()
@@ -221,7 +226,7 @@ def read_group_value(data: bytes) -> GroupValue:
     state_timestamp_ms = fields.int64() if version >= 2 else -1
     count = fields.count()
     if count < 0:
-        raise Malformed(f"it has {count} members")
+        raise Malformed(f"the group has {count} members")
     members = []
     for _ in range(count):
         members.append(_read_member(fields, version))
@@ -261,8 +266,9 @@ def _version(data: bytes) -> int:
     version: int = _i16.unpack_from(data)[0]
     if not 0 <= version <= NEWEST_VALUE_VERSION:
         raise Malformed(
-            f"value version {version} is unknown; known are 0 to {NEWEST_VALUE_VERSION}. "
-            "A newer Kafka may have written it: open the directory with a newer Muster"
+            f"value version {version} is unknown; this Muster knows 0 to"
+            f" {NEWEST_VALUE_VERSION}. A newer Kafka may have written the record: open the"
+            " directory with a newer Muster"
         )
     return version
 

@@ -1,8 +1,8 @@
-"""Runs: the values in which committed offsets and groups are written to and read from the log.
+"""Runs: the values as which committed offsets and groups are written to the log and read from it.
 
 A run is the content of one record, or of many records of one kind. Handlers create runs, the
 runtime appends their bytes, and ``replay`` applies them to the cache, both live and at load.
-Encoding, replay and loading handle a run as a whole.
+Encoding, replay and loading process a run as a whole.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from protocol.slotted import slotted
 
 @slotted
 class OffsetRun:
-    """Offsets of one group in one topic, one record a partition (key version 1, value 3 or 1).
+    """Offsets of one group in one topic, one record per partition (key version 1, value 3 or 1).
 
     ``partitions``, ``offsets`` and ``leader_epochs`` are columns of equal length, in request order.
     ``metadata`` is None when every entry's metadata is empty. ``expire_timestamp_ms`` is -1 unless
-    the client set a retention (OffsetCommit v2 to v4), which is written as value version 1. All
-    entries share one commit timestamp; the timestamps of OffsetCommit v1 lead to several runs.
+    the client set a retention (OffsetCommit v2 to v4); with a retention the value has version 1.
+    All entries have one commit timestamp: an OffsetCommit v1 with several timestamps becomes
+    several runs.
     """
 
     group_id: str
@@ -85,9 +86,11 @@ class GroupRun:
 
 @slotted
 class TransactionalRun:
-    """The offsets of one TxnOffsetCommit: a batch of its own, with its producer (KIP-98).
+    """The offsets of one TxnOffsetCommit, which become a separate batch with the producer's id
+    (KIP-98).
 
-    The offsets are pending until the producer's marker. They are encoded like an `OffsetRun`.
+    The offsets are pending until the producer's marker. Their records are encoded like those of an
+    `OffsetRun`.
     """
 
     producer_id: int
@@ -100,7 +103,7 @@ class TransactionalRun:
 
 @slotted
 class MarkerRun:
-    """The end of a producer's transaction in this partition: a control batch, one offset."""
+    """The end of a producer's transaction in this partition: a control batch with one record."""
 
     producer_id: int
     producer_epoch: int
@@ -113,4 +116,4 @@ class MarkerRun:
 
 Run = OffsetRun | OffsetTombstones | GroupRun
 OwnBatch = TransactionalRun | MarkerRun
-"""Runs with a batch of their own, which has the producer."""
+"""The runs that are written as a separate batch, which has the producer's id."""

@@ -1,15 +1,15 @@
-"""Decodes the records section of a stored batch into runs, at loading speed.
+"""Decodes the records section of a stored batch into runs, fast enough for loading.
 
 Most records of an offsets log are plain (their bytes are drawn in plain_record.py), and consecutive
-ones have the same group, topic and timestamp. They are decoded in one of three ways, the first that
-fits:
+ones have the same group, topic and timestamp. They are decoded by the first of three methods that
+applies:
 
     alike     partitions and offset deltas are consecutive and the epoch is the same: the records
               are compared with the expected bytes, and their offsets become a column at once
     rows      other numbers differ too: the records are unpacked as a table
     one       any other record: a plain one by its positions, the rest field by field
 
-All three produce the same runs (record_reader.py).
+All three methods produce the same runs (record_reader.py).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""Records that are compared at once: as many as the last byte of a partition can count."""
+"""Number of records that are compared at once: the number of values of a partition's last byte."""
 _ROWS_MAX = 64
-"""Records that are unpacked at once: each size needs a table, 12 KB at most."""
+"""Number of records that are unpacked at once; each number needs a table of at most 12 KB."""
 _TABLES_KEPT = 256
 _tables: dict[tuple[int, int, int, int], struct.Struct] = {}
 _last_bytes = bytearray(range(256))
@@ -56,9 +56,9 @@ def runs_of_section(
 ) -> list[BasedRun]:
     """The runs of a batch's uncompressed records section, in log order.
 
-    ``base_offset`` and ``count`` are the batch header's; each run has the log offset of its first
-    record. ``skipped`` counts the records of unknown kinds by key type. CorruptRecord when the
-    section is not exactly ``count`` valid records.
+    ``base_offset`` and ``count`` are from the batch header; each run has the log offset of its
+    first record. ``skipped`` counts the records of unknown kinds by key type. Raises CorruptRecord
+    unless the section is exactly ``count`` valid records.
     """
     builder = RunBuilder(skipped)
     position = done = 0
@@ -70,7 +70,8 @@ def runs_of_section(
         position = end
     if position != len(section):
         raise CorruptRecord(
-            base_offset, f"its batch of {count} records has {len(section) - position} bytes more"
+            base_offset,
+            f"{len(section) - position} bytes follow the {count} records of the batch",
         )
     return builder.take(final=True)
 
@@ -78,13 +79,14 @@ def runs_of_section(
 def _take_plain(
     section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
 ) -> tuple[int, int]:
-    """(number of records decoded, position after them); 0 where the next record is not plain."""
+    """Decode plain records; returns (number of records, position after them); the number is 0 if
+    the next record is not plain."""
     head = section[position : position + _LONGEST_PROLOGUE]
     if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
         return 0, position
     length, at = head[0], 1
     if length >= 0x80:
-        length, at = length & 0x7F | head[1] << 7, 2  # a third byte would make it too long below
+        length, at = length & 0x7F | head[1] << 7, 2  # a longer record fails the next check
     end = position + at + (length >> 1)
     if (
         end > len(section)
@@ -131,10 +133,11 @@ def _take_more(
     left: int,
     builder: RunBuilder,
 ) -> int:
-    """Decode the records after the one at ``position`` that differ from it only in numbers; how
-    many.
+    """Decode the records that follow the record at ``position`` and differ from it only in numbers;
+    returns their number.
 
-    That record ends at ``end``, and its offset delta begins at its byte ``delta_at``.
+    The record at ``position`` ends at ``end``; its offset delta begins at the record's byte
+    ``delta_at``.
     """
     size = end - position
     key_at = delta_at + delta_bytes
@@ -171,10 +174,11 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """The offsets of ``count`` records at ``begin``; None unless they differ only in their offsets.
+    """The offsets of ``count`` records at ``begin``; None unless the records differ only in their
+    offsets.
 
-    Their deltas and partitions must be consecutive to the ``first`` record's, all other bytes
-    equal. Returns fewer than ``count`` where the last byte of the partition overflows.
+    Their deltas and partitions must continue those of the ``first`` record, and all other bytes
+    must be equal. Returns fewer than ``count`` offsets if the last byte of the partition overflows.
     """
     size = len(first)
     partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
@@ -193,7 +197,7 @@ def _offsets_alike(
         column = bytearray(section[start + place : stop : size])
         values[place::8] = due[offset_at + place :: size] = column
         if not place & 3 and section.startswith(due, begin):
-            break  # usually after four bytes: the others equal the first offset's
+            break  # usually after four bytes: the high bytes equal those of the first offset
     else:
         return None
     offsets = array("q", values)
@@ -212,10 +216,10 @@ def _take_rows(
     count: int,
     builder: RunBuilder,
 ) -> int:
-    """Decode the leading records of ``count`` at ``begin`` with the constant bytes of ``first``;
-    how many.
+    """Decode those of ``count`` records at ``begin`` that have the constant bytes of ``first``, up
+    to the first other record; returns their number.
 
-    Their deltas must be consecutive to the first one's.
+    The offset deltas must continue that of ``first``.
     """
     size = len(first)
     key_at = delta_at + delta_bytes
@@ -233,7 +237,7 @@ def _take_rows(
         constant = (between, key, VALUE_HEAD)
         rows = zip(fields[:-1:6], fields[1::6], fields[3::6], strict=True)
         count = next(n for n, row in enumerate(rows) if row != constant)
-    if count and fields[6 * count][:TAIL_BYTES] != tail:  # the last one's tail is in the next row
+    if count and fields[6 * count][:TAIL_BYTES] != tail:  # the next row has the last tail
         count -= 1
     stop = begin + count * size
     for place in range(delta_bytes):
@@ -246,10 +250,11 @@ def _take_rows(
 
 
 def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> struct.Struct:
-    """A table of ``count`` rows, from the tail of the record before the first to that of the last.
+    """A table of ``count`` rows, from the tail of the record before the first row to the tail of
+    the last record.
 
-    A row has the tail of the previous record and the prologue of this one; the head of the key, the
-    partition, the value's head, offset and epoch. The offset deltas are skipped.
+    A row has the tail of the previous record, the record's prologue, the head of the key, the
+    partition, the value's head, the offset and the epoch. The offset deltas are skipped.
     """
     if len(_tables) >= _TABLES_KEPT:
         _tables.clear()
@@ -261,7 +266,8 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """About how many records ``step`` bytes apart have ``key``, as the first one does."""
+    """The approximate number of records, ``step`` bytes apart, that have the first record's
+    ``key``."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step
@@ -269,7 +275,7 @@ def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, gues
         guess == at_most or section[last + step : last + step + size] != key
     ):
         return guess
-    low, high = 0, 1  # record number ``low`` has it
+    low, high = 0, 1  # record number ``low`` has the key
     while high < at_most and section[at + high * step : at + high * step + size] == key:
         low, high = high, 2 * high + 1
     high = min(high, at_most)
@@ -283,7 +289,7 @@ def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, gues
 
 
 def _common(found: bytes, due: bytes) -> int:
-    """The length of the common beginning."""
+    """The length of the common prefix."""
     if found == due:
         return len(found)
     for i, (one, other) in enumerate(zip(found, due, strict=False)):
@@ -298,14 +304,14 @@ def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuild
         length, start = read_varint(section, position)
         end = start + length
         if length < 0 or end > len(section):
-            raise Malformed(f"it claims {length} bytes at byte {start} of {len(section)}")
+            raise Malformed(f"{length} bytes at byte {start} do not fit {len(section)} bytes")
         _, at = read_varlong(section, start + 1)
         delta, at = read_varint(section, at)
         key, at = _blob(section, at, end)
         value, at = _blob(section, at, end)
     except (CorruptRecords, Malformed) as error:
         raise CorruptRecord(
-            base_offset, f"the record at byte {position} of its batch: {error}"
+            base_offset, f"the record at byte {position} of the batch is invalid: {error}"
         ) from None
     builder.add(base_offset + delta, key, value)
     return end
@@ -316,5 +322,7 @@ def _blob(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     if size < 0:
         return None, position
     if position + size > end:
-        raise Malformed(f"{size} bytes at byte {position}, where its record ends at {end}")
+        raise Malformed(
+            f"{size} bytes at byte {position} do not fit the record, which ends at {end}"
+        )
     return section[position : position + size], position + size

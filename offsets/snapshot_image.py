@@ -1,18 +1,18 @@
-"""Encodes and decodes a snapshot of one shard (``groups.image``): docs/formats/groups-image.md.
+"""Encodes and decodes a snapshot of one shard (``groups.image``, docs/formats/groups-image.md).
 
-A snapshot is fuzzy: it is made in slices while commits continue. It names the log offset from which
-the log must be replayed over it (*begin*), and the offset below which its records are (*end*). The
-loader replays all records from *begin* on, in order. Each of them overwrites or removes the value
-of its key, so it does not matter which of them the snapshot contained. All records below *begin*
-are in the snapshot.
+A snapshot is fuzzy: it is made in slices while commits continue. It names two log offsets: all
+records below *begin* are in the snapshot, and no record at or above *end* is. The loader replays
+all records from *begin* on, in order. Each record overwrites or removes the value of its key, so it
+does not matter which records from *begin* on the snapshot already contained.
 
-Pending offsets come first, and only those below *begin*: a marker after *begin* must not end what
-its producer wrote later. A pending offset that is gone when the snapshot reaches it was committed
-before the snapshot reaches the committed offsets.
+Pending offsets come first, and only those whose records are below *begin*: a marker after *begin*
+must not end offsets that its producer wrote after the marker. A pending offset that no longer
+exists when the snapshot reaches it was committed or dropped before the snapshot reaches the
+committed offsets.
 
-This holds only for the log that the snapshot was made from, if no record from *begin* on is
-missing. The two marks name the last batches below *begin* and below *end*, and the loader checks
-both.
+This is true only for the log from which the snapshot was made, and only if no record from *begin*
+on is missing. The two marks identify the last batches below *begin* and below *end*; the loader
+checks both marks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
 VERSION = 4
-"""Version 1 had no pending offsets, 2 no leader epochs; 3 may have commits that were written after
-the end of their transaction (broker/cores/groups/records.py)."""
+"""The version of the format. Version 1 had no pending offsets, version 2 no leader epochs; version
+3 may have commits that were written after the end of their transaction
+(broker/cores/groups/records.py)."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
@@ -39,31 +40,32 @@ _PRODUCER = struct.Struct("<qh")
 _GROUP = struct.Struct("<HqI")
 
 HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
-"""Kinds of blocks: HEAD first, END last, each once."""
+"""The kinds of blocks; HEAD is first and END is last, and each occurs once."""
 
 
 class BatchMark(NamedTuple):
     """Identifies a batch of the log.
 
     A leader epoch has one leader, which assigns each offset once; a log with a batch of an epoch
-    has all batches before it in that leader's log. So a log that was truncated, and has grown under
-    another leader since, is never mistaken for the log of the snapshot.
+    also has all batches that precede it in that leader's log. A log that was truncated and has
+    since grown under another leader is therefore never mistaken for the log of the snapshot.
     """
 
     base_offset: int
     crc: int
     leader_epoch: int
-    """-1 for none."""
+    """The leader epoch of the batch; -1: unknown."""
 
 
 class ImageHead(NamedTuple):
-    """The partition of a snapshot, and where in the log it begins."""
+    """The partition of a snapshot, and the log offset at which the snapshot begins."""
 
     topic_id: bytes
     partition: int
     log_start_offset: int
     begin_offset: int
-    """All records below are in the snapshot; the others are replayed over it."""
+    """All records below this offset are in the snapshot; the loader replays the other records over
+    the snapshot."""
     begin_mark: BatchMark
     """The last batch below ``begin_offset``."""
 
@@ -72,14 +74,14 @@ class ImageEnd(NamedTuple):
     """The log offset at which the snapshot was complete, and its numbers of entries."""
 
     end_offset: int
-    """No record at or above it is in the snapshot."""
+    """No record at or above this offset is in the snapshot."""
     end_mark: BatchMark
     """The last batch below ``end_offset``."""
     offsets: int
     groups: int
-    """Group records; groups with only offsets have none."""
+    """The number of group records; groups with only offsets have none."""
     pending: int
-    """Offsets of transactions that had not ended."""
+    """The number of offsets of transactions that had not ended."""
 
 
 class ImageWriter:
@@ -92,7 +94,7 @@ class ImageWriter:
         self.pending = 0
 
     def head(self, head: ImageHead) -> bytes:
-        """The first piece."""
+        """The first piece of the file."""
         payload = _HEAD.pack(
             _MAGIC,
             VERSION,
@@ -120,12 +122,12 @@ class ImageWriter:
         return self._sealed(GROUPS, encoded)
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
-        """The last piece; a snapshot without it is invalid."""
+        """The last piece of the file; a snapshot without this piece is invalid."""
         payload = _END.pack(end_offset, *end_mark, self.offsets, self.groups, self.pending)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
-        """A block with its checksum, which also covers the previous block's."""
+        """A block with its checksum, which also covers the checksum of the previous block."""
         size = sum(map(len, parts))
         block = b"".join((_CRC.pack(self._crc), _BLOCK.pack(kind, size), *parts))
         self._crc = crc32c(block)
@@ -133,9 +135,9 @@ class ImageWriter:
 
 
 def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
-    """A group's last record: its log offset and its value.
+    """The encoded last record of a group: its log offset and its value.
 
-    UnwritableRun for a value that does not fit.
+    Raises UnwritableRun for a value that does not fit in the format.
     """
     name, raw = group_id.encode(), group_value(value)
     return _GROUP.pack(len(name), record_offset, len(raw)) + name + raw
@@ -144,7 +146,7 @@ def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
 def encode_pending(
     producer_id: int, producer_epoch: int, group_id: str, topic: str, columns: TopicColumns
 ) -> bytes:
-    """The pending offsets of a producer in a (group, topic)."""
+    """The encoded pending offsets of a producer in a (group, topic)."""
     return _PRODUCER.pack(producer_id, producer_epoch) + encode_columns(group_id, topic, columns)
 
 
@@ -159,7 +161,7 @@ class Image:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the whole file."""
+        """The size of the whole file in bytes."""
         return len(self._view)
 
     def offsets(self) -> Iterator[tuple[str, str, TopicColumns]]:
@@ -178,7 +180,7 @@ class Image:
             position = start
             while kind == PENDING and position < end:
                 if end - position < _PRODUCER.size:
-                    raise BadImage(f"an entry ends in the middle, at byte {position}")
+                    raise BadImage(f"the entry at byte {position} is truncated")
                 producer_id, epoch = _PRODUCER.unpack_from(view, position)
                 position += _PRODUCER.size
                 group_id, topic, columns, position = decode_columns(view, position)
@@ -194,7 +196,7 @@ class Image:
 
 
 Blocks = list[tuple[int, int, int]]
-"""(kind, position of the payload, its end)."""
+"""(kind, position of the payload, end of the payload)."""
 
 
 def read_image(data: bytes) -> Image:
@@ -204,12 +206,14 @@ def read_image(data: bytes) -> Image:
     position, crc = 0, 0
     while position < len(data):
         if len(data) - position < _BLOCK.size + _CRC.size:
-            raise BadImage(f"it ends in the middle of a block, at byte {position}")
+            raise BadImage(f"the block at byte {position} is truncated")
         kind, size = _BLOCK.unpack_from(data, position)
         start = position + _BLOCK.size
         end = start + size
         if end + _CRC.size > len(data):
-            raise BadImage(f"a block of {size} bytes at byte {position} of {len(data)}")
+            raise BadImage(
+                f"a block of {size} bytes at byte {position} does not fit {len(data)} bytes"
+            )
         crc = crc32c(_CRC.pack(crc) + view[position:end])
         if crc != _CRC.unpack_from(data, end)[0]:
             raise BadImage(f"the checksum of the block at byte {position} is wrong")
@@ -221,11 +225,11 @@ def read_image(data: bytes) -> Image:
         or kinds[-1:] != [END]
         or not {*kinds[1:-1]} <= {OFFSETS, GROUPS, PENDING}
     ):
-        raise BadImage("it is not whole: its blocks are not a head, contents and an end")
+        raise BadImage("the snapshot is not whole: the blocks are not a head, contents and an end")
     head = _read_head(view[blocks[0][1] : blocks[0][2]])
     end_payload = view[blocks[-1][1] : blocks[-1][2]]
     if len(end_payload) != _END.size:
-        raise BadImage(f"its end has {len(end_payload)} bytes")
+        raise BadImage(f"the end block has {len(end_payload)} bytes")
     end_offset, *rest = _END.unpack(end_payload)
     image_end = ImageEnd(end_offset, BatchMark(*rest[:3]), *rest[3:])
     return Image(view, head, image_end, blocks)
@@ -233,10 +237,10 @@ def read_image(data: bytes) -> Image:
 
 def _read_head(payload: memoryview) -> ImageHead:
     if len(payload) < 10 or payload[:8] != _MAGIC:
-        raise BadImage("it does not begin as a snapshot of groups does")
+        raise BadImage("the file is not a snapshot of groups")
     version = int.from_bytes(payload[8:10], "little")
     if version != VERSION or len(payload) != _HEAD.size:
-        raise BadImage(f"version {version} is unknown; this one reads {VERSION}")
+        raise BadImage(f"version {version} is unknown; this Muster reads version {VERSION}")
     _, _, topic_id, partition, log_start, begin, *mark = _HEAD.unpack(payload)
     return ImageHead(topic_id, partition, log_start, begin, BatchMark(*mark))
 
@@ -246,9 +250,9 @@ def _decode_group(view: memoryview, position: int) -> tuple[int, GroupRun, int]:
         name_bytes, record_offset, value_bytes = _GROUP.unpack_from(view, position)
         start = position + _GROUP.size + name_bytes
         if start + value_bytes > len(view):
-            raise BadImage(f"a group of {value_bytes} bytes at byte {position}")
+            raise BadImage(f"a group of {value_bytes} bytes at byte {position} does not fit")
         group_id = str(view[position + _GROUP.size : start], "utf-8")
         value = read_group_value(bytes(view[start : start + value_bytes]))
     except (struct.error, UnicodeDecodeError, Malformed) as error:
-        raise BadImage(f"the group at byte {position}: {error}") from None
+        raise BadImage(f"the group at byte {position} is invalid: {error}") from None
     return record_offset, GroupRun(group_id, value), start + value_bytes

@@ -2,6 +2,6 @@
 
 Where to change:
 
-- a node of ZooKeeper: `protocol/znodes/`. Then `tests/protocol/test_znodes.py`.
-- a fast codec of a hot API: `tools/codec_shapes.py`. Then `make codecs`.
+- the data of a ZooKeeper node: `protocol/znodes/`. Then `tests/protocol/test_znodes.py`.
+- the generated codec of a frequent API: `tools/codec_shapes.py`. Then `make codecs`.
 """

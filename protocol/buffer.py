@@ -1,6 +1,6 @@
-"""The three kinds of bytes that decoders accept and files are written from."""
+"""The three types of bytes that decoders accept and that are written to files."""
 
 from __future__ import annotations
 
 Buffer = bytes | bytearray | memoryview
-"""A ``memoryview`` must be of bytes."""
+"""Bytes in one of three types; the items of a ``memoryview`` must be bytes."""

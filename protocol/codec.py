@@ -1,11 +1,11 @@
-"""The reference codec: reads and writes any API in any version by its table.
+"""The reference codec: reads and writes any API in any version according to its table.
 
-For a table and a version it builds, once, a tree of small readers and writers; after that, version
-ranges are not evaluated again. Decoding is exact (every byte belongs to a field) and bounded (a
-claimed count or length is compared with the bytes present before anything is allocated). Where
-Kafka is lenient and a well-formed client can notice the difference, this codec is as lenient: a
-varint may be longer than necessary, a boolean is true for any byte but 0. Everything else outside
-the format is a ProtocolError. ``protocol/generated`` is faster for hot APIs; tests compare them.
+For each table and version it builds a tree of small readers and writers once; version ranges are
+not evaluated again. Decoding is exact (every byte belongs to a field) and bounded (a claimed count
+or length is compared with the remaining bytes before memory is allocated). It is as lenient as
+Kafka if a valid client can notice the difference: a varint may be longer than necessary, and a
+boolean is true for any byte except 0. Other invalid bytes are a ProtocolError.
+``protocol/generated`` is faster for frequent APIs; tests compare the results.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Message:
         self._elements: dict[tuple[str, ...], Writer] = {}
 
     def decode(self, buffer: Buffer, position: int = 0, *, exact: bool = True) -> dict[str, Any]:
-        """The value that begins at ``position``; ProtocolError if the bytes are invalid.
+        """The value that begins at ``position``; raises ProtocolError for invalid bytes.
 
-        ``exact`` also rejects bytes after its end.
+        ``exact`` also rejects bytes after the end of the value.
         """
         try:
             value, end = self._struct.read(buffer, position)
@@ -67,11 +67,11 @@ class Message:
         except _DECODE_ERRORS as error:
             raise ProtocolError(f"{self.title}: {_reason(error)}") from None
         if exact and end != len(buffer):
-            raise ProtocolError(f"{self.title}: {len(buffer) - end} bytes after its end")
+            raise ProtocolError(f"{self.title}: {len(buffer) - end} excess bytes")
         return value
 
     def encode(self, value: dict[str, Any]) -> bytes:
-        """The bytes of a value; ProtocolError with the field's name if it can't be encoded."""
+        """The bytes of a value; raises ProtocolError with the name of an invalid field."""
         out = bytearray()
         try:
             self._struct.write(out, value)
@@ -80,9 +80,9 @@ class Message:
         return bytes(out)
 
     def array(self, *path: str) -> EncodedArray:
-        """An array of this message, at a path of field names, to be encoded element by element.
+        """An array of this message, at a path of field names, that is encoded element by element.
 
-        A long response then never holds more than one element's values at a time.
+        Only the values of one element of a long response are then in memory.
         """
         write = self._elements.get(path)
         if write is None:
@@ -101,7 +101,7 @@ def _reason(error: Exception) -> str:
 class StructCodec:
     """Reads and writes one struct; adjacent fields of fixed size form one ``struct.Struct``.
 
-    ``min_bytes`` is the minimum size of a value, by which an array's count is checked.
+    ``min_bytes`` is the minimum size of a value, with which an array's count is checked.
     """
 
     __slots__ = ("_absent", "_fresh", "_known", "_reads", "_tag_section", "_writes", "min_bytes")
@@ -207,7 +207,7 @@ def _names(what: Any, is_run: bool) -> str:
 
 
 def _check_uuid(value: Any) -> None:
-    # struct's "16s" would pad or truncate other lengths silently.
+    # struct's "16s" would silently pad or truncate other lengths.
     if value is not None and not (isinstance(value, bytes) and len(value) == 16):
         raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
 
@@ -215,8 +215,8 @@ def _check_uuid(value: Any) -> None:
 class TagSection:
     """The tagged fields at the end of a flexible struct (KIP-482).
 
-    Known ones become fields, and are written only if they differ from their default; unknown ones
-    are kept as bytes under ``_tagged_fields`` and written back. Tags ascend, each at most once.
+    Known tags become fields, and are written only if they differ from the default; unknown tags are
+    kept as bytes under ``_tagged_fields`` and written back. Tags ascend without repeats.
     """
 
     __slots__ = ("_known", "_names")
@@ -229,14 +229,14 @@ class TagSection:
             nullable = version in version_range(field.nullable)
             read, write, _ = _codec_of(field.type, version, True, nullable, null=0)
             absent = bytearray()
-            # Kafka 4.3.1 writes a null struct, although it leaves out other defaults
+            # Kafka 4.3.1 writes a null struct, although it omits other defaults
             if not (nullable and isinstance(field.type, Struct)):
                 write(absent, default_of(field))
             self._known[field.tag] = (field.name, read)
             self._names.append((field.tag, field.name, write, bytes(absent)))
 
     def read(self, buffer: Buffer, position: int, value: dict[str, Any]) -> int:
-        """Put the tagged fields at ``position`` into ``value``; returns the position after them."""
+        """Read the tagged fields at ``position`` into ``value``; returns the end position."""
         count = buffer[position]
         if not count:
             return position + 1
@@ -261,14 +261,14 @@ class TagSection:
                 name, read = known
                 value[name], used = read(buffer[position:end], 0)
                 if used != size:
-                    raise ProtocolError(f"{name}: {size - used} bytes after its end")
+                    raise ProtocolError(f"{name}: {size - used} excess bytes")
             position = end
         if unknown:
             value[TAGGED_FIELDS] = unknown
         return position
 
     def write(self, out: bytearray, value: dict[str, Any]) -> None:
-        """Append the section for ``value``."""
+        """Append the section of the tagged fields in ``value``."""
         sections: dict[int, bytes] = {}
         for tag, name, write, absent in self._names:
             if name in value:
@@ -321,7 +321,7 @@ def _codec_of(type_: Type, version: int, flexible: bool, nullable: bool, null: i
 
 
 def _nullable(read: Reader, write: Writer, null: int) -> Codec:
-    # A nullable struct begins with one byte: 1, or for null -1, or 0 where the field is tagged.
+    # A nullable struct begins with a byte: 1, or for null -1 (0 in a tagged field).
     def read_nullable(buffer: Buffer, position: int) -> tuple[Any, int]:
         mark = buffer[position]
         if mark == null:

@@ -1,8 +1,8 @@
 """Helpers of the generated codecs for whole arrays and for parts of frames.
 
-An array of fixed-size elements is unpacked or packed with one ``struct.Struct`` made for its count.
-These are cached within limits that no client can exceed: at most ``KEPT_ELEMENTS`` elements in all
-per shape (about 100 bytes each).
+An array of fixed-size elements is unpacked or packed by a ``struct.Struct`` for its count. These
+structs are cached up to a limit that a client can't exceed: per shape, at most ``KEPT_ELEMENTS``
+elements in total (about 100 bytes each).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocol.wire import MAX_STRING_BYTES, varint
 
 KEPT_ELEMENTS: Final = 4096
 KEPT_COUNT: Final = 2048
-"""The struct of a longer array is not cached."""
+"""The maximum count of an array whose struct is cached."""
 
 _INT16_PREFIX: Final = struct.Struct(">h").pack
 _INT32_PREFIX: Final = struct.Struct(">i").pack
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Unusual(Exception):
-    """Raised in a generated decoder for a request that the reference codec must decode."""
+    """A generated decoder can't decode a request; the reference codec must decode it."""
 
 
 class _PerCount(dict[int, Callable[..., T]]):
@@ -56,9 +56,10 @@ class _PerCount(dict[int, Callable[..., T]]):
 
 
 class Unpackers(_PerCount[tuple[Any, ...]]):
-    """``unpackers[count](buffer, position)`` is the flat tuple of ``count`` elements.
+    """``unpackers[count](buffer, position)`` returns the values of ``count`` elements as a flat
+    tuple.
 
-    The caller has checked that ``count`` elements fit the bytes present.
+    The caller must check that the buffer has ``count`` elements.
     """
 
     def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
@@ -66,7 +67,7 @@ class Unpackers(_PerCount[tuple[Any, ...]]):
 
 
 class Packers(_PerCount[bytes]):
-    """``packers[count](*values)`` is the bytes of ``count`` elements."""
+    """``packers[count](*values)`` returns the bytes of ``count`` elements."""
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         return self._keep(count, self._struct(count).pack)
@@ -79,33 +80,34 @@ def slow(
     position: int,
     shape: Callable[[int, dict[str, Any]], T],
 ) -> T:
-    """Decode by the reference codec what generated decoders can't: tagged fields, and invalid
-    bytes.
+    """Decode a body by the reference codec, because a generated decoder can't: it has tagged fields
+    or invalid bytes.
 
-    Raises the reference's ProtocolError, or returns its value in the generated shape.
+    Returns the value in the shape of the generated decoder; raises the reference codec's
+    ProtocolError.
     """
     return shape(version, api.decode_request(version, buffer, position))
 
 
 def unsayable(api: Api, version: int, error: Exception) -> ProtocolError:
-    """The error for a response with values that its fields can't hold."""
+    """The error for a response that has values outside the range of their fields."""
     return ProtocolError(f"{api.name} response v{version}: {type(error).__name__}: {error}")
 
 
 def text(value: Any) -> bytes:
-    """STRING."""
+    """The bytes of a STRING."""
     encoded: bytes = value.encode()
     # struct raises an error above int16.
     return _INT16_PREFIX(len(encoded)) + encoded
 
 
 def nullable_text(value: str | None) -> bytes:
-    """NULLABLE_STRING."""
+    """The bytes of a NULLABLE_STRING."""
     return b"\xff\xff" if value is None else text(value)
 
 
 def compact_text(value: Any) -> bytes:
-    """COMPACT_STRING."""
+    """The bytes of a COMPACT_STRING."""
     encoded: bytes = value.encode()
     size = len(encoded)
     if size < 255:
@@ -118,28 +120,28 @@ def compact_text(value: Any) -> bytes:
 
 
 def compact_nullable_text(value: str | None) -> bytes:
-    """COMPACT_NULLABLE_STRING."""
+    """The bytes of a COMPACT_NULLABLE_STRING."""
     return b"\0" if value is None else compact_text(value)
 
 
 def data(value: bytes) -> bytes:
-    """BYTES."""
+    """The bytes of a BYTES value."""
     prefix: bytes = _INT32_PREFIX(len(value))
     return prefix + value
 
 
 def compact_data(value: bytes) -> bytes:
-    """COMPACT_BYTES."""
+    """The bytes of a COMPACT_BYTES value."""
     return count_prefix(len(value)) + value
 
 
 def count_prefix(count: int) -> bytes:
-    """The count of a compact array or of compact bytes."""
+    """The encoded count of a compact array or of COMPACT_BYTES."""
     return _VARINTS[count + 1] if count < 255 else varint(count + 1)
 
 
 def uuid(value: bytes) -> bytes:
-    """UUID; raises unless it has 16 bytes."""
+    """The bytes of a UUID; raises an error unless it has 16 bytes."""
     if len(value) != len(ZERO_UUID):
         raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
     return value
@@ -148,7 +150,8 @@ def uuid(value: bytes) -> bytes:
 def code_columns(
     zeros: Packers, packers: Packers, partitions: Sequence[int], codes: int | Sequence[int]
 ) -> bytes:
-    """Encode partitions each with an error code: one for all (0 costs nothing), or a column.
+    """Encode partitions with error codes: ``codes`` is one code for all (0 is fastest), or a
+    column.
 
     ``zeros`` packs a partition and a code of 0, ``packers`` a partition and a code.
     """
@@ -173,8 +176,8 @@ def offset_columns(
 ) -> bytes:
     """Encode the partitions of an OffsetFetch response without metadata.
 
-    ``columns`` are the fields before the metadata, ``codes`` is one error code or a column. In
-    flexible versions the packers have a field for the empty metadata, the varint 1.
+    ``columns`` are the fields before the metadata; ``codes`` is one error code for all partitions,
+    or a column. In flexible versions the packers include the empty metadata, the varint 1.
     """
     count = len(columns[0])
     width = len(columns) + 1 + flexible

@@ -1,8 +1,9 @@
-"""The embedded consumer protocol: the opaque bytes of members of a "consumer" group.
+"""The embedded consumer protocol: the subscription and assignment bytes of a "consumer" group's
+members.
 
 Subscription and Assignment begin with an int16 version; a later version only appends fields, so
-every version is read by its version 0 prefix (KIP-429). Broker and coordinator treat these bytes as
-opaque, except for the subscribed topics.
+only the version 0 prefix of each version is read (KIP-429). The broker and the coordinator decode
+only the subscribed topics for their own use.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _string(text: str) -> bytes:
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics of a Subscription of any version; ProtocolError for other bytes."""
+    """The topics of a Subscription of any version; raises ProtocolError for other bytes."""
     reader = _Reader(metadata)
     if reader.int16() < 0:
         raise ProtocolError("consumer protocol: negative version")
@@ -65,7 +66,8 @@ def subscribed_topics(metadata: bytes) -> list[str]:
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
-    """Partitions by topic in an Assignment of any version; empty bytes mean none."""
+    """The partitions by topic in an Assignment of any version; empty bytes mean an empty
+    assignment."""
     if not assignment:
         return {}
     reader = _Reader(assignment)

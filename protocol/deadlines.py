@@ -1,7 +1,7 @@
 """Deadlines of a pure core: timers in a lazy heap.
 
-A timer's ``due_ms`` may be moved later, or removed, by plain assignment, as a heartbeat does. The
-heap then has an entry that is too early, which is corrected when it becomes due. Only a move to an
+A heartbeat moves a timer's ``due_ms`` to a later time by assignment; a timer is removed in the same
+way. The heap's entry is then too early, and is corrected when it becomes due. Only a move to an
 earlier time needs ``arm``.
 
 Invariant: a timer with a due time has an entry in the heap at or before that time.
@@ -16,7 +16,7 @@ NEVER = 1 << 62
 
 
 class Timer:
-    """One deadline; its owner knows its purpose. Any clock will do, one for each heap."""
+    """One deadline. All timers of a heap use the same clock, which may be any clock."""
 
     __slots__ = ("due_ms", "fell_due_ms", "queued_ms")
 
@@ -24,9 +24,10 @@ class Timer:
         self.due_ms = NEVER
         """The due time in milliseconds, or NEVER."""
         self.queued_ms = NEVER
-        """The time of its entry in the heap, or NEVER; entries at other times are void."""
+        """The time of the timer's valid entry in the heap, or NEVER; entries at other times are
+        void."""
         self.fell_due_ms = NEVER
-        """The due time at which it last became due; ``pop`` may be called later."""
+        """The due time for which ``pop`` last returned the timer; the call may be later."""
 
     def disarm(self) -> None:
         """Remove the due time."""
@@ -37,13 +38,14 @@ TimerT = TypeVar("TimerT", bound=Timer)
 
 
 class Deadlines(Generic[TimerT]):
-    """The timers of a core, earliest first; equal times in the order of arming."""
+    """The timers of a core, the earliest first; timers with equal times are in the order of
+    arming."""
 
     __slots__ = ("_heap", "_limit", "_sequence", "next_ms")
 
     def __init__(self) -> None:
         self.next_ms: int | None = None
-        """No timer is due before this time; None when no timer is armed."""
+        """A lower bound of all due times; None if no timer is armed."""
         self._heap: list[tuple[int, int, TimerT]] = []
         self._sequence = 0
         self._limit = 1024
@@ -58,8 +60,8 @@ class Deadlines(Generic[TimerT]):
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Remove the earliest entry, which must be due; returns its timer if the timer itself is
-        due.
+        """Remove the earliest entry, which must be due; return the entry's timer if the timer is
+        due too.
 
         A returned timer is no longer armed. None means that the entry was void or too early.
         """
@@ -85,7 +87,8 @@ class Deadlines(Generic[TimerT]):
         self.next_ms = self._heap[0][0]
 
     def _sweep(self) -> None:
-        """Drop void entries, so that churn cannot fill the heap; amortised constant time."""
+        """Drop void entries, so that frequent changes can't fill the heap; amortised constant
+        time."""
         live = []
         for entry in self._heap:
             timer = entry[2]

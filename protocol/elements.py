@@ -1,9 +1,9 @@
 """Counts the elements of a message in its bytes, before it is decoded.
 
-An element of an array may be one byte on the wire and becomes an object of a hundred bytes, so the
-elements are counted first. The count follows the table of the message like the reference codec, but
-allocates nothing, skips elements of a fixed size in one step, and stops above its limit. Entries of
-arrays at any depth count, and so do tagged fields.
+An element of an array may be one byte on the wire but an object of a hundred bytes in memory, so
+the elements are counted first. The counter follows the table of the message like the reference
+codec, but allocates no memory, skips elements of a fixed size in one step, and stops above its
+limit. It counts the elements of arrays at any depth, and tagged fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TooManyElements(ProtocolError):
 
 
 class _Tally:
-    """The number of elements that may follow."""
+    """The number of elements that may still follow."""
 
     __slots__ = ("left",)
 
@@ -38,11 +38,12 @@ class _Tally:
     def take(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise TooManyElements("too many elements")
+            raise TooManyElements("the message has too many elements")
 
 
 Skip: TypeAlias = Callable[[Buffer, int, _Tally], int]
-"""Counts the elements within the value at a position, and returns the position after it."""
+"""A function that counts the elements within the value at a position, and returns the position
+after the value."""
 
 
 class ElementCounter:
@@ -76,8 +77,8 @@ class ElementCounter:
 
 
 _Part = tuple[Skip | None, int, int]
-"""The function that skips a value, None for a fixed size without elements; the fixed size, 0 if it
-varies; the minimum size."""
+"""(function that skips a value, fixed size, minimum size); the function is None for a value of
+fixed size without elements, the fixed size is 0 if the size varies."""
 
 
 def _fixed(size: int) -> Skip:

@@ -1,4 +1,4 @@
-"""Arrays of a response that are encoded element by element instead of being collected first."""
+"""Arrays of a response that are encoded element by element, without a list of all elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.schema import Array, Field, Struct, Type
 
 
 class EncodedArray:
-    """The encoded elements of an array; replaces the list in a value."""
+    """The encoded elements of an array, which replaces the list in a value."""
 
     __slots__ = ("_write", "count", "data")
 
@@ -19,13 +19,14 @@ class EncodedArray:
         self.data = bytearray()
 
     def append(self, value: Any) -> None:
-        """Encode one more element; ProtocolError for a value that can't be encoded."""
+        """Encode a further element; raises ProtocolError for a value that can't be encoded."""
         self._write(self.data, value)
         self.count += 1
 
 
 def element_at(fields: Sequence[Field], path: Sequence[str]) -> Type:
-    """The element type of the array at ``path``, which leads through structs and arrays of them."""
+    """The element type of the array at ``path``, which leads through structs and arrays of
+    structs."""
     element: Type = Struct(*fields)
     for name in path:
         assert isinstance(element, Struct)

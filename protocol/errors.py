@@ -1,7 +1,7 @@
 """Kafka's error codes, and the error for invalid bytes.
 
 The table is Apache Kafka 4.3.1's (``Errors.java``); a test compares it with
-``tests/data/schema/errors.json``. On the wire an error is an INT16, in our values a plain int.
+``tests/data/schema/errors.json``. On the wire an error code is an INT16, in decoded values an int.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 class ProtocolError(Exception):
     """Invalid bytes, or a value that can't be encoded.
 
-    The message names the problem and its position. Raised only by ``protocol``.
+    The message has the problem and its position. Only ``protocol`` raises this error.
     """
 
 
@@ -327,4 +327,4 @@ RETRIABLE: Final[frozenset[int]] = frozenset(
         SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Codes after which a client may retry the same request (``RetriableException``)."""
+"""The error codes after which a client may retry the same request (``RetriableException``)."""

@@ -1,7 +1,8 @@
-"""Splits a stream into frames: an int32 length and that many bytes, arriving in any pieces.
+"""Splits a stream, which arrives in pieces of any size, into frames: an int32 length, and as many
+bytes.
 
-Sans-I/O: bytes are fed in, complete frames are returned. Memory depends on the bytes received,
-never on a claimed length.
+This module does no I/O: the caller passes received bytes and gets complete frames. Memory depends
+on the bytes received, never on a claimed length.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from protocol.headers import MIN_REQUEST_BYTES
 
 _unpack_length = struct.Struct(">i").unpack_from
 _TLS_BEGINS = 0x1603
-"""The type of a TLS handshake, and the first byte of its version (RFC 8446, section 5.1)."""
+"""The first two bytes of a TLS connection: the type of a handshake, and the first byte of its
+version (RFC 8446, section 5.1)."""
 
 
 class BadFrame(ProtocolError):
-    """An invalid frame length. ``frames`` are the complete ones before it."""
+    """An invalid frame length. ``frames`` are the complete frames before it."""
 
     def __init__(self, text: str, frames: list[bytes]) -> None:
         super().__init__(text)
@@ -27,8 +29,7 @@ class BadFrame(ProtocolError):
 class Framer:
     """Splits a stream into frames of ``min_bytes`` to ``max_bytes``, without their length fields.
 
-    A connection can't continue after its framer has raised, since the start of the next frame is
-    unknown.
+    After an error the connection can't continue, because the start of the next frame is unknown.
     """
 
     __slots__ = ("_max_bytes", "_min_bytes", "_wanted", "partial")
@@ -37,9 +38,9 @@ class Framer:
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self.partial = bytearray()
-        """An incomplete frame, with its length; only `feed` writes it."""
+        """The incomplete frame, including its length field; only `feed` changes it."""
         self._wanted = 0
-        """The complete size of ``partial``; 0 while it has fewer than 4 bytes."""
+        """The size of ``partial`` when it is complete; 0 while it has fewer than 4 bytes."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add received bytes; returns the frames that are now complete, without their lengths.
@@ -65,7 +66,7 @@ class Framer:
         return frames
 
     def _resume(self, data: bytes, frames: list[bytes]) -> int:
-        """Continue the partial frame; returns how much of ``data`` belongs to it."""
+        """Continue the partial frame; returns the number of bytes of ``data`` that belong to it."""
         partial = self.partial
         used = 0
         if not self._wanted:

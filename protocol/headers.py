@@ -1,9 +1,9 @@
 """Request and response headers, which follow a frame's length and precede its body.
 
-A request header has version 0 (no client id; only ControlledShutdown v0), 1, or 2 with tagged
-fields; a response header has version 0 or 1 with tagged fields. The flexible ones belong to
-flexible bodies, except that the response to ApiVersions always has header version 0: its client
-does not know yet which versions the broker supports (KIP-511).
+A request header has version 0 (without a client id; only for ControlledShutdown v0), 1, or 2 (with
+tagged fields); a response header has version 0 or 1 (with tagged fields). Flexible headers belong
+to flexible bodies, except that the response to ApiVersions always has header version 0, because the
+client does not know yet which versions the broker supports (KIP-511).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from protocol.wire import read_nullable_string, skip_tags, write_nullable_string
 
 MIN_REQUEST_BYTES: Final = 8
-"""The shortest request header: key, version and correlation id."""
+"""The size of the shortest request header: key, version and correlation id."""
 _NEVER: Final = 1 << 15
 
 _FIXED: Final = struct.Struct(">hhi")
@@ -25,7 +25,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """A request header; ``position`` is where the body begins."""
+    """A request header; ``position`` is the position of the body in the frame."""
 
     api_key: int
     api_version: int
@@ -35,23 +35,25 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2; 1 for unknown keys. For unknown versions it follows from the key's known ones."""
+    """The version of a request header: 0, 1 or 2. It is 1 for unknown API keys, and for unknown
+    versions the same as for the key's known versions."""
     if api_version >= FIRST_FLEXIBLE.get(api_key, _NEVER):
         return 2
     return 0 if api_key == CONTROLLED_SHUTDOWN and api_version == 0 else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """0 or 1."""
+    """The version of a response header: 0 or 1."""
     if api_key == API_VERSIONS:
         return 0
     return int(api_version >= FIRST_FLEXIBLE.get(api_key, _NEVER))
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """The header at the start of a frame (without its length); ProtocolError if it is invalid.
+    """The header at the start of a frame (without the length field); raises ProtocolError if it is
+    invalid.
 
-    Unknown keys and versions are accepted: the dispatcher answers them.
+    Unknown keys and versions are accepted, because the dispatcher answers them.
     """
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
@@ -73,7 +75,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 def encode_request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """The header of a request to be sent."""
+    """The bytes of a request header."""
     version = request_header_version(api_key, api_version)
     out = bytearray(_FIXED.pack(api_key, api_version, correlation_id))
     if version:
@@ -84,7 +86,7 @@ def encode_request_header(
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The header of a response."""
+    """The bytes of a response header."""
     data = _INT32.pack(correlation_id)
     return data + b"\0" if response_header_version(api_key, api_version) else data
 

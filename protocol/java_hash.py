@@ -1,4 +1,4 @@
-"""Java's hash of a string, by which Kafka selects partitions and orders names."""
+"""Java's hash of a string, with which Kafka selects partitions and orders names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from operator import mul
 _POWERS: tuple[int, ...] = tuple(pow(31, exponent, 1 << 32) for exponent in range(256))
 
 _LANES = 64
-"""Characters hashed in parallel in one large number, 64 bits each: a product of two 32-bit numbers
-plus a third fits. 32,767 characters, the longest group id, take 0.8 ms this way and 6 ms one by
-one."""
+"""The number of characters that are hashed in parallel in one large number, with 64 bits per
+character: a product of two 32-bit numbers plus a third one fits. The longest group id, 32,767
+characters, takes 0.8 ms this way, and 6 ms one by one."""
 _LANES_POWER = pow(31, _LANES, 1 << 32)
 _LOW_HALVES = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * _LANES, "little")
 
 
 def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 code units, a signed 32-bit number."""
+    """Java's ``String.hashCode`` over UTF-16 code units: a signed 32-bit number."""
     if text.isascii() and len(text) <= len(_POWERS):
         value: int = sum(map(mul, text.encode()[::-1], _POWERS)) & 0xFFFFFFFF
     else:
@@ -24,9 +24,9 @@ def java_hash(text: str) -> int:
 
 
 def _hash_in_lanes(units: bytes) -> int:
-    """The hash of UTF-16 code units as an unsigned number: every 64th unit is in the same lane.
+    """The hash of UTF-16 code units as an unsigned number; every 64th unit is in the same lane.
 
-    Leading units of 0 do not change it.
+    Leading units of 0 do not change the hash.
     """
     before = -(len(units) // 2) % _LANES
     lanes = bytearray(8 * (before + len(units) // 2))

@@ -1,4 +1,4 @@
-"""The time, as passed to the pure cores."""
+"""The time, which is passed to the pure cores."""
 
 from __future__ import annotations
 

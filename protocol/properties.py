@@ -1,4 +1,4 @@
-"""Java's properties format, as far as server.properties, meta.properties and clients need it."""
+"""The part of Java's properties format that server.properties, meta.properties and clients need."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse(text: str) -> dict[str, str]:
     """The pairs of a properties file; a repeated key has its last value.
 
-    ``key=value``, ``key: value`` and ``key value`` are pairs, ``#`` and ``!`` begin a comment, a
-    backslash at the end of a line joins it with the next. Source: ``java.util.Properties.load``.
+    ``key=value``, ``key: value`` and ``key value`` are pairs; ``#`` and ``!`` begin a comment; a
+    backslash at the end of a line joins the line with the next one. Source:
+    ``java.util.Properties.load``.
     """
     pairs: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -23,14 +24,14 @@ def parse(text: str) -> dict[str, str]:
             key, value = line, ""
         else:
             key, value = line[: found.start()], line[found.end() :]
-            # Escaped backslashes that the pattern matched belong to the key.
+            # Escaped backslashes in the match belong to the key.
             key += line[found.start() : found.end()].rstrip(" \t\f=:")
         pairs[_unescape(key)] = _unescape(value)
     return pairs
 
 
 def render(pairs: Mapping[str, str]) -> str:
-    """A properties file of plain keys and values, which `parse` reads back."""
+    """The text of a properties file, from which `parse` returns the same pairs."""
     return "".join(f"{key}={value}\n" for key, value in pairs.items())
 
 

@@ -1,7 +1,7 @@
 """The parts of a message: types, fields, version ranges, and an API with its two messages.
 
-The tables in ``protocol/messages`` consist of these. A field lists the versions in which it is on
-the wire; the encoding of a type (int16 or varint lengths) depends on whether the version is
+The tables in ``protocol/messages`` consist of these parts. A field lists the versions in which it
+is on the wire; the encoding of a type (int16 or varint lengths) depends on whether the version is
 *flexible* (KIP-482). ``protocol.codec`` turns a table and a version into a codec.
 """
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from protocol.elements import ElementCounter
 
 ZERO_UUID: Final = bytes(16)
-"""Kafka's "no topic id"; a UUID is 16 bytes in our values."""
+"""Kafka's value for a missing topic id; in decoded values a UUID is 16 bytes."""
 
 UNSET: Final[Any] = object()
 
 
 class Primitive:
-    """A type without parts. ``format`` is its ``struct`` letter, "" if its length varies.
+    """A type without parts. ``format`` is its ``struct`` letter, "" for a type of variable length.
 
-    ``default`` is the value of a field of this type in versions without it (Kafka's rule).
+    ``default`` is the value of a field of this type in versions without the field (Kafka's rule).
     """
 
     __slots__ = ("default", "format", "name", "size")
@@ -63,7 +63,8 @@ class Struct:
 
 
 class Array:
-    """A count and that many elements: ``Array(INT32)``; of structs, ``Array(Field(...), ...)``."""
+    """An array: a count and as many elements. ``Array(INT32)``, or ``Array(Field(...), ...)`` of
+    structs."""
 
     __slots__ = ("element",)
 
@@ -85,20 +86,20 @@ class Field(NamedTuple):
     name: str
     type: Type
     versions: str = "0+"
-    """The versions that have it: "3+", "0-7", "2"."""
+    """The versions that have the field: "3+", "0-7", "2"."""
     nullable: str = ""
-    """The versions in which it may be null, in the same notation; "" for none."""
+    """The versions in which the field may be null, in the same notation; "": never."""
     tag: int | None = None
-    """Its tag, if it is in the section of tagged fields."""
+    """The tag of a tagged field; None for other fields."""
     default: Any = UNSET
-    """Its value in versions without it; by default the type's default."""
+    """The field's value in versions without it; by default the type's default."""
 
 
 class Api:
     """An API: its key, its versions and the two messages. Codecs are built on first use.
 
-    ``versions`` is the range that our tables have; the broker decides which of them it serves.
-    Values are dicts with the names of the tables, as ARCHITECTURE.md describes.
+    ``versions`` is the range in the tables; the broker may serve fewer versions. Values are dicts
+    with the names of the tables, as ARCHITECTURE.md describes.
     """
 
     __slots__ = (
@@ -139,7 +140,7 @@ class Api:
         return self.first_flexible is not None and version >= self.first_flexible
 
     def message(self, version: int, *, is_request: bool) -> Message:
-        """The codec of one message in one version; ProtocolError for an unknown version."""
+        """The codec of one message in one version; raises ProtocolError for an unknown version."""
         message = self._messages.get((is_request, version))
         if message is None:
             message = self._build(version, is_request)
@@ -176,8 +177,8 @@ class Api:
     def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
         """The request body from ``position`` on; bytes after its end are ignored.
 
-        So does Kafka, and a client relies on it: librdkafka 2.16 adds three bytes to the Metadata
-        v13 by which a consumer with a pattern requests all topics.
+        Kafka ignores them too, and a client relies on this: librdkafka 2.16 adds three bytes to the
+        Metadata v13 with which a consumer with a pattern requests all topics.
         """
         return self.message(version, is_request=True).decode(buffer, position, exact=False)
 
@@ -217,7 +218,7 @@ class LogRecord:
         return self.first_flexible is not None and version >= self.first_flexible
 
     def message(self, version: int) -> Message:
-        """The codec of one version; ProtocolError for an unknown version."""
+        """The codec of one version; raises ProtocolError for an unknown version."""
         message = self._messages.get(version)
         if message is None:
             from protocol.codec import Message
@@ -231,11 +232,11 @@ class LogRecord:
 
 
 LAST: Final = 1 << 15
-"""Above every possible version (an int16): the end of an open range."""
+"""The end of an open range, above every possible version (an int16)."""
 
 
 def version_range(text: str) -> range:
-    """The versions in "3+", "3-5" or "3"; "" has none."""
+    """The versions in "3+", "3-5" or "3"; an empty range for ""."""
     if not text:
         return range(0)
     if text.endswith("+"):
@@ -245,7 +246,8 @@ def version_range(text: str) -> range:
 
 
 def default_of(field: Field) -> Any:
-    """A new default for a field: its own, else its type's (0, "", [], a struct of defaults)."""
+    """A new default value for a field: the field's default, or its type's (0, "", [], a struct of
+    defaults)."""
     if field.default is not UNSET:
         return field.default
     if isinstance(field.type, Primitive):

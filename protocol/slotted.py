@@ -1,10 +1,10 @@
-"""`slotted`: a class of named values like one by `dataclass(slots=True)`, in a tenth of the time.
+"""`slotted` makes a class of named values, like `dataclass(slots=True)` but in a tenth of the time.
 
-`dataclass` compiles three to six methods for each class at import: with more than a hundred such
-classes, a quarter of a broker's start. Here only `__init__` is compiled, when the first object is
-created, in the same form as by `dataclass`; the other methods need no compilation.
-`dataclasses.replace`, `fields` and `asdict` accept these classes and objects too. A class with
-``__post_init__``, with keyword-only values, or with inherited values must still be a `dataclass`.
+`dataclass` compiles three to six methods for each class at import, which with more than a hundred
+classes takes a quarter of a broker's start. `slotted` compiles only `__init__`, in the same form,
+when the first object is created; the other methods need no compilation. `dataclasses.replace`,
+`fields` and `asdict` accept these classes and objects too. A class with ``__post_init__``, with
+keyword-only values, or with inherited values must still be a `dataclass`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def slotted(cls: type[Made]) -> type[Made]: ...
 def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[Made]], type[Made]]: ...
 @dataclass_transform(field_specifiers=(field,))
 def slotted(cls: type | None = None, *, frozen: bool = False, eq: bool = True) -> Any:
-    """The class with a slot for each annotated name, in their order.
+    """The class, with a slot for each annotated name, in the order of the annotations.
 
-    With ``frozen`` values can't be changed, and equal objects have the same hash. Without ``eq`` an
-    object equals only itself.
+    With ``frozen`` the values of an object can't be changed, and equal objects have the same hash.
+    Without ``eq`` an object equals only itself.
     """
     if cls is None:
         return lambda each: _made(each, frozen, eq)
@@ -42,9 +42,9 @@ def _made(cls: type[Made], frozen: bool, eq: bool) -> type[Made]:
         if isinstance(default, Field) and (
             default.default_factory is MISSING or not default.compare
         ):
-            raise TypeError(f"{cls.__name__}.{name}: of field() only default_factory is known")
+            raise TypeError(f"{cls.__name__}.{name}: field() supports only default_factory here")
         if "ClassVar" in str(annotation):
-            raise TypeError(f"{cls.__name__}.{name}: no value of objects")
+            raise TypeError(f"{cls.__name__}.{name}: a ClassVar is not a field of the objects")
     for own in ("__dict__", "__weakref__"):  # a class with slots has neither
         space.pop(own, None)
     space["__slots__"] = space["__match_args__"] = names
@@ -108,7 +108,7 @@ def _compared(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[[Any
 
 
 class _Fields:
-    """The attribute that `dataclasses` reads from a class, created when it is read."""
+    """The attribute `__dataclass_fields__`, which is created when `dataclasses` reads it."""
 
     def __init__(self, defaults: dict[str, Any]) -> None:
         self._defaults = defaults

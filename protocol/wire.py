@@ -1,9 +1,9 @@
-"""The variable-length types of the wire: varints, strings, bytes, array counts.
+"""The variable-length types on the wire: varints, strings, bytes, array counts.
 
-Each reader takes a buffer and a position and returns the value and the position after it; each
-writer appends to a bytearray. A value that is truncated, too long, or null where null is not
-allowed is a ProtocolError; a read beyond the end may also be a ``struct.error`` or ``IndexError``,
-which the codecs turn into one.
+Each reader takes a buffer and a position, and returns the value and the position after it; each
+writer appends to a bytearray. Readers raise ProtocolError for a value that is truncated, too long,
+or null in a field that can't be null. A read beyond the end may also raise ``struct.error`` or
+``IndexError``, which the codecs turn into ProtocolError.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Kafka's limit for every string, compact ones included."""
+"""Kafka's limit for every string, including compact strings."""
 MAX_SKIPPED_TAGS: Final = 100
-"""The limit of tagged fields in a header, which are skipped uncounted. Kafka's own have none."""
+"""The limit of tagged fields in a header, which are skipped and not counted as elements. Kafka's
+own headers have none."""
 MAX_UINT32: Final = 0xFFFF_FFFF
 
 _unpack_int16: Final = struct.Struct(">h").unpack_from
@@ -27,9 +28,10 @@ _pack_int32: Final = struct.Struct(">i").pack
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits in at most 5 bytes, least significant 7 bits first.
+    """Read an unsigned varint of at most 32 bits in at most 5 bytes, with the least significant 7
+    bits first.
 
-    As in Kafka, it may be longer than necessary (0x80 0x00 is 0).
+    As in Kafka, the varint may be longer than necessary (0x80 0x00 is 0).
     """
     value = buffer[position]
     position += 1
@@ -42,9 +44,9 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value > MAX_UINT32:
-                raise ProtocolError("a varint of more than 32 bits")
+                raise ProtocolError("a varint has more than 32 bits")
             return value, position
-    raise ProtocolError("a varint of more than 5 bytes")
+    raise ProtocolError("a varint has more than 5 bytes")
 
 
 def write_varint(out: bytearray, value: int) -> None:
@@ -70,12 +72,14 @@ def varint(value: int) -> bytes:
 def _text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
     end = position + length
     if end > len(buffer):
-        raise ProtocolError(f"a string of {length} bytes, but {len(buffer) - position} are left")
+        raise ProtocolError(
+            f"a string has a length of {length} bytes, but {len(buffer) - position} are left"
+        )
     return str(buffer[position:end], "utf-8"), end
 
 
 def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
-    """STRING: int16 length, UTF-8."""
+    """Read STRING: an int16 length, then UTF-8."""
     (length,) = _unpack_int16(buffer, position)
     if length < 0:
         raise ProtocolError(_no_length("string", length))
@@ -83,7 +87,7 @@ def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """NULLABLE_STRING: length -1 is null."""
+    """Read NULLABLE_STRING, in which the length -1 is null."""
     (length,) = _unpack_int16(buffer, position)
     if length == -1:
         return None, position + 2
@@ -93,7 +97,7 @@ def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int
 
 
 def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
-    """COMPACT_STRING: varint length plus one."""
+    """Read COMPACT_STRING: a varint of the length plus one, then the bytes."""
     length, position = read_varint(buffer, position)
     if not 0 < length <= MAX_STRING_BYTES + 1:
         raise ProtocolError(_no_length("string", length - 1))
@@ -101,7 +105,7 @@ def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
 
 
 def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """COMPACT_NULLABLE_STRING: varint 0 is null."""
+    """Read COMPACT_NULLABLE_STRING, in which the varint 0 is null."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position
@@ -113,12 +117,14 @@ def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | N
 def _data(buffer: Buffer, position: int, length: int) -> tuple[bytes, int]:
     end = position + length
     if end > len(buffer):
-        raise ProtocolError(f"data of {length} bytes, but {len(buffer) - position} are left")
+        raise ProtocolError(
+            f"a field has a length of {length} bytes, but {len(buffer) - position} are left"
+        )
     return bytes(buffer[position:end]), end
 
 
 def read_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
-    """BYTES: int32 length."""
+    """Read BYTES: an int32 length, then the bytes."""
     (length,) = _unpack_int32(buffer, position)
     if length < 0:
         raise ProtocolError(_no_length("data", length))
@@ -126,7 +132,7 @@ def read_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
-    """NULLABLE_BYTES: length -1 is null."""
+    """Read NULLABLE_BYTES, in which the length -1 is null."""
     (length,) = _unpack_int32(buffer, position)
     if length == -1:
         return None, position + 4
@@ -136,7 +142,7 @@ def read_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, in
 
 
 def read_compact_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
-    """COMPACT_BYTES: varint length plus one."""
+    """Read COMPACT_BYTES: a varint of the length plus one, then the bytes."""
     length, position = read_varint(buffer, position)
     if length == 0:
         raise ProtocolError(_no_length("data", -1))
@@ -144,7 +150,7 @@ def read_compact_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_compact_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
-    """COMPACT_NULLABLE_BYTES: varint 0 is null."""
+    """Read COMPACT_NULLABLE_BYTES, in which the varint 0 is null."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position
@@ -152,7 +158,8 @@ def read_compact_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | 
 
 
 def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """An array's int32 count, -1 for null; at most what the remaining bytes can hold."""
+    """Read an array's int32 count, -1: null; raises ProtocolError if the remaining bytes can't hold
+    the array."""
     (count,) = _unpack_int32(buffer, position)
     position += 4
     if count < -1 or count * element_bytes > len(buffer) - position:
@@ -161,7 +168,7 @@ def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, 
 
 
 def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """A compact array's varint count plus one; 0 is null, returned as -1."""
+    """Read a compact array's count, a varint of the count plus one; null (0) is returned as -1."""
     count, position = read_varint(buffer, position)
     count -= 1
     if count * element_bytes > len(buffer) - position:
@@ -170,7 +177,7 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """The position after a section of tagged fields, which is checked as if it were read."""
+    """The position after a section of tagged fields, which is checked as in a read."""
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")
@@ -196,7 +203,7 @@ def _no_length(what: str, length: int) -> str:
 
 
 def _bad_count(count: int, left: int) -> str:
-    return f"an array of {count} elements, but {left} bytes are left"
+    return f"an array has {count} elements, but {left} bytes are left"
 
 
 def _encoded(value: Any) -> bytes:
@@ -219,14 +226,14 @@ def _checked(value: Any) -> Any:
 
 
 def write_string(out: bytearray, value: Any) -> None:
-    """STRING."""
+    """Append STRING."""
     data = _encoded(value)
     out += _pack_int16(len(data))
     out += data
 
 
 def write_nullable_string(out: bytearray, value: Any) -> None:
-    """NULLABLE_STRING."""
+    """Append NULLABLE_STRING."""
     if value is None:
         out += b"\xff\xff"
     else:
@@ -234,14 +241,14 @@ def write_nullable_string(out: bytearray, value: Any) -> None:
 
 
 def write_compact_string(out: bytearray, value: Any) -> None:
-    """COMPACT_STRING."""
+    """Append COMPACT_STRING."""
     data = _encoded(value)
     write_varint(out, len(data) + 1)
     out += data
 
 
 def write_compact_nullable_string(out: bytearray, value: Any) -> None:
-    """COMPACT_NULLABLE_STRING."""
+    """Append COMPACT_NULLABLE_STRING."""
     if value is None:
         out.append(0)
     else:
@@ -249,14 +256,14 @@ def write_compact_nullable_string(out: bytearray, value: Any) -> None:
 
 
 def write_bytes(out: bytearray, value: Any) -> None:
-    """BYTES."""
+    """Append BYTES."""
     data = _checked(value)
     out += _pack_int32(len(data))
     out += data
 
 
 def write_nullable_bytes(out: bytearray, value: Any) -> None:
-    """NULLABLE_BYTES."""
+    """Append NULLABLE_BYTES."""
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
@@ -264,14 +271,14 @@ def write_nullable_bytes(out: bytearray, value: Any) -> None:
 
 
 def write_compact_bytes(out: bytearray, value: Any) -> None:
-    """COMPACT_BYTES."""
+    """Append COMPACT_BYTES."""
     data = _checked(value)
     write_varint(out, len(data) + 1)
     out += data
 
 
 def write_compact_nullable_bytes(out: bytearray, value: Any) -> None:
-    """COMPACT_NULLABLE_BYTES."""
+    """Append COMPACT_NULLABLE_BYTES."""
     if value is None:
         out.append(0)
     else:
@@ -279,10 +286,10 @@ def write_compact_nullable_bytes(out: bytearray, value: Any) -> None:
 
 
 def write_count(out: bytearray, count: int) -> None:
-    """An array's count, -1 for null."""
+    """Append an array's count; -1: null."""
     out += _pack_int32(count)
 
 
 def write_compact_count(out: bytearray, count: int) -> None:
-    """A compact array's count, -1 for null."""
+    """Append a compact array's count; -1: null."""
     write_varint(out, count + 1)

@@ -1,4 +1,4 @@
-"""Pure code for the replicas of a partition: the leader's in-sync replicas, the followers'
+"""Pure code for the replicas of a partition: the leader's in-sync replicas, and the followers'
 truncation.
 
 Where to change:

@@ -11,24 +11,26 @@ class Session(Enum):
 
     BEGUN = "begun"
     LOST = "lost"
-    """The connection is lost; the session may still be valid."""
+    """The connection to ZooKeeper is lost; the session may still be valid."""
     BACK = "back"
     EXPIRED = "expired"
 
 
 class Behind(NamedTuple):
-    """How far a replica is behind its leader."""
+    """The distance of a replica from its leader."""
 
     records: int
-    """-1 if it has not fetched since this broker became leader."""
+    """The number of missing records; -1 if the replica has not fetched since this broker became
+    leader."""
     fetched_ago_ms: int
-    """The time since its last fetch; -1 without one."""
+    """Milliseconds since the replica's last fetch; -1 if it has not fetched."""
     caught_up_ago_ms: int
-    """The time since it was last fully caught up; -1 if never since this broker became leader."""
+    """Milliseconds since the replica was last fully caught up; -1: never since this broker became
+    leader."""
 
 
 class LeaderReported(NamedTuple):
-    """The controller reports another leader of a partition that has a replica here."""
+    """The controller reports another leader of a partition that has a replica on this broker."""
 
     topic: str
     partition: int
@@ -52,9 +54,9 @@ class ReplicaOut(NamedTuple):
     leader: int
     leader_epoch: int
     by_controller: bool
-    """The controller removed it, rather than its leader."""
+    """Whether the controller removed the replica; False: the leader did."""
     is_alive: bool
-    """Whether its broker is known to be alive."""
+    """Whether the replica's broker is known to be alive."""
     is_assigned: bool
     behind: Behind
     lag_time_max_ms: int

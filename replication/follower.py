@@ -1,9 +1,10 @@
-"""A follower: where its log diverges from its leader's, and how it handles an error.
+"""A follower: the offset at which its log diverges from the leader's log, and its reaction to
+errors.
 
-A follower asks its leader where the epoch of its last record ended (OffsetForLeaderEpoch: KIP-101,
-KIP-279), or a Fetch response says so (KIP-595). The follower's records after that end were never
-committed under this leader, and are truncated. The version of the cluster decides which of the two
-is used:
+A follower learns the offset at which the epoch of its last record ended on the leader, from an
+OffsetForLeaderEpoch response (KIP-101, KIP-279) or from a Fetch response (KIP-595). The follower's
+records after this offset were never committed under this leader, and are truncated. The version of
+the cluster determines the method:
 
 | version of the cluster | a new follower begins by |
 |---|---|
@@ -38,12 +39,12 @@ from protocol.errors import (
 UNKNOWN = -1
 
 EndOf = Callable[[int], tuple[int, int]]
-"""The largest epoch of the follower's own log at or below the argument, and its end offset; (-1,
--1) if unknown."""
+"""A function that returns the largest epoch of the follower's own log at or below its argument, and
+the end offset of that epoch; (-1, -1) if unknown."""
 
 
 class Way(Enum):
-    """How a follower finds the offset to truncate to."""
+    """The method by which a follower finds the offset to truncate to."""
 
     BY_FETCH = "by_fetch"
     BY_EPOCH = "by_epoch"
@@ -55,9 +56,9 @@ class Begin(Enum):
 
     FETCH = "fetch"
     ASK = "ask"
-    """It sends OffsetForLeaderEpoch with the epoch of its last record."""
+    """The follower sends OffsetForLeaderEpoch with the epoch of its last record."""
     CUT = "cut"
-    """It truncates its log to the high watermark, then fetches."""
+    """The follower truncates its log to the high watermark, then fetches."""
 
 
 class Cut(NamedTuple):
@@ -65,8 +66,8 @@ class Cut(NamedTuple):
 
     offset: int
     done: bool
-    """The follower may fetch now; otherwise it sends OffsetForLeaderEpoch again, with its new last
-    epoch."""
+    """Whether the follower may fetch now; if not, it sends OffsetForLeaderEpoch again, with its new
+    last epoch."""
 
 
 class Reset(NamedTuple):
@@ -74,24 +75,26 @@ class Reset(NamedTuple):
 
     offset: int
     drop_all: bool = False
-    """Its whole log is useless: it is emptied and begins at ``offset``."""
+    """Whether the whole log is obsolete: the follower drops all records, and the log begins at
+    ``offset``."""
 
 
 class OnError(Enum):
     """The action for a partition whose Fetch failed."""
 
     RESET = "reset"
-    """Get the leader's start and end offsets; see `reset`."""
+    """Get the leader's start and end offsets, then call `reset`."""
     RETRY = "retry"
     """Fetch again after `replica.fetch.backoff.ms`."""
     AGAIN = "again"
-    """Fetch again at once, with the present leader epoch."""
+    """Fetch again at once, with the current leader epoch."""
     WAIT = "wait"
     """Wait until the controller announces another leader epoch."""
 
 
 def begin(way: Way, latest_epoch: int) -> Begin:
-    """The first action of a follower whose last record has ``latest_epoch``; -1 without epochs."""
+    """The first action of a follower; ``latest_epoch`` is the epoch of its last record, -1: the log
+    has no epochs."""
     if latest_epoch < 0 or way is Way.BY_HIGH_WATERMARK:
         return Begin.CUT
     return Begin.FETCH if way is Way.BY_FETCH else Begin.ASK
@@ -100,11 +103,12 @@ def begin(way: Way, latest_epoch: int) -> Begin:
 def cut_to(
     leader_epoch: int, leader_end: int, own_end_of: EndOf, end_offset: int, high_watermark: int
 ) -> Cut:
-    """Where to truncate the log, for the leader's epoch and the offset at which that epoch ended
-    there.
+    """The offset to which the log is truncated, given a leader epoch and the offset at which this
+    epoch ended on the leader.
 
-    They come from OffsetForLeaderEpoch, or are the diverging epoch of a Fetch response. If the
-    leader knows no end, records above the high watermark are truncated.
+    Epoch and offset are from an OffsetForLeaderEpoch response, or are the diverging epoch of a
+    Fetch response. If the leader does not know the end of the epoch, records above the high
+    watermark are truncated.
     """
     if leader_end == UNKNOWN:
         return Cut(min(high_watermark, end_offset), done=True)
@@ -119,10 +123,11 @@ def cut_to(
 
 
 def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
-    """Where to continue after OFFSET_OUT_OF_RANGE, by the start and end of the leader's log.
+    """The offset at which to continue after OFFSET_OUT_OF_RANGE, given the start and end of the
+    leader's log.
 
-    The leader's log may be shorter, after an unclean election; or the follower's log may end before
-    the leader's begins.
+    The leader's log may be shorter after an unclean election, or the follower's log may end before
+    the leader's log begins.
     """
     if leader_end < end_offset:
         return Reset(leader_end)
@@ -155,9 +160,9 @@ _EXPECTED = frozenset(
 def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
     """The action after a failed Fetch with ``asked_epoch``, now that ``leader_epoch`` is known.
 
-    Unexpected errors are retried too. One partition may fail because of another: Kafka 0.10.2
-    answers UNKNOWN_SERVER_ERROR for a whole request if it does not know yet that one of its
-    partitions belongs to the follower.
+    Unexpected errors are retried too, because a partition may fail because of another one: Kafka
+    0.10.2 answers UNKNOWN_SERVER_ERROR for a whole request if it does not know yet that the
+    follower has a replica of one of the partitions.
     """
     if error_code == OFFSET_OUT_OF_RANGE:
         return OnError.RESET

@@ -1,4 +1,5 @@
-"""The events of a change of in-sync replicas: which are out or in, and how far behind."""
+"""The events of a change of the in-sync replicas: the removed and the added replicas, and their
+lag."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from replication.values import PartitionState
 
 
 def behind(led: LedReplicas, replica: int, now_ms: int) -> Behind:
-    """How far a replica is behind."""
+    """The lag of a replica."""
     follower = led.followers.get(replica)
     if follower is None or follower.end_offset == UNKNOWN:
         return Behind(-1, -1, -1)
@@ -34,7 +35,7 @@ def isr_events(
     *,
     by_controller: bool,
 ) -> Iterator[Event]:
-    """The events of a change to ``after``, which is not made yet."""
+    """The events of a change of ``led`` to ``after``; the caller makes the change later."""
     before = led.state.isr
     if before == after.isr:
         return

@@ -46,7 +46,7 @@ def entry(event: Event, now: Now) -> Named:
 
 
 def words_of(behind: Behind) -> str:
-    """How far a replica is behind, as the end of a sentence."""
+    """The lag of a replica, as the predicate of a sentence."""
     if behind.fetched_ago_ms < 0:
         return "has not fetched since this broker became leader"
     fetched = f"fetched {_seconds(behind.fetched_ago_ms)} ago"
@@ -54,7 +54,7 @@ def words_of(behind: Behind) -> str:
         return f"{fetched} and was fully caught up"
     records = f"{behind.records} record{'s' * (behind.records != 1)} behind"
     if behind.caught_up_ago_ms < 0:
-        return f"{fetched}, is {records} and was never caught up since this broker became leader"
+        return f"{fetched}, is {records} and has never caught up since this broker became leader"
     return f"{fetched}, is {records} and was last caught up {_seconds(behind.caught_up_ago_ms)} ago"
 
 

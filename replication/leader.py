@@ -10,11 +10,12 @@
 | the change is rejected | | unchanged, or requested again, or no more requests |
 | the controller sends a state | may rise | as the controller says |
 
-One change is in flight at a time. Until it is decided the high watermark waits for all replicas
-that are in sync before it *or* after it: a replica being removed still counts, and so does one
-being added (the maximal ISR, KIP-497). A replica that is about to catch up is waited for too. While
-fewer than `min.insync.replicas` are in sync the high watermark does not move, as in Kafka since
-3.7. Source: Kafka 3.9 ``Partition.scala``, ``Replica.scala``.
+One change is in flight at a time. Until the change is decided, the high watermark waits for all
+replicas that are in sync before *or* after the change: a replica that is being removed still
+counts, and so does a replica that is being added (the maximal ISR, KIP-497). The high watermark
+also waits for a replica that is about to catch up. While fewer than `min.insync.replicas` replicas
+are in sync the high watermark does not move, as in Kafka since 3.7. Source: Kafka 3.9
+``Partition.scala``, ``Replica.scala``.
 """
 
 from __future__ import annotations
@@ -50,22 +51,22 @@ OUTDATED = frozenset(
 
 
 class Follower:
-    """The progress of another replica, by its fetches."""
+    """The progress of another replica, derived from its fetches."""
 
     __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset")
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end_offset = UNKNOWN
-        """Its log end offset; UNKNOWN until it has fetched."""
+        """The replica's log end offset; UNKNOWN until its first fetch."""
         self.caught_up_ms = caught_up_ms
-        """When it was last fully caught up (monotonic)."""
+        """Monotonic time at which the replica was last fully caught up."""
         self.leader_end_offset = UNKNOWN
-        """The leader's log end offset at its last fetch."""
+        """The leader's log end offset at the time of the replica's last fetch."""
         self.fetched_ms = NEVER
-        """The time of its last fetch (monotonic)."""
+        """Monotonic time of the replica's last fetch."""
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Note a fetch at ``offset``: the replica has all records below it."""
+        """Note a fetch at ``offset``: the replica has all records below this offset."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
@@ -75,12 +76,13 @@ class Follower:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Whether it is caught up, or was so within ``lag_time_max_ms``."""
+        """Whether the replica is caught up, or was caught up within the last
+        ``lag_time_max_ms``."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
 
 
 class LedReplicas:
-    """The replicas of one partition, from the leader's view."""
+    """The replicas of one partition as seen by its leader."""
 
     def __init__(
         self,
@@ -101,7 +103,8 @@ class LedReplicas:
         self.epoch_start_offset = epoch_start_offset
         """The log end offset when this broker became leader."""
         self.pending: WantedIsr | None = None
-        """The change in flight. After some errors it stays until the controller sends a state."""
+        """The change in flight, or None. After some errors the change stays until the controller
+        sends a state."""
         self.maximal_isr = frozenset(state.isr)
         """The replicas that may be in sync, whatever the result of the change in flight."""
         self.followers = {
@@ -110,19 +113,21 @@ class LedReplicas:
             if replica != node_id
         }
         self.out_since_ms: dict[int, int] = {}
-        """Since when each replica has not been in sync (monotonic), as seen by this leader."""
+        """Monotonic time since which each replica has not been in sync, as seen by this leader."""
         self._note_out(now_ms)
         self.waits_since_ms = NEVER
-        """Since when records have waited for the high watermark (monotonic); NEVER if none do."""
+        """Monotonic time since which records have been above the high watermark; NEVER if there are
+        none."""
 
     # -- events
 
     def begun(self, now_ms: int) -> Step:
-        """Begin to lead: a leader that is alone commits all its records."""
+        """Begin to lead; a leader that is the only in-sync replica commits all its records."""
         return self._step(now_ms)
 
     def follower_fetched(self, replica_id: int, offset: int, end_offset: int, now_ms: int) -> Step:
-        """Note that an assigned replica fetches at ``offset``: its log has all records below.
+        """Note that an assigned replica fetches at ``offset``: its log has all records below this
+        offset.
 
         Raises KeyError for any other broker.
         """
@@ -138,8 +143,8 @@ class LedReplicas:
         return Step(self.high_watermark, wanted)
 
     def had_all(self, replica_id: int, fetched_ms: int) -> None:
-        """Note that an in-sync replica, fully caught up, fetched at ``fetched_ms`` and got nothing
-        new."""
+        """Note that a fully caught-up in-sync replica fetched at ``fetched_ms`` and got no new
+        records."""
         follower = self.followers.get(replica_id)
         if (
             follower is not None
@@ -155,9 +160,10 @@ class LedReplicas:
         return self._step(now_ms)
 
     def tick(self, now_ms: int) -> Step:
-        """Look for lagging replicas; to be called every half of `replica.lag.time.max.ms`.
+        """Check for lagging replicas; the caller calls this once per half of
+        `replica.lag.time.max.ms`.
 
-        The high watermark stops waiting for a replica that was about to catch up and did not.
+        The high watermark no longer waits for a replica that was about to catch up but did not.
         """
         wanted = None
         if self.pending is None:
@@ -169,14 +175,14 @@ class LedReplicas:
                 and not self.followers[replica].is_caught_up(self.end_offset, now_ms, lag_ms)
             }
             if behind:
-                # The high watermark still waits for a replica being removed, since the removal may
-                # fail.
+                # The high watermark still waits for a replica that is being removed, because the
+                # removal may fail.
                 left = tuple(replica for replica in self.state.isr if replica not in behind)
                 wanted = self._ask(left)
         return self._step(now_ms, wanted)
 
     def isr_written(self, partition_epoch: int, now_ms: int) -> Step:
-        """Note that the change in flight is written to ZooKeeper, with this version."""
+        """Note that the change in flight is written to ZooKeeper with this znode version."""
         pending = self.pending
         if pending is None or partition_epoch <= self.state.partition_epoch:
             return Step(self.high_watermark)
@@ -189,8 +195,9 @@ class LedReplicas:
         """Note that the change in flight was rejected.
 
         If a replica may not join, the in-sync replicas are unchanged. If this broker is outdated
-        (an older version, an older epoch, unknown partition) it requests no change until the
-        controller sends a state. After any other error the same change is requested again.
+        (an older version, an older epoch, an unknown partition), it requests no further change
+        until the controller sends a state. After any other error the same change is requested
+        again.
         """
         if self.pending is None:
             return Step(self.high_watermark)
@@ -203,8 +210,8 @@ class LedReplicas:
     def new_state(self, state: PartitionState, end_offset: int, now_ms: int) -> Step:
         """Apply a state from the controller in which this broker is still the leader.
 
-        Followers keep their end offsets. In a new leader epoch their times are reset: in-sync
-        replicas count as caught up now.
+        Followers keep their end offsets. In a new leader epoch the followers' times are reset:
+        in-sync replicas count as caught up now.
         """
         if state.leader_epoch > self.state.leader_epoch:
             self.epoch_start_offset = end_offset
@@ -232,8 +239,8 @@ class LedReplicas:
         return min(self.rules.min_isr, len(self.followers) + 1)
 
     def acks_all_error(self) -> int:
-        """The error for a produce with acks=all when too few replicas are in sync; 0 if there are
-        enough."""
+        """The error code of a Produce with acks=all if too few replicas are in sync; 0 if enough
+        are."""
         return NOT_ENOUGH_REPLICAS if len(self.state.isr) < self.min_isr else NONE
 
     # -- the rules

@@ -16,34 +16,34 @@ class PartitionState(NamedTuple):
     leader: int
     """A broker id, or NO_LEADER."""
     leader_epoch: int
-    """Only the controller raises it, with each of its changes."""
+    """The leader epoch; the controller raises it in each of its changes."""
     isr: tuple[int, ...]
-    """The in-sync replicas in ZooKeeper; they have all committed records."""
+    """The in-sync replicas in ZooKeeper, which have all committed records."""
     partition_epoch: int
     """The version of the `state` znode, which each change raises."""
     replicas: tuple[int, ...]
-    """The assignment; the first is the preferred leader."""
+    """The assigned replicas; the first one is the preferred leader."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
-    """Its leader was elected from replicas that were not in sync."""
+    """Whether the leader was elected from replicas that were not in sync."""
 
 
 class WantedIsr(NamedTuple):
-    """The in-sync replicas that a leader requests; to be written only over the expected version of
-    `state`."""
+    """The in-sync replicas that a leader requests; they may be written only over the expected
+    version of `state`."""
 
     isr: tuple[int, ...]
     expected_partition_epoch: int
 
 
 class Step(NamedTuple):
-    """The result of an event at the leader."""
+    """The result of an event on the leader."""
 
     high_watermark: int
-    """It never falls while the leader leads."""
+    """The high watermark, which never falls while the leader leads."""
     wanted_isr: WantedIsr | None = None
-    """The change to request now; None for none."""
+    """The change to request now, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,9 @@ class Rules:
     """The settings of a led partition; they may change at any time."""
 
     lag_time_max_ms: int = 30_000
-    """`replica.lag.time.max.ms`: how long an in-sync replica may lag."""
+    """`replica.lag.time.max.ms`: the time for which an in-sync replica may lag."""
     min_isr: int = 1
-    """`min.insync.replicas`; a number above that of the replicas means all of them."""
+    """`min.insync.replicas`; a value above the number of replicas means all replicas."""
     is_alive: Callable[[int], bool] = lambda _: True
-    """Whether a broker is alive, and so may join the in-sync replicas."""
+    """A function that returns whether a broker is alive: only a live broker may join the in-sync
+    replicas."""

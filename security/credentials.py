@@ -1,8 +1,9 @@
-"""SCRAM credentials, which a broker stores for passwords, and Kafka's text of them.
+"""SCRAM credentials, which a broker stores instead of passwords, and Kafka's text form of a
+credential.
 
-Neither the password nor the key that proves it at a login can be computed from a credential.
-Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is used as
-its UTF-8 bytes; like Kafka, without SASLprep.
+The password can't be computed from a credential, nor can the key that proves the password in a
+login. Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is
+used as its UTF-8 bytes; like Kafka, without SASLprep.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
-"""The maximum that AlterUserScramCredentials accepts; a login uses the stored number."""
+"""The maximum number of iterations that AlterUserScramCredentials accepts; a login uses the stored
+number."""
 SALT_BITS: Final = 130
 _DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramMechanism(Enum):
-    """A hash for SCRAM: its name on the wire, its code in requests, hashlib's name for it."""
+    """A SCRAM mechanism: its name on the wire, its code in requests, and hashlib's name of its
+    hash."""
 
     SHA_256 = ("SCRAM-SHA-256", 1, "sha256")
     SHA_512 = ("SCRAM-SHA-512", 2, "sha512")
@@ -42,7 +45,8 @@ class ScramMechanism(Enum):
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Hi of RFC 5802: about 5 ms at 4096 iterations, so never on the event loop."""
+        """Hi of RFC 5802, which takes about 5 ms for 4096 iterations and must not run on the event
+        loop."""
         return hashlib.pbkdf2_hmac(self.hash_name, password, salt, iterations)
 
 
@@ -69,19 +73,19 @@ class Found(NamedTuple):
     owner: str
     """The name of the principal that logs in."""
     expires_ms: int | None = None
-    """When the token expires (wall clock); None for a password."""
+    """Wall time in ms at which the token expires; None for a password."""
 
 
 Find = Callable[[str, bool], Found | None]
-"""Finds a credential by a user's name, or with True by a token's id."""
+"""A function that finds a credential by a user's name, or with True by a token's id."""
 Decoy = Callable[[str, bool], ScramCredential]
-"""Returns a decoy for unknown users or tokens, so that names can't be probed; same arguments as
-`Find`."""
+"""A function with the arguments of `Find`, which returns a decoy for unknown users or tokens, so
+that names can't be probed."""
 
 
 def salt_of(number: int) -> bytes:
-    """The salt that Kafka's tools make of a random number of `SALT_BITS`: at most 26 letters and
-    digits."""
+    """The salt that Kafka's tools make from a random number of `SALT_BITS` bits: at most 26 letters
+    and digits."""
     salt = bytearray()
     while number:
         number, digit = divmod(number, 36)
@@ -92,10 +96,11 @@ def salt_of(number: int) -> bytes:
 def decoy(
     mechanism: ScramMechanism, name: bytes, secret: bytes, iterations: Iterable[int]
 ) -> ScramCredential:
-    """A credential that matches no password: always the same for a name, and similar to a user's.
+    """A credential that does not match any password. It is always the same for a name, and similar
+    to a user's credential.
 
-    ``iterations`` are those of existing users: the decoy has one of them, so that its number does
-    not reveal that the name is unknown.
+    ``iterations`` are the numbers of iterations of existing users. The decoy has one of these
+    numbers, so that its number does not reveal that the name is unknown.
     """
     seed = mechanism.hmac(secret, name)
     drawn = int.from_bytes(mechanism.hmac(seed, b"salt"))
@@ -103,7 +108,8 @@ def decoy(
         salt_of(drawn & ((1 << SALT_BITS) - 1)),
         mechanism.hmac(seed, b"stored key"),
         mechanism.hmac(seed, b"server key"),
-        # The largest draw wins: adding a number of iterations changes the decoys of few names.
+        # The number with the largest hash is used, so that a further number of iterations changes
+        # the decoys of only few names.
         max(
             iterations, key=lambda each: mechanism.hmac(seed, b"%d" % each), default=ITERATIONS_MIN
         ),
@@ -124,7 +130,7 @@ def credential(
 
 
 def wrong_iterations(iterations: int) -> str | None:
-    """Kafka's message for an invalid number of iterations; None for a valid one."""
+    """Kafka's message for an invalid number of iterations; None for a valid number."""
     if iterations < ITERATIONS_MIN:
         return "Too few iterations"
     if iterations > ITERATIONS_MAX:
@@ -143,7 +149,7 @@ def credential_text(value: ScramCredential) -> str:
 def parse_credential(text: str) -> ScramCredential:
     """Parses a text of `credential_text` or of Kafka.
 
-    ValueError, without values, for anything else.
+    Raises ValueError, whose message has no values, for other text.
     """
     fields = dict(part.partition("=")[::2] for part in text.split(","))
     try:
@@ -155,5 +161,8 @@ def parse_credential(text: str) -> ScramCredential:
     except (KeyError, ValueError):
         fields = {"": ""}
     if fields:
-        raise ValueError("a SCRAM credential is not salt=,stored_key=,server_key=,iterations=")
+        raise ValueError(
+            "a SCRAM credential must have the form"
+            " salt=...,stored_key=...,server_key=...,iterations=..."
+        )
     return ScramCredential(salt, stored_key, server_key, iterations)

@@ -1,10 +1,10 @@
-"""The subject of a certificate in Java's format: RFC 2253, the text that mapping rules get.
+"""The subject of a certificate in Java's format (RFC 2253), to which mapping rules are applied.
 
     CN=alice,OU=Stores\\, North,O=Acme,C=DE
 
 The last name in the certificate comes first. An attribute without a keyword in RFC 2253 has a
 dotted number and the hexadecimal bytes of its value: 1.2.840.113549.1.9.1=#1605... is an e-mail
-address. Source: Java 17, ``sun.security.x509.AVA``; compared with its output.
+address. Source: Java 17, ``sun.security.x509.AVA``; tests compare with Java's output.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _WORDS: Final = {
     bytes.fromhex("0992268993f22c640119"): "DC",
     bytes.fromhex("0992268993f22c640101"): "UID",
 }
-"""By their encoded object identifiers."""
+"""The keywords of RFC 2253 by the encoded object identifier."""
 _STRINGS: Final = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E))
 """Tags of the ASN.1 strings that are written as text."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION_TAG: Final = 0xA0
 _BEFORE_SUBJECT: Final = 4
-"""The fields before the subject: serial number, algorithm, issuer and validity."""
+"""The number of fields before the subject: serial number, algorithm, issuer and validity."""
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate in DER. ValueError if it is not a certificate."""
+    """The subject of a certificate in DER. Raises ValueError if the bytes are not a certificate."""
     try:
         _, outer, _ = _element(certificate, 0)
         _, signed, _ = _element(outer, 0)
@@ -45,7 +45,7 @@ def subject_of(certificate: bytes) -> str:
         _, name, _ = _element(signed, at)
         relative = [list(_elements(each)) for _, each, _ in _elements(name)]
     except IndexError:
-        raise ValueError("it is not a certificate") from None
+        raise ValueError("the data is not an X.509 certificate") from None
     return ",".join(
         "+".join(map(_attribute, (pair for _, pair, _ in each))) for each in relative[::-1]
     )
@@ -89,9 +89,9 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _element(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """Tag, content, and the position of the next element.
+    """The tag and content of an element, and the position of the next element.
 
-    IndexError if the element is incomplete.
+    Raises IndexError if the element is incomplete.
     """
     tag, size = data[at], data[at + 1]
     begin = at + 2

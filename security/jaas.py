@@ -3,8 +3,8 @@
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="broker" password="secret" user_broker="secret" user_alice="hers";
 
-Source: Kafka 3.9 ``JaasConfig``, whose tokens are those of Java's ``StreamTokenizer``. Error
-messages have no values, since options are mostly passwords.
+Source: Kafka 3.9 ``JaasConfig``, whose tokens are the tokens of Java's ``StreamTokenizer``. Error
+messages do not contain values, because options are mostly passwords.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class JaasError(ValueError):
-    """The text is not a login module; the message has the position, but no value."""
+    """The text is not a valid login module; the message does not contain values."""
 
 
 class LoginModule(NamedTuple):
-    """One login module. Its options have secrets: only their names may be shown."""
+    """One login module. The options have secrets: only the names of options may be shown."""
 
     name: str
     """The full name of the Java class."""
@@ -46,18 +46,18 @@ def parse_jaas(text: str) -> LoginModule:
     """The module in a value of ``sasl.jaas.config``. Raises JaasError."""
     words = _Words(text)
     module = words.word("the name of a login module")
-    flag = words.word("one of " + ", ".join(FLAGS))
+    flag = words.word(f"the flag ({', '.join(FLAGS)})")
     if flag.lower() not in FLAGS:
-        raise JaasError(f"after {module} one of {', '.join(FLAGS)} is expected")
+        raise JaasError(f"{flag!r:.20} after {module} is not one of {', '.join(FLAGS)}")
     options: dict[str, str] = {}
     while (name := words.next()) != (";", "sign"):
         if name is None or name[1] == "sign":
-            raise JaasError(f"a semicolon is expected after the options of {module}")
+            raise JaasError(f"expected a semicolon after the options of {module}")
         if words.next() != ("=", "sign"):
-            raise JaasError(f"after the option {name[0]}, = and its value are expected")
-        options[name[0]] = words.word(f"the value of {name[0]}, in quotes")
+            raise JaasError(f"expected = and a value after the option {name[0]}")
+        options[name[0]] = words.word(f"the quoted value of the option {name[0]}")
     if words.next() is not None:
-        raise JaasError("the value has one login module: remove the text after its semicolon")
+        raise JaasError("only one login module is allowed: remove the text after the semicolon")
     return LoginModule(module, options)
 
 

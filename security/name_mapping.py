@@ -5,8 +5,9 @@
 The first rule whose pattern matches the whole name determines the user's name; DEFAULT uses the
 name unchanged. A client whose name matches no rule is rejected. Source: KIP-371, Kafka 4.3.1
 ``SslPrincipalMapper``. Patterns are RE2's, which is Java's dialect without look-around,
-back-references and possessive quantifiers: no name takes long to match. A rule that Java would read
-differently, or that would fail for every name, stops the start, since it could map to a wrong user.
+back-references and possessive quantifiers, so that every match is fast. The broker does not start
+with a rule that Java would read differently, because it could map to a wrong user, or with a rule
+that would fail for every name.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     import re2
 
 NAME_CHARS_MAX = 4096
-"""The maximum length of a distinguished name; a longer one matches no rule."""
+"""The maximum length of a distinguished name; a longer name does not match any rule."""
 
 _BREAKS = frozenset("\r\x85\u2028\u2029")
-"""Line terminators that RE2's dot matches and Java's does not. Names with them match no pattern."""
+"""Line terminators that RE2's dot matches and Java's does not. A name with one of these does not
+match any pattern."""
 _PART = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(
     rf"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?))"
@@ -34,9 +36,9 @@ _CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 class _Rule(NamedTuple):
     pattern: re2._Regexp | None
-    """None for DEFAULT."""
+    """The pattern of a RULE; None for DEFAULT."""
     replacement: list[str | int]
-    """Literal texts, and numbers of groups."""
+    """The literal texts and group numbers of the replacement."""
     case: str
 
     def map(self, name: str) -> str | None:
@@ -44,7 +46,7 @@ class _Rule(NamedTuple):
             return name
         if not _BREAKS.isdisjoint(name) or self.pattern.fullmatch(name) is None:
             return None
-        mapped = str(self.pattern.sub(self._expanded, name))  # all matches, as Java's replaceAll
+        mapped = str(self.pattern.sub(self._expanded, name))  # all matches, like Java
         return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
 
     def _expanded(self, found: re2._Match) -> str:
@@ -71,19 +73,20 @@ class MappingRules:
 
 
 def parse_mapping_rules(text: str) -> MappingRules:
-    """The rules in the setting. ValueError, as a sentence, for an invalid rule."""
+    """The rules in the setting. Raises ValueError with a message for users for an invalid rule."""
     rules: list[_Rule] = []
     position = 0
     while text[position:].strip():
         empty = _EMPTY.match(text, position)
-        if empty is not None:  # Kafka ignores it
+        if empty is not None:  # Kafka ignores an empty rule
             position = empty.end()
             continue
         found = _RULE.match(text, position)
         if found is None:
             raise ValueError(
-                f"unexpected text at {text[position : position + 40]!r}: write DEFAULT or"
-                " RULE:pattern/replacement/, with L or U after it, separated by commas"
+                f"unexpected text at {text[position : position + 40]!r}: write rules"
+                " separated by commas: DEFAULT, or RULE:pattern/replacement/ with an"
+                " optional L or U"
             )
         position = found.end()
         if found["default"]:
@@ -94,20 +97,20 @@ def parse_mapping_rules(text: str) -> MappingRules:
         rules.append(_Rule(pattern, parts, found["case"]))
     if not rules:
         raise ValueError(
-            "it has no rule, so every client would be rejected; DEFAULT accepts all names"
+            "no rule is set, so every client would be rejected; to accept all names, set DEFAULT"
         )
     return MappingRules(rules)
 
 
 def _compiled(pattern: str) -> re2._Regexp:
-    import re2  # imported only for listeners with a pattern, since it slows the start
+    import re2  # imported only if a listener has a pattern: it slows the start
 
     for found in _CLASS.finditer(pattern):
         inner = re.sub(r"\\.", "", found[0][1:])
         if "[" in inner or "&&" in inner:
             raise ValueError(
-                f"the pattern {pattern!r} can't be used: the combined classes in"
-                f" {found[0]!r} are Java's own syntax; write one class"
+                f"the pattern {pattern!r} can't be used: only Java supports the combined"
+                f" character classes in {found[0]!r}; write a single class"
             )
     try:
         return re2.compile(pattern)
@@ -119,7 +122,7 @@ def _compiled(pattern: str) -> re2._Regexp:
 def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
     """The parts of a replacement, read as in Java.
 
-    ValueError for one that fails there for every name.
+    Raises ValueError for a replacement that fails in Java for every name.
     """
     parts: list[str | int] = []
     end = 0
@@ -135,16 +138,16 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
             parts.append(pattern.groupindex[name])
         else:
             raise ValueError(
-                f"the replacement {replacement!r} has {found[0]!r}, which is not a group"
-                " of its pattern; write"
-                r" \$ for a dollar sign"
+                f"the replacement {replacement!r} refers to {found[0]!r}, a group that the"
+                " pattern does not have; for a dollar sign, write"
+                r" \$"
             )
     return [*parts, replacement[end:]]
 
 
 def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
-    """A group, and the digits that do not belong to its number; a literal text if the group does
-    not exist."""
+    """The group's number, and the digits after it that do not belong to the number; a literal text
+    if the group does not exist."""
     if group > groups:
         return [f"${group}{digits}"]
     while digits and group * 10 + int(digits[0]) <= groups:

@@ -1,7 +1,7 @@
 """Principals: the identities of connections.
 
-Source: Kafka 3.9 ``KafkaPrincipal``. The text is ``Type:name``; the type is case-sensitive, and the
-name may contain colons.
+Source: Kafka 3.9 ``KafkaPrincipal``. The text form is ``Type:name``; the type is case-sensitive,
+and the name may contain colons.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class Principal(NamedTuple):
 
 USER: Final = "User"
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""A client that is not authenticated: on PLAINTEXT, or by TLS without a certificate."""
+"""The principal of a client that is not authenticated, on PLAINTEXT or on TLS without a client
+certificate."""
 EVERYBODY: Final = "User:*"
-"""The only wildcard for the principal of an entry."""
+"""The only wildcard for the principal of an ACL entry."""
 
 
 def user(name: str) -> Principal:
@@ -32,7 +33,7 @@ def user(name: str) -> Principal:
 
 
 def parse_principal(text: str) -> Principal:
-    """Parses ``Type:name``; ValueError, as a sentence, for anything else."""
+    """Parses ``Type:name``; raises ValueError with a message for users for other text."""
     kind, colon, name = text.partition(":")
     if not (colon and kind and name):
         raise ValueError(f"{text!r} is not a principal such as User:alice")
@@ -42,7 +43,8 @@ def parse_principal(text: str) -> Principal:
 def parse_super_users(text: str) -> frozenset[str]:
     """The principals of the setting ``super.users``: ``User:alice;User:bob``.
 
-    They are compared as strings. ValueError, as a sentence, for an invalid principal.
+    Principals are compared as strings. Raises ValueError with a message for users for an invalid
+    principal.
     """
     named = [part.strip() for part in text.split(";")]
     return frozenset(str(parse_principal(each)) for each in named if each)

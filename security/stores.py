@@ -1,8 +1,9 @@
-"""Reads files of keys and certificates as PEM: PEM itself, PKCS12, Java's JKS.
+"""Reads files of keys and certificates in the formats PEM, PKCS12 and JKS (Java's), and returns
+PEM.
 
-The format is detected from the first bytes, since Java's own key stores ignore file names too.
-Certificates in a JKS are not encrypted, only protected by a digest with its password; its keys are
-encrypted in a format of Java's own, and are not read. `cryptography` reads PKCS12.
+The format is detected from the first bytes, because Java's key stores ignore file names too.
+Certificates in a JKS are not encrypted, only protected by a digest with the password. Keys in a JKS
+are encrypted in a format that only Java has, and are not read. `cryptography` reads PKCS12.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _JKS: Final = bytes.fromhex("feedfeed")
 _DER_SEQUENCE: Final = 0x30
 _DIGEST_BYTES: Final = 20
 _SALT: Final = b"Mighty Aphrodite"
-"""Java adds this to the digest of a store."""
+"""A constant that Java adds to the digest of a store."""
 _KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
 _BLOCK = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=what)-----", re.S
@@ -28,8 +29,8 @@ _PEM_COLUMNS: Final = 64
 
 
 def pem(text: str, *ending: str) -> str:
-    """The PEM blocks of a text whose label ends with ``ending``, in lines: a property may have all
-    in one line."""
+    """The PEM blocks of a text whose label ends with ``ending``, split into lines, because a
+    property may have a whole block in one line."""
     return "".join(
         f"-----BEGIN {found['what']}-----\n{_lines(found['body'])}-----END {found['what']}-----\n"
         for found in _BLOCK.finditer(text)
@@ -38,7 +39,7 @@ def pem(text: str, *ending: str) -> str:
 
 
 def _lines(body: str) -> str:
-    if ":" in body:  # headers of an old encrypted key: its lines stay unchanged
+    if ":" in body:  # headers of an old encrypted key: the lines stay unchanged
         return body.lstrip()
     whole = "".join(body.split())
     return "".join(
@@ -47,12 +48,12 @@ def _lines(body: str) -> str:
 
 
 class StoreError(ValueError):
-    """A file of keys or certificates is unusable; the message is a sentence for users, without
-    secrets."""
+    """A file of keys or certificates is unusable; the message is for users and has no secrets."""
 
 
 def certificates_in(data: bytes, place: str, password: str | None) -> str:
-    """The certificates of a truststore. StoreError if it has none or can't be read."""
+    """The certificates of a truststore as PEM. Raises StoreError if it has none or can't be
+    read."""
     if data.startswith(_JKS):
         found = "".join(map(_pem_of, _trusted(data, place, password)))
     elif data[:1] == bytes([_DER_SEQUENCE]):
@@ -67,7 +68,7 @@ def certificates_in(data: bytes, place: str, password: str | None) -> str:
 
 
 def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The private key of a keystore, and its certificates."""
+    """The private key of a keystore, and its certificates, as PEM. Raises StoreError."""
     if data.startswith(_JKS):
         raise StoreError(
             f"{place} is a JKS keystore, whose keys only Java can read: convert it"
@@ -81,15 +82,17 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
         refuse_password("ssl.keystore.password", password, place)
         key, certificates = pem(text, _A_KEY), pem(text, _CERTIFICATE)
     if not key or not certificates:
-        raise StoreError(f"{place} has no private key with its certificate")
+        raise StoreError(f"{place} must have a private key and a certificate")
     return key, certificates
 
 
 def refuse_password(setting: str, password: str | None, place: str) -> None:
-    """Raise StoreError when a password is set for PEM, like Kafka's DefaultSslEngineFactory."""
+    """Raise StoreError if a password is set for PEM, like Kafka's DefaultSslEngineFactory."""
     if password:
         instead = "; for an encrypted key set ssl.key.password" if "keystore" in setting else ""
-        raise StoreError(f"{setting} is for PKCS12 and JKS, but {place} is PEM: remove it{instead}")
+        raise StoreError(
+            f"{setting} applies to PKCS12 and JKS, but {place} is PEM: remove the setting{instead}"
+        )
 
 
 def _pem_of(certificate: bytes) -> str:
@@ -104,7 +107,7 @@ def _text(data: bytes, place: str) -> str:
 
 
 def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The key, or "", and the certificates."""
+    """The key as PEM, "" without a key, and the certificates as PEM."""
     try:
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -148,7 +151,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
     for _ in range(count):
         kind = at.number(4)
         at.take(at.number(2))  # the alias
-        at.take(8)  # its date
+        at.take(8)  # the entry's date
         if kind == _KEY_ENTRY:
             at.take(at.number(4))
             for _ in range(at.number(4)):
@@ -160,7 +163,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
 
 
 class _Reader:
-    """Reads a store from its beginning."""
+    """Reads the bytes of a JKS store in order."""
 
     def __init__(self, data: bytes, place: str) -> None:
         self._data = data
@@ -171,7 +174,7 @@ class _Reader:
         """The next bytes."""
         taken = self._data[self._position : self._position + size]
         if len(taken) < size:
-            raise StoreError(f"{self._place} is a damaged JKS: it is truncated")
+            raise StoreError(f"{self._place} is a truncated JKS")
         self._position += size
         return taken
 
@@ -180,7 +183,7 @@ class _Reader:
         return int.from_bytes(self.take(size))
 
     def certificate(self, version: int) -> bytes:
-        """The next certificate in DER; from version 2 on its type precedes it."""
+        """The next certificate in DER; from version 2 on, the type precedes the certificate."""
         if version >= 2:
             self.take(self.number(2))
         return self.take(self.number(4))

@@ -1,7 +1,7 @@
-"""Delegation tokens: their content, who may change them, and their lifetime.
+"""Delegation tokens: their content, the rights to change a token, and the lifetime.
 
-A token authenticates its owner by SCRAM. Its password is a hash of its id with the cluster's
-secret, so that no secret of the token is stored. Source: KIP-48, KIP-373; Kafka 3.9
+A token authenticates its owner by SCRAM. The token's password is a hash of its id with the
+cluster's secret, so that no secret of the token is stored. Source: KIP-48, KIP-373; Kafka 3.9
 ``DelegationTokenControlManager``.
 """
 
@@ -28,11 +28,11 @@ from security.credentials import (
 from security.principal import USER, Principal
 
 AT_ONCE: Final = -1
-"""As a period of ExpireDelegationToken: the token expires now."""
+"""The period of an ExpireDelegationToken that expires the token now."""
 
 
 class Token(NamedTuple):
-    """One token; times by the wall clock."""
+    """One token; times are wall times in ms."""
 
     token_id: str
     owner: Principal
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     renewers: tuple[Principal, ...]
     issued_ms: int
     ends_ms: int
-    """The end of its lifetime, beyond which it can't be renewed."""
+    """The end of the token's lifetime, after which the token can't be renewed."""
     expires_ms: int
 
 
@@ -57,12 +57,13 @@ def hmac_of(token_id: str, secret: bytes) -> bytes:
 
 
 def password_of(token_id: str, secret: bytes) -> str:
-    """The SCRAM password of a token, whose user name is its id."""
+    """The SCRAM password of a token; the SCRAM user name is the token's id."""
     return b64encode(hmac_of(token_id, secret)).decode()
 
 
 def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> ScramCredential:
-    """The SCRAM credential of a token; takes milliseconds, so never on the event loop."""
+    """The SCRAM credential of a token; this takes milliseconds and must not run on the event
+    loop."""
     drawn = hmac.digest(secret, b"salt of " + token_id.encode(), "sha256")
     salt = salt_of(int.from_bytes(drawn) & ((1 << SALT_BITS) - 1))
     password = password_of(token_id, secret).encode()
@@ -84,8 +85,8 @@ def new_token(
     lifetimes: Lifetimes,
     now_ms: int,
 ) -> Token:
-    """A token that lives for ``asked_ms``, at most the maximum; the maximum if ``asked_ms`` is not
-    above 0."""
+    """A new token whose lifetime is ``asked_ms``, limited to the maximum; the maximum if
+    ``asked_ms`` is 0 or negative."""
     longest_ms = lifetimes.longest_ms if asked_ms <= 0 else min(asked_ms, lifetimes.longest_ms)
     ends_ms = now_ms + longest_ms
     expires_ms = min(ends_ms, now_ms + lifetimes.expiry_ms)
@@ -93,24 +94,24 @@ def new_token(
 
 
 def may_change(token: Token, who: Principal) -> bool:
-    """Whether a principal may renew or expire a token; a requester other than the owner may not."""
+    """Whether a principal may renew or expire a token; a requester who is not the owner may not."""
     return who in (token.owner, *token.renewers)
 
 
 def is_about(token: Token, who: Principal) -> bool:
-    """Whether a token names a principal, which may then describe it."""
+    """Whether a token names a principal, who may therefore describe the token."""
     return who in (token.owner, token.requester, *token.renewers)
 
 
 def is_over(token: Token, now_ms: int) -> bool:
-    """Whether a token has expired: it can neither be used nor renewed."""
+    """Whether a token has expired, so that it can't be used or renewed."""
     return now_ms >= min(token.expires_ms, token.ends_ms)
 
 
 def renewed(
     token: Token, who: Principal, period_ms: int, lifetimes: Lifetimes, now_ms: int
 ) -> Token | int:
-    """The token with another expiry, or the error code."""
+    """The token with the expiry of a renewal, or the error code."""
     if is_over(token, now_ms):
         return DELEGATION_TOKEN_EXPIRED
     if not may_change(token, who):
@@ -120,7 +121,7 @@ def renewed(
 
 
 def expired(token: Token, who: Principal, period_ms: int, now_ms: int) -> Token | int | None:
-    """The token with another expiry, None if it is over, or the error code."""
+    """The token with another expiry, None if it expires now, or the error code."""
     if not may_change(token, who):
         return DELEGATION_TOKEN_OWNER_MISMATCH
     if period_ms < 0:

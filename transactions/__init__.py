@@ -1,12 +1,12 @@
 """Pure code for transactional ids: their states, records and timeouts.
 
-`shard.py` is the surface.
+`shard.py` is the interface.
 
 Where to change:
 
-- a fact that transactions report: `transactions/events.py`; its log line in
-  `broker/cores/transactions/log_lines.py`, its effect on the journal in
-  `transactions/journal.py`. Then `broker/web/openapi.json`.
+- an event of transactions: `transactions/events.py`; its log line in
+  `broker/cores/transactions/log_lines.py`, its effect on the journal in `transactions/journal.py`.
+  Then `broker/web/openapi.json`.
 - the simulated transactional clients and their checks: `tests/simulation/transactions/`. Then a
   planted fault.
 """

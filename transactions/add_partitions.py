@@ -90,7 +90,8 @@ def verify(
     topic: str,
     partition: int,
 ) -> int:
-    """The error of a batch of this producer for this partition; NONE: it may be appended.
+    """The error code for a batch of this producer in this partition; NONE: the batch may be
+    appended.
 
     Checks: an unknown id (49), the producer id (49), its epoch (90), PREPARE_* (51), the partition
     (120).
@@ -105,7 +106,7 @@ def verify(
 
 
 def _error_of_all(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> int:
-    """The error that holds for every partition, or NONE."""
+    """The error code that applies to every partition, or NONE."""
     if transaction is None:
         return INVALID_PRODUCER_ID_MAPPING
     error = _owner_error(transaction, producer_id, producer_epoch)

@@ -1,8 +1,8 @@
 """Calls: the decoded requests that a shard of transactional ids handles.
 
-A call has no versions or bytes: the edge translates the differences between versions into the
-fields below, and answers the parts that need no transactional id ("" or null, authorization,
-unknown topics). ``ticket`` is opaque to the core, which returns it with the reply.
+A call has no versions or bytes: the caller translates the differences between versions into the
+fields below. The caller also handles empty and null transactional ids, authorization and unknown
+topics. ``ticket`` is opaque to the core, which returns the ticket with the reply.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ Partitions = Sequence[tuple[str, Sequence[int]]]
 """Topics with their partitions."""
 
 TV1, TV2 = 1, 2
-"""The transaction protocol of a client: TV1 is before part 2 of KIP-890, TV2 with it."""
+"""The transaction protocol of a client: TV2 includes part 2 of KIP-890, TV1 does not."""
 
 
 CLIENT_CHARACTERS = 128
-"""The edge cuts client ids and hosts, whose length the client chooses, to this many characters."""
+"""The number of characters to which client ids and hosts are truncated, because the client chooses
+their length."""
 
 
 class Client(NamedTuple):
@@ -42,18 +43,18 @@ class InitProducerId:
     transactional_id: str
     timeout_ms: int
     producer_id: int
-    """The client's present producer id (KIP-360); -1: none."""
+    """The client's current producer id (KIP-360); -1: none."""
     producer_epoch: int
     client: Client = BROKER
 
 
 @slotted
 class AddPartitions:
-    """AddPartitionsToTxn, AddOffsetsToTxn, or partitions that a TV2 Produce or TxnOffsetCommit
-    adds.
+    """AddPartitionsToTxn or AddOffsetsToTxn, or the partitions that a TV2 Produce or
+    TxnOffsetCommit adds.
 
-    Partitions of the offsets topic are named like others. The reply is one error code for all
-    partitions.
+    Partitions of the offsets topic are named like other partitions. The reply is one error code for
+    all partitions.
     """
 
     ticket: Ticket
@@ -72,8 +73,8 @@ class AddPartitions:
 class VerifyPartitions:
     """Asks whether partitions are in the transaction, for a Produce of TV1 (KIP-890).
 
-    The reply is a code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or an error
-    that holds for all.
+    The reply is an error code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or an
+    error that applies to all partitions.
     """
 
     ticket: Ticket
@@ -85,7 +86,7 @@ class VerifyPartitions:
 
 @slotted
 class EndTransaction:
-    """EndTxn: TV2 from v5 on, TV1 below. The reply is an EndReply."""
+    """EndTxn; versions from v5 on are TV2, earlier versions TV1. The reply is an EndReply."""
 
     ticket: Ticket
     transactional_id: str
@@ -114,8 +115,8 @@ class MarkersWritten:
 class MarkersRefused:
     """Some partitions refused their markers with INVALID_PRODUCER_EPOCH (47).
 
-    The transaction was ended there under a newer epoch. The markers of the other partitions are
-    written. The reply is an error code.
+    In these partitions the transaction was ended under a newer epoch. The markers of the other
+    partitions are written. The reply is an error code.
     """
 
     ticket: Ticket
@@ -135,17 +136,18 @@ class DescribeTransaction:
 
 @slotted
 class ListTransactions:
-    """The ids of this shard; an empty filter matches all. The reply is a ListReply."""
+    """One ListTransactions for a shard; an empty filter matches all ids. The reply is a
+    ListReply."""
 
     ticket: Ticket
     states: frozenset[str]
-    """State names on the wire; a name that is not a state matches nothing."""
+    """State names as on the wire; a name that is not a state matches no id."""
     producer_ids: frozenset[int]
     duration_ms: int
-    """Only transactions that have been open for longer, in milliseconds (wall time);
-    below 0: all."""
+    """Only transactions that have been open for more than this many milliseconds (wall time); below
+    0: all transactions."""
     among: Sequence[str] | None = None
-    """The ids to consider; None: all."""
+    """The transactional ids to consider; None: all."""
 
 
 Call = (

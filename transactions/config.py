@@ -11,15 +11,15 @@ from transactions.producer_ids import ProducerIds
 
 @slotted(frozen=True)
 class TransactionConfig:
-    """The defaults are Kafka's."""
+    """The settings of a shard; the defaults are Kafka's."""
 
     marker_sender: Ticket
     """The ticket that receives a `SendMarkers` whenever a Prepare record is stable."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     """The producer ids in reserve, shared by all shards."""
     transaction_version: int = 2
-    """The level of the feature transaction.version: it selects the version of the log's values, and
-    the protocol for transactions that the coordinator ends itself."""
+    """The level of the feature transaction.version, which selects the version of the log's values,
+    and the protocol for transactions that the coordinator itself ends."""
     max_timeout_ms: int = 900_000
     """transaction.max.timeout.ms"""
     expiration_ms: int = 604_800_000

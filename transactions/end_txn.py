@@ -1,4 +1,4 @@
-"""EndTxn and what follows: the Prepare record, the markers, the Complete record."""
+"""EndTxn and its consequences: the Prepare record, the markers, the Complete record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from transactions.values import (
 
 
 def end_transaction(step: Step, call: EndTransaction) -> EndReply:
-    """Handles EndTxn; the markers for their sender follow the reply.
+    """Handles EndTxn; the outcome has the reply, followed by the `SendMarkers`.
 
     Checks of TV1: an unknown id (49), the producer id (49), its epoch (90), the state. Checks of
     TV2: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the state.
@@ -74,9 +74,8 @@ def _check_tv2(value: TransactionValue, call: EndTransaction) -> Cell:
 
 
 def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndReply:
-    """Ends the transaction as requested. The reply has the producer id and epoch
-    for the next one.
-    """
+    """Ends the transaction as requested. The reply has the producer id and epoch for the next
+    transaction."""
     target = State.PREPARE_COMMIT if call.committed else State.PREPARE_ABORT
     bumps = call.rules >= TV2
     value = _prepared(step, transaction, target, TV2 if bumps else 0, bumps=bumps)
@@ -102,8 +101,8 @@ def abort_fenced(
     """Aborts an open transaction with the next epoch, which fences its producer.
 
     Returns CONCURRENT_TRANSACTIONS and the Prepare record, or another error and None. Under TV2 the
-    producer may continue by InitProducerId with the epoch before (KIP-360), under TV1 it may not.
-    Both raise the epoch once (KAFKA-19367).
+    producer may then continue by an InitProducerId with the previous epoch (KIP-360); under TV1 it
+    may not. TV1 and TV2 each raise the epoch once (KAFKA-19367).
     """
     rules = step.state.server_rules
     client_rules = TV2 if rules >= TV2 else 0
@@ -119,10 +118,11 @@ def abort_fenced(
 def _prepared(
     step: Step, transaction: Transaction, target: State, client_rules: int, *, bumps: bool
 ) -> TransactionValue | None:
-    """The Prepare record; None if it needs a producer id and none is in reserve.
+    """The value of the Prepare record; None if it needs a new producer id and none is in reserve.
 
-    Under TV2 the markers have the next epoch. After EXHAUSTED_EPOCH, the last one for clients, that
-    is the highest epoch of all, and the producer continues with another producer id.
+    Under TV2 the markers have the next epoch. After EXHAUSTED_EPOCH, the last epoch for clients,
+    the markers have the highest possible epoch, and the producer continues with another producer
+    id.
     """
     old = transaction.value
     next_producer_id = NO_PRODUCER_ID
@@ -144,9 +144,9 @@ def _prepared(
 def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> int:
     """Completes the transaction whose markers are all written; replies NONE.
 
-    It also completes a transaction whose marker a partition refused: the transaction was ended
-    there with a newer epoch of the producer, so the partition would refuse later markers too. Kafka
-    leaves such an id in PREPARE_* forever.
+    It also completes a transaction whose marker a partition refused: in this partition the
+    transaction was ended with a newer epoch of the producer, so the partition would refuse later
+    markers too. Kafka leaves the transactional id in PREPARE_* forever in this case.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -165,7 +165,9 @@ def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> i
     if isinstance(call, MarkersRefused):
         error = f"{NAMES[call.error_code]} ({call.error_code})"
         cause = Cause.ADMIN
-        detail = f"a partition rejected the marker with {error}: an operator ended it there"
+        detail = (
+            f"a partition rejected the marker with {error}: an operator had ended the transaction"
+        )
     step.write(call.transactional_id, value, transaction.last_epoch)
     step.moved(call.transactional_id, old, value, cause, detail)
     return NONE

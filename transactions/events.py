@@ -13,20 +13,21 @@ from transactions.states import State
 
 
 class Cause(Enum):
-    """Why a transactional id changed its state; the value is for log lines and metrics."""
+    """The cause of a state change of a transactional id; the value is for log lines and metrics."""
 
     CLIENT = "client"
-    """A request of the producer: InitProducerId, AddPartitionsToTxn, EndTxn."""
+    """The producer sent InitProducerId, AddPartitionsToTxn or EndTxn."""
     TIMEOUT = "timeout"
     """The transaction was open for longer than its timeout."""
     FENCED = "fenced"
     """A newer producer with the same id called InitProducerId."""
     ADMIN = "admin"
-    """An operator: `kafka-transactions abort`, fenceProducers, `muster transactions abort`."""
+    """An operator used `kafka-transactions abort`, fenceProducers or `muster transactions
+    abort`."""
     MARKERS = "markers"
     """All markers are written."""
     EXPIRED = "expired"
-    """The id was not used for transactional.id.expiration.ms."""
+    """The transactional id was not used for transactional.id.expiration.ms."""
 
 
 @slotted
@@ -35,20 +36,21 @@ class Transition:
 
     transactional_id: str
     old: State | None
-    """None for a new id."""
+    """The previous state; None for a new id."""
     new: State
     producer_id: int
     producer_epoch: int
     cause: Cause
     detail: str
-    """The cause with its figures, in words: a sentence without a subject."""
+    """The cause with its figures, in words."""
     client: Client = BROKER
     partitions: int = 0
     """The number of partitions in the transaction."""
     open_ms: int = -1
-    """Milliseconds for which it has been open (wall time); -1 without a transaction."""
+    """Milliseconds for which the transaction has been open (wall time); -1 without a
+    transaction."""
     since_prepare_ms: int = -1
-    """COMPLETE_*: milliseconds from Prepare to the last marker."""
+    """For COMPLETE_*, the milliseconds from the Prepare record to the last marker."""
 
 
 @slotted
@@ -66,7 +68,8 @@ class PartitionsAdded:
 
 @slotted
 class ProducerFenced:
-    """A newer producer has taken over the id: lower epochs are refused from now on."""
+    """A newer producer has taken over the transactional id: requests with lower epochs are now
+    refused."""
 
     transactional_id: str
     producer_id: int
@@ -75,7 +78,7 @@ class ProducerFenced:
     client: Client
     """The new owner of the id."""
     fenced: Client
-    """The fenced client: the sender of the last call before this one."""
+    """The fenced client, which is the sender of the last call before the takeover."""
 
 
 @slotted
@@ -93,10 +96,11 @@ class TransactionRefused:
 
 @slotted
 class EndedPastCoordinator:
-    """WriteTxnMarkers ended a producer's open transaction on partitions without its coordinator.
+    """WriteTxnMarkers from a client ended a producer's open transaction on some partitions,
+    bypassing the transaction's coordinator.
 
-    Operators end hanging transactions this way. The edge emits the event, because the shard may not
-    know the producer.
+    Operators end hanging transactions by this request. The broker emits the event, because the
+    shard may not know the producer.
     """
 
     transactional_id: str
@@ -106,9 +110,9 @@ class EndedPastCoordinator:
     producer_epoch: int
     committed: bool
     partitions: Partitions
-    """The partitions where it was open."""
+    """The partitions in which the transaction was open."""
     since_ms: int
-    """Wall time of the producer's last record there, in Unix milliseconds."""
+    """Wall time of the producer's last record in these partitions, in Unix milliseconds."""
     client: Client
 
 
@@ -118,7 +122,8 @@ class ShardLoaded:
 
     transactional_ids: int
     completing: int
-    """How many of these are between Prepare and Complete: their markers are sent again."""
+    """The number of transactional ids between Prepare and Complete, whose markers are sent
+    again."""
 
 
 Event = (

@@ -23,13 +23,13 @@ from transactions.values import EXHAUSTED_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Trans
 def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
     """Handles InitProducerId with a transactional id.
 
-    Checks: the timeout (50); a new id is created (14 without a producer id in reserve); PREPARE_*
-    (51); the producer that the call names (90); the state; its epoch (90).
+    Checks: the timeout (50); a new id is created (14 if no producer id is in reserve); PREPARE_*
+    (51); the producer id in the call (90); the state; the epoch in the call (90).
     """
     config = step.state.config
     if not 0 < call.timeout_ms <= config.max_timeout_ms:
         why = (
-            f"transaction.timeout.ms is {call.timeout_ms}, the broker allows 1 to"
+            f"transaction.timeout.ms is {call.timeout_ms}, but the broker allows 1 to"
             f" {config.max_timeout_ms}"
         )
         return _refused(step, call, INVALID_TRANSACTION_TIMEOUT, why)
@@ -47,14 +47,16 @@ def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
-    """Whether the call names no producer, or that of the id; its epoch is checked later."""
+    """Whether the call names no producer, or the producer that owns the id; the epoch is checked
+    later."""
     if call.producer_id == value.previous_producer_id and call.producer_epoch >= EXHAUSTED_EPOCH:
         return True
     return call.producer_id in (NO_PRODUCER_ID, value.producer_id)
 
 
 def _make(step: Step, call: InitProducerId) -> InitReply:
-    """Creates an id, with a new producer id and epoch 0, whatever the client sent."""
+    """Creates a transactional id with a new producer id and epoch 0, whatever producer the call
+    names."""
     if not step.fits(call.transactional_id, ()):
         why = "the transactional id is too long for a record"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
@@ -75,12 +77,12 @@ def _make(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """Raises the epoch of an id without a transaction; after the last epoch it gets a new producer
-    id.
+    """Raises the epoch of a transactional id without an open transaction; after the last epoch the
+    id gets a new producer id.
 
     A client that sends the current epoch continues after an error (KIP-360). A client that sends
-    the epoch before has lost the reply. A client that sends none is another producer, or has
-    restarted.
+    the previous epoch did not receive the reply. A client that sends no epoch is another producer,
+    or has restarted.
     """
     old = transaction.value
     stored = old.producer_epoch
@@ -89,19 +91,19 @@ def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> In
     producer_id, epoch = old.producer_id, stored + 1
     if expected in (NO_EPOCH, stored):
         detail = (
-            "its producer continued after an error"
+            "the producer continued after an error"
             if expected == stored
-            else "its producer restarted"
+            else "the producer restarted"
         )
         if stored >= EXHAUSTED_EPOCH:
             taken = step.state.config.producer_ids.take()
             if taken is None:
                 return InitReply(COORDINATOR_LOAD_IN_PROGRESS)
             producer_id, epoch = taken, 0
-            detail += "; the epochs of its producer id were exhausted"
+            detail += "; the epochs of the old producer id were exhausted"
     elif expected == transaction.last_epoch:
         epoch, last = stored, expected
-        detail = "its producer retried InitProducerId"
+        detail = "the producer retried InitProducerId"
     else:
         return _refused(step, call, PRODUCER_FENCED, owner(old))
     value = step.next(
@@ -135,9 +137,9 @@ def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitRe
     """Aborts the open transaction first; the client retries."""
     itself = (call.producer_id, call.producer_epoch)
     if itself == (transaction.producer_id, transaction.producer_epoch):
-        cause, detail = Cause.CLIENT, "its producer continues with InitProducerId after an error"
+        cause, detail = Cause.CLIENT, "the producer continues with InitProducerId after an error"
     else:
-        cause, detail = Cause.FENCED, "InitProducerId fenced its producer"
+        cause, detail = Cause.FENCED, "InitProducerId fenced the producer"
     error, value = abort_fenced(step, transaction, cause, detail)
     if value is not None and cause is Cause.FENCED:
         _fenced(step, transaction, value)

@@ -1,13 +1,14 @@
-"""The journal of transactions: a page for each transactional id, and the effect of events on it.
+"""The journal of transactions: a page for each transactional id, and the functions that apply
+events to it.
 
 `Journal.observe` accepts the events in order, each with its time; `Journal.wait` accepts the groups
-that were seen waiting for a transaction, which the core can't know. The journal keeps the last few
-transactions of each id, and keeps notable ones longer: transactions that did not end as their
-client wanted, were open for long, or blocked readers. All pages take about 32 MiB; the page without
-events for the longest time is dropped first.
+that wait for a transaction, which the core does not know. The journal keeps the last transactions
+of each id, and keeps notable transactions longer: transactions that did not end as their client
+wanted, were open for long, or blocked readers. All pages take about 32 MiB; the page without events
+for the longest time is dropped first.
 
-Notable transactions are written to disk, and open ones after SAVED_OPEN_MS. So a healthy load of
-short transactions writes nothing.
+Notable transactions are written to disk, and open transactions after SAVED_OPEN_MS. Short
+transactions that end normally cause no writes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ RECENT_KEPT = 4
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
 """Age at which an open transaction is written to disk."""
-HUNG = "it was hanging, and an operator ended it with WriteTxnMarkers, bypassing its coordinator"
+HUNG = "an operator ended the hanging transaction with WriteTxnMarkers, bypassing the coordinator"
 _REFUSED_KEPT = 128
 _ID_BYTES = 900
 
@@ -83,10 +84,10 @@ class IdJournal(Page):
         self.open: Story | None = None
         """The open transaction, or None."""
         self.ended: Counter[tuple[Outcome, Cause | None]] = Counter()
-        """Number of transactions that ended in this run, by outcome and cause."""
+        """Number of transactions that ended since the broker's start, by outcome and cause."""
 
     def stories(self) -> list[Story]:
-        """All kept transactions, oldest first; the open one is the last."""
+        """All kept transactions, oldest first; the open transaction is the last."""
         ended = sorted([*self._notable, *self._recent], key=lambda each: each.number)
         return [*ended, *self._open]
 
@@ -96,7 +97,8 @@ class IdJournal(Page):
         return self._unsaved is not None and self.name in self._unsaved.young
 
     def begin(self, story: Story) -> Story:
-        """Adds a transaction that begins. If another one is open, its end is unknown."""
+        """Adds a transaction that begins. If another transaction is open, it gets the outcome
+        UNKNOWN."""
         if self.open is not None:
             self.end(self.open, Outcome.UNKNOWN)
         story.number = self._open.number + 1
@@ -108,15 +110,14 @@ class IdJournal(Page):
         return story
 
     def changed(self, story: Story, size: int) -> None:
-        """Notes that the open transaction has grown by ``size`` bytes; its texts
-        are not counted.
-        """
+        """Notes that the open transaction has grown by ``size`` bytes, not counting its texts."""
         self._open.grow(story.number, size)
         if not self.is_young:
             self.save_story(story)
 
     def end(self, story: Story, outcome: Outcome, now: Now | None = None) -> None:
-        """Ends the open transaction; without ``now`` its end was not seen."""
+        """Ends the open transaction; ``now`` is None if the journal received no event of the
+        end."""
         if now is None:
             story.outcome = outcome
         else:
@@ -131,7 +132,7 @@ class IdJournal(Page):
         self._keep(story)
 
     def save_story(self, story: Story) -> None:
-        """Saves a transaction, however young it is."""
+        """Saves a transaction without waiting for SAVED_OPEN_MS."""
         if self._unsaved is not None:
             self._unsaved.young.pop(self.name, None)
             self.save(story.number, story)
@@ -226,7 +227,8 @@ def _begun(event: Transition | PartitionsAdded, now: Now) -> Story:
 
 
 def _unseen(event: Transition, now: Now) -> Story:
-    """A transaction that was open before this run and has no line in the journal."""
+    """The entry of a transaction that was open before the broker's start and has no line in the
+    journal."""
     began_ms = now.wall_ms - max(0, event.open_ms)
     story = Story(0, event.producer_id, event.producer_epoch, BROKER, began_ms)
     story.touched = event.partitions
@@ -254,8 +256,8 @@ class Journal(Pages[IdJournal]):
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
         """Notes a reader that waits for the open transaction of an id.
 
-        ``opened`` is that transaction as the core has it. It is added if the journal does not have
-        the transaction, which then began in an earlier run.
+        ``opened`` is this transaction as the core knows it. It is added if the journal does not
+        have the transaction: the transaction began before the broker's start.
         """
         self.fold_observed()
         page = self.turn_to(transactional_id)

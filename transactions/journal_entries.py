@@ -18,13 +18,14 @@ from transactions.calls import BROKER, Client, Partitions
 from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
 
 PARTITIONS_KEPT = 64
-"""Maximum number of partitions kept by name per transaction; further ones are counted."""
+"""Maximum number of partition names kept per transaction; further partitions are only counted."""
 GROUPS_KEPT = 16
 WAITS_KEPT = 64
 LONG_MS = 10_000
 """A transaction that was open for this many ms is notable, whatever its outcome."""
 _SEEN_WITHIN_MS = 30_000
-"""A reader last seen within this time before the end counts as waiting until the end."""
+"""A reader that was last seen at most this many ms before the end counts as waiting until the
+end."""
 STORY_BYTES = 1000
 PARTITION_BYTES = 120
 WAIT_BYTES = 600
@@ -34,7 +35,7 @@ _STORY = (
     "more_waits",
 )  # fmt: skip
 _REFUSALS = ("error_code", "count", "last_ms", "producer_id", "producer_epoch")
-"""Fields of entries that are numbers."""
+"""The fields of `Refusals` that are numbers."""
 
 
 class Outcome(StrEnum):
@@ -47,7 +48,7 @@ class Outcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """It ended, but the journal does not have the end."""
+    """The transaction ended, but the journal received no event of the end."""
 
     @property
     def is_over(self) -> bool:
@@ -56,13 +57,13 @@ class Outcome(StrEnum):
 
 
 class Reader(NamedTuple):
-    """A group that a transaction blocks at a partition, and the member that reads there."""
+    """A group that a transaction blocks in a partition, and the member that reads the partition."""
 
     group_id: str
     topic: str
     partition: int
     client_id: str
-    """"" when no member owns the partition."""
+    """The client id of the member; "" if no member owns the partition."""
     host: str
     since_ms: int
 
@@ -73,7 +74,7 @@ class Wait:
 
     reader: Reader
     seen_ms: int
-    """Wall time at which it was last seen waiting or, if ``over``, could continue."""
+    """Wall time at which the reader was last seen waiting or, if ``over``, could continue."""
     over: bool = False
 
     @classmethod
@@ -91,7 +92,7 @@ class Wait:
         return cls(reader, number_of(seen_ms), bool(over))
 
     def text_bytes(self) -> int:
-        """Estimated bytes of its texts."""
+        """Estimated bytes of the entry's texts."""
         return long_bytes(*self.reader[:2], *self.reader[3:5])
 
 
@@ -106,28 +107,28 @@ class Story:
     producer_id: int
     producer_epoch: int
     client: Client
-    """The client that opened it."""
+    """The client that began the transaction."""
     began_ms: int
     began_mono_ms: int = 0
-    """Monotonic time of the beginning; 0: in an earlier run."""
+    """Monotonic time of the beginning; 0: before the broker's start."""
     partitions: list[tuple[str, int]] = field(default_factory=list)
     touched: int = 0
     """Number of partitions."""
     groups: list[str] = field(default_factory=list)
-    """The groups whose offsets it commits."""
+    """The groups whose offsets the transaction commits."""
     outcome: Outcome = Outcome.OPEN
     cause: Cause | None = None
-    """The cause of its end."""
+    """The cause of the transaction's end; None while it is open."""
     detail: str = ""
     """The cause in words."""
     ended_by: Client = BROKER
-    """The client that ended it; empty for the broker itself."""
+    """The client that ended the transaction; both fields are "" for the broker itself."""
     prepared_ms: int = 0
-    """Wall time at which its end was decided; 0 before."""
+    """Wall time at which the commit or abort was decided; 0 before that."""
     ended_ms: int = 0
-    """Wall time at which its last marker was written; 0 before."""
+    """Wall time at which the last marker was written; 0 before that."""
     past: str = ""
-    """The partitions in which an operator's marker ended it while it was open, in
+    """The partitions in which an operator's marker ended the transaction while it was open, in
     words; else ""."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
@@ -174,7 +175,7 @@ class Story:
         return replace(self, partitions=partitions, groups=groups, waits=waits)
 
     def touch(self, partitions: Partitions, group_id: str) -> None:
-        """Adds partitions, and the group whose offsets it commits."""
+        """Adds partitions, and the group whose offsets the transaction commits."""
         for topic, ids in partitions:
             self.touched += len(ids)
             for partition in ids[: PARTITIONS_KEPT - len(self.partitions)]:
@@ -183,7 +184,7 @@ class Story:
             self.groups.append(kept_id(group_id))
 
     def wait(self, reader: Reader, now: Now) -> None:
-        """Notes a reader that waits."""
+        """Notes a reader that waits for the transaction."""
         key = reader.group_id, reader.topic, reader.partition
         known = self.waits.get(key)
         if known is not None:
@@ -200,7 +201,7 @@ class Story:
             self.more_waits += 1
 
     def end_past(self, event: EndedPastCoordinator) -> None:
-        """Notes that an operator's marker has ended it in some of its partitions."""
+        """Notes that an operator's marker has ended the transaction in some partitions."""
         (topic, ids), more = event.partitions[0], -1
         for _, each in event.partitions:
             more += len(each)
@@ -210,7 +211,7 @@ class Story:
         self.past = kept_sentence(f"an operator{who if event.client.host else ''} {did}")
 
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
-        """Notes that its end is decided."""
+        """Notes that the commit or abort is decided."""
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
         self.cause = cause
         self.detail = kept_sentence(detail)
@@ -218,7 +219,7 @@ class Story:
         self.prepared_ms = now.wall_ms
 
     def end(self, outcome: Outcome, now: Now) -> None:
-        """Notes that its last marker is written, and that readers continue."""
+        """Notes that the last marker is written, so that readers continue."""
         self.outcome = outcome
         self.ended_ms = now.wall_ms
         for each in self.waits.values():
@@ -228,10 +229,10 @@ class Story:
 
     @property
     def is_notable(self) -> bool:
-        """Whether it is notable, and kept longer.
+        """Whether the transaction is notable, so that the journal keeps it longer.
 
-        That is a transaction that its client did not end, or that was open for LONG_MS, blocked a
-        reader or was ended in some partitions by an operator.
+        A transaction is notable if its client did not end it, if it was open for LONG_MS or blocked
+        a reader, or if an operator ended it in some partitions.
         """
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True
@@ -257,7 +258,7 @@ class Refusals(Recurring):
     detail: str = ""
     """The detail of the last refusal."""
     source: Source = Source.SEEN
-    """SEEN if at least one of them happened in this run of the broker."""
+    """SEEN if at least one of the refusals happened since the broker's start."""
 
     @property
     def key(self) -> int:

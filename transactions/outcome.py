@@ -1,8 +1,8 @@
 """The results of steps of a shard of transactional ids: records to append, replies, events.
 
-Replies are values without versions; the edge encodes them, and replaces PRODUCER_FENCED (90) by
-INVALID_PRODUCER_EPOCH (47) for request versions that do not know it. A reply that consists of an
-error code only is a bare int.
+Replies are values without versions; the broker encodes them, and replaces PRODUCER_FENCED (90) by
+INVALID_PRODUCER_EPOCH (47) for request versions without error 90. A reply that consists only of an
+error code is an int.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ class InitReply(NamedTuple):
 
 
 class EndReply(NamedTuple):
-    """Answer to EndTxn: the producer id and epoch to continue with under TV2; -1 and -1 under TV1,
-    or with an error.
-    """
+    """Answer to EndTxn: the producer id and epoch for the next transaction under TV2; -1 and -1
+    under TV1, or with an error."""
 
     error_code: int
     producer_id: int = -1
@@ -64,17 +63,18 @@ class ListReply(NamedTuple):
 
 @slotted(frozen=True)
 class SendMarkers:
-    """Markers to send: the ``marker_sender`` gets it as a reply once the Prepare record is stable.
+    """The markers to send; the ``marker_sender`` gets this value as a reply once the Prepare record
+    is stable.
 
-    A marker before its Prepare record would break atomicity. After each load it is sent again. The
-    sender answers with `MarkersWritten` or `MarkersRefused`. The edge adds the coordinator epoch:
-    the leader epoch of the shard's partition.
+    A marker before its Prepare record would break atomicity. After each load the markers are sent
+    again. The sender answers with `MarkersWritten` or `MarkersRefused`. The broker adds the
+    coordinator epoch, which is the leader epoch of the shard's partition.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """TV1: the transaction's epoch; TV2: the next one."""
+    """The epoch of the markers: with TV1 the transaction's epoch, with TV2 the next epoch."""
     committed: bool
     rules: int
     """TV1 or TV2: the transaction_version of WriteTxnMarkers; TV1 is sent as 0."""
@@ -85,9 +85,8 @@ Reply = int | Sequence[int] | InitReply | EndReply | DescribeReply | ListReply |
 
 
 class Outcome(NamedTuple):
-    """The result of one step. The edge appends ``records``, releases ``replies`` when they are
-    stable, and emits ``events``, in this order.
-    """
+    """The result of one step. The caller appends ``records``, releases ``replies`` when the records
+    are stable, and emits ``events``, in this order."""
 
     records: Sequence[TransactionRun] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()

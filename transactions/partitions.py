@@ -1,9 +1,10 @@
 """The partitions of a transaction, in the order of Kafka's records.
 
-Kafka keeps them in a Java ``HashSet`` and groups them by topic in a ``HashMap``, so that they are
-ordered by slot. Within a slot, the partition added first is first, but the topic added last is
-first (``computeIfAbsent`` puts it at the head). The number of slots follows from the number of
-partitions, or topics. Source: Kafka 4.3.1 ``TransactionLog``.
+Kafka keeps the partitions in a Java ``HashSet`` and groups them by topic in a ``HashMap``, so that
+partitions and topics are ordered by slot. Within a slot, the partition that was added first is
+first, but the topic that was added last is first (``computeIfAbsent`` inserts it at the head). The
+number of slots follows from the number of partitions, or topics. Source: Kafka 4.3.1
+``TransactionLog``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ Ordered = tuple[tuple[str, tuple[int, ...]], ...]
 
 _SLOTS_AT_LEAST = 16
 _FEW = 8
-"""Up to this many new partitions are inserted one by one; more are sorted together with the old
-ones."""
+"""Up to this number, new partitions are inserted one by one; a larger number is sorted together
+with the old partitions."""
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
-    """The partitions of ``wanted`` that ``there`` lacks, each once, in order of occurrence."""
+    """The partitions of ``wanted`` that are not in ``there``, each once, in order of occurrence."""
     known = {topic: set(ids) for topic, ids in there}
     added: dict[str, list[int]] = {}
     for topic, ids in wanted:
@@ -37,9 +38,8 @@ def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
 
 
 def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
-    """``there`` and ``added`` together, in order; ``there`` is in order and has
-    none of ``added``.
-    """
+    """The partitions of ``there`` and ``added`` in Kafka's order; ``there`` must be in this order
+    and have none of ``added``."""
     count_before = sum(len(ids) for _, ids in there)
     count = count_before + sum(map(len, added.values()))
     slots = _slots(count)
@@ -71,10 +71,10 @@ _SlotOf = Callable[[int], int]
 def _topics_in_order(
     topics: dict[str, list[int]], hashes: dict[str, int], slots_of: dict[str, _SlotOf], older: int
 ) -> list[str]:
-    """The topics in the order of Kafka's map; the first ``older`` were in it before.
+    """The topics in the order of Kafka's map; the first ``older`` topics were in the map before.
 
-    The map grows at the next lookup after an insertion. So it has not grown for the topic inserted
-    last if that has a single partition.
+    The map grows at the next lookup after an insertion. It has therefore not grown for the last
+    inserted topic if that topic has a single partition.
     """
     last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1
@@ -103,7 +103,7 @@ def _partition_slot(topic_hash: int, slots: int) -> _SlotOf:
 
     def slot_of(partition: int) -> int:
         hashed = (31 * partition + of_topic) & 0xFFFFFFFF
-        return (hashed ^ (hashed >> 16)) & mask  # as `_spread`, without a call for each partition
+        return (hashed ^ (hashed >> 16)) & mask  # like `_spread`, without a call for each partition
 
     return slot_of
 

@@ -1,6 +1,7 @@
-"""The producer ids in reserve: the edge reserves blocks of them, the cores use them one by one.
+"""The producer ids in reserve: the broker reserves blocks of ids, and the shards use the ids one by
+one.
 
-All shards of a broker and producers without a transactional id share them. Pure: the edge reads
+All shards of a broker and producers without a transactional id share the reserve. The broker reads
 ``left``, and adds a block when its reservation is stored.
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 
 REFILL_BELOW = 100
-"""Another block is reserved when fewer are left: 90 % of Kafka's block of 1000 are used then."""
+"""Another block is reserved when fewer ids are left: at this number, 90 % of Kafka's block of 1000
+ids are used."""
 
 
 class ProducerIds:
@@ -20,7 +22,7 @@ class ProducerIds:
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
         self.left = 0
-        """The number of ids in reserve; another block is needed below `REFILL_BELOW`."""
+        """The number of ids in reserve; below `REFILL_BELOW` another block is needed."""
 
     def add(self, block: range) -> None:
         """Adds a block that only this broker has reserved."""
@@ -28,9 +30,8 @@ class ProducerIds:
         self.left += len(block)
 
     def take(self) -> int | None:
-        """Takes the next id; None if none is left, which clients see as
-        COORDINATOR_LOAD_IN_PROGRESS (14).
-        """
+        """Removes and returns the next id; None if no id is left, for which clients get
+        COORDINATOR_LOAD_IN_PROGRESS (14)."""
         while self._blocks:
             block = self._blocks.popleft()
             if block:

@@ -1,4 +1,5 @@
-"""Replies that carry only an error: to calls that no shard handles, and in place of other replies.
+"""Replies that carry only an error: to calls that a shard does not handle, and in place of replies
+whose records could not be written.
 
 A handler's reply is made before its records are written. If the write fails or takes too long, each
 reply that depends on it is replaced by one of the same kind with only the error.
@@ -57,8 +58,8 @@ def loading_error(call: Call) -> int:  # noqa: ARG001
 def failed(reply: Reply, error_code: int) -> Reply:
     """A reply of the same kind as ``reply`` that carries only ``error_code``.
 
-    `SendMarkers` becomes the bare code: markers whose Prepare record is not in the log must not be
-    sent.
+    `SendMarkers` becomes the error code alone: markers whose Prepare record is not in the log must
+    not be sent.
     """
     if isinstance(reply, int | SendMarkers):
         return error_code
@@ -74,7 +75,8 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 def write_failed(reply: Reply) -> Reply:
-    """The reply when its append failed: NOT_COORDINATOR, as Kafka maps KAFKA_STORAGE_ERROR.
+    """The reply after the append of its records failed: NOT_COORDINATOR, to which Kafka maps
+    KAFKA_STORAGE_ERROR.
 
     Source: Kafka 4.3 ``TransactionStateManager``, the mapping of append errors.
     """
@@ -82,8 +84,8 @@ def write_failed(reply: Reply) -> Reply:
 
 
 def timed_out(reply: Reply) -> Reply:
-    """The reply when its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as in Kafka.
+    """The reply if its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as in Kafka.
 
-    `SendMarkers` does not time out: its Prepare record is in the log, and will be stable.
+    `SendMarkers` does not time out: the Prepare record is in the log, and will become stable.
     """
     return failed(reply, COORDINATOR_NOT_AVAILABLE)

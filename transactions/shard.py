@@ -1,12 +1,13 @@
-"""A shard: the ids of one ``__transaction_state`` partition, and the only interface of the core.
+"""A shard: the transactional ids of one ``__transaction_state`` partition, and the only interface
+of the core.
 
 The caller makes one call at a time, and ``now.mono_ms`` never decreases. The caller passes every
-run of an outcome to ``replay`` at once, in order and with its log offset, so that the next call
-sees it. The replies of the outcome are made before that, and the caller releases them, those for
-the marker sender too, when the records before them are stable. Before ``loaded`` it may call only
-``replay``, and then ``wake``. After ``unload`` the shard is discarded.
+run of an outcome to ``replay`` at once, in order and with the run's log offset, so that the next
+call sees the run. The replies of the outcome are made before the replay; the caller releases each
+reply, also to the marker sender, when the records before it are stable. Before ``loaded`` it may
+call only ``replay``, and then ``wake``. After ``unload`` the shard is discarded.
 
-No call is parked: each is answered in its own outcome.
+No call is parked: each call is answered in its own outcome.
 """
 
 from __future__ import annotations
@@ -65,14 +66,15 @@ class TransactionShard:
     def __init__(self, config: TransactionConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called. From then on only legal transitions are allowed."""
+        """Whether ``loaded`` was called. After that call only legal transitions are allowed."""
         self._waking: Iterator[Transaction] | None = None
-        """The open transactions that ``wake`` has yet to visit; None before its first call."""
+        """The open transactions that ``wake`` has not visited yet; None before the first call of
+        ``wake``."""
         self._woken: list[SendMarkers] = []
         """The transactions between Prepare and Complete that ``wake`` has found."""
         self._sweeps = Sweeps(self._state, Now(0, 0))
         self.view = TransactionView(self._state)
-        """The read-only surface of this shard; see `TransactionView`."""
+        """The read-only view of this shard."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -99,7 +101,7 @@ class TransactionShard:
     def expire(self, now: Now, budget: int) -> Outcome:
         """Does the due work for about ``budget`` ids: timeouts first, then expiry of unused ids.
 
-        While more is due, ``next_deadline`` is not later than now.
+        While more work is due, ``next_deadline`` is not later than now.
         """
         step = Step(self._state, now)
         self._sweeps.work(step, max(budget, 1))
@@ -115,7 +117,7 @@ class TransactionShard:
         return min(sweeps.abort_at_ms, sweeps.expire_at_ms)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
-        """Unloads the partition; no call is parked, so none is answered."""
+        """Unloads the partition; no call is parked, so the outcome has no replies."""
         return NOTHING
 
     # --------------------------------------------------------------------------------------- log
@@ -144,12 +146,11 @@ class TransactionShard:
         """Must not be called: transactional ids have no snapshot, and their whole
         log is replayed.
         """
-        raise AssertionError("transactional ids have no snapshot")
+        raise AssertionError("the state of transactional ids has no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """Does a part of ``loaded`` for at most ``budget`` transactions; returns their number, 0
-        when none is left.
-        """
+        """Does a part of ``loaded`` for at most ``budget`` transactions; returns the number of
+        transactions, 0 when none is left."""
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
         awake = 0
@@ -160,9 +161,8 @@ class TransactionShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """Finishes the load after the replay: accepts calls from now on, and sends the markers of
-        each PREPARE_* again.
-        """
+        """Finishes the load after the replay: begins to accept calls, and sends the markers of each
+        PREPARE_* again."""
         while self.wake(now, _WOKEN_AT_ONCE):
             pass
         self._live = True

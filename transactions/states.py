@@ -1,6 +1,6 @@
 """The state machine of a transactional id on one page.
 
-This module owns the states, their names and the legal moves between them. The state of a
+This module defines the states, their names and the legal moves between them. The state of a
 transactional id changes only in ``Transaction.transition_to``; every handler reads a table of
 ``tables.py`` that has every state.
 
@@ -15,9 +15,9 @@ transactional id changes only in ``Transaction.transition_to``; every handler re
                                InitProducerId                   all markers
 
 Error codes below: 48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS,
-90 PRODUCER_FENCED, 120 TRANSACTION_ABORTABLE. The text below is about the producer that has the
-id: a request that names another producer id gets 49, one with another epoch 90. TV1 and TV2 are the
-rules of a client: TV2 raises the epoch with each end (KIP-890).
+90 PRODUCER_FENCED, 120 TRANSACTION_ABORTABLE. The text below is about the producer that owns the
+id: a request with another producer id gets 49, a request with another epoch gets 90. TV1 and TV2
+are the rules of a client: TV2 raises the epoch with each end (KIP-890).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from enum import Enum
 
 
 class State(Enum):
-    """The state of a transactional id: its byte in the log, and its name on the wire."""
+    """The state of a transactional id; the value is its byte in the log and its name on the
+    wire."""
 
     number: int
     wire_name: str
@@ -41,35 +42,37 @@ class State(Enum):
         return state
 
     EMPTY = (0, "Empty")
-    """A producer has the id, and has begun no transaction since InitProducerId.
+    """A producer owns the id, and has not begun a transaction since InitProducerId.
 
-    *Action*: InitProducerId returns the next epoch, or the same one to a retry with the epoch
-    before (KIP-360); after the last epoch, another producer id. AddPartitions begins a
-    transaction. The check of a partition gets 120. EndTxn gets 48, except for ABORT by TV2: it
-    gets 0 and the next epoch, since a client whose produce failed can't know whether a
-    transaction was begun.
+    *Action*: InitProducerId returns the next epoch, or the current epoch to a retry with the
+    previous epoch (KIP-360); after the last epoch, another producer id. AddPartitions begins a
+    transaction. The check of a partition gets 120. EndTxn gets 48, except that ABORT by TV2 gets 0
+    and the next epoch, because a client whose produce failed can't know whether a transaction was
+    begun.
 
     *Transition*: the first partition -> ONGOING. ABORT by TV2 -> PREPARE_ABORT without partitions.
     InitProducerId -> EMPTY. Not used for transactional.id.expiration.ms -> DEAD.
     """
 
     ONGOING = (1, "Ongoing")
-    """A transaction is open. Its timeout runs, by the wall clock, unless it has none (KIP-939).
+    """A transaction is open. Its timeout runs by the wall clock, unless the transaction has none
+    (KIP-939).
 
-    *Action*: InitProducerId fences the producer and gets 51: the client retries until the
-    abort is complete. AddPartitions gets 0, and writes no record if nothing is new. The check of a
-    partition gets 0 if it is in the transaction, else 120. EndTxn gets 0; by TV2 with the next
-    epoch or, after the last one, with another producer id and epoch 0.
+    *Action*: InitProducerId fences the producer and gets 51: the client retries until the abort is
+    complete. AddPartitions gets 0, and writes no record if no partition is new. The check of a
+    partition gets 0 if the partition is in the transaction, else 120. EndTxn gets 0; under TV2 also
+    the next epoch or, after the last epoch, another producer id and epoch 0.
 
     *Transition*: EndTxn -> PREPARE_COMMIT or PREPARE_ABORT. InitProducerId, or the timeout ->
-    PREPARE_ABORT with one more epoch. More partitions -> ONGOING.
+    PREPARE_ABORT with the next epoch. More partitions -> ONGOING.
     """
 
     PREPARE_COMMIT = (2, "PrepareCommit")
     """The transaction is committed; its markers are being written, again after each load.
 
-    *Action*: InitProducerId, AddPartitions and EndTxn get 51, whatever producer they name (but
-    EndTxn of TV1 checks the producer first). The check of a partition gets 51. The client retries.
+    *Action*: InitProducerId, AddPartitions and EndTxn get 51, whatever producer they name (except
+    that EndTxn of TV1 checks the producer first). The check of a partition gets 51. The client
+    retries.
 
     *Transition*: all markers are written or refused -> COMPLETE_COMMIT. No other."""
 
@@ -82,29 +85,29 @@ class State(Enum):
     """
 
     COMPLETE_COMMIT = (4, "CompleteCommit")
-    """The last transaction was committed, and no other has begun.
+    """The last transaction was committed, and no other transaction has begun.
 
     *Action*: as EMPTY, except for EndTxn. TV1: COMMIT gets 0, ABORT 48. TV2: the epoch identifies
-    the end that the client means. With the epoch before, whose reply was lost, COMMIT gets 0 and
-    the current values, ABORT 48; with the current epoch COMMIT gets 48, and ABORT is handled as
-    in EMPTY.
+    the transaction that the client ends. With the previous epoch, whose reply was lost, COMMIT gets
+    0 and the current values, ABORT 48; with the current epoch COMMIT gets 48, and ABORT is handled
+    as in EMPTY.
 
     *Transition*: as EMPTY."""
 
     COMPLETE_ABORT = (5, "CompleteAbort")
-    """The last transaction was aborted, and no other has begun.
+    """The last transaction was aborted, and no other transaction has begun.
 
-    *Action*: as EMPTY, except for EndTxn. TV1: ABORT gets 0, COMMIT 48. TV2 with the epoch before:
-    ABORT gets 0 and the current values, COMMIT 90, since only a timeout aborts a transaction that
-    its client commits. TV2 with the current epoch: COMMIT gets 48, and ABORT is handled as in
-    EMPTY.
+    *Action*: as EMPTY, except for EndTxn. TV1: ABORT gets 0, COMMIT 48. TV2 with the previous
+    epoch: ABORT gets 0 and the current values, COMMIT 90, because only a timeout aborts a
+    transaction that its client commits. TV2 with the current epoch: COMMIT gets 48, and ABORT is
+    handled as in EMPTY.
 
     *Transition*: as EMPTY.
     """
 
     DEAD = (6, "Dead")
-    """Expired; a tombstone is in the log, and the shard has forgotten the id. Never written as a
-    state.
+    """The id has expired: a tombstone is in the log, and the shard has removed the id. This state
+    is never written to the log.
 
     *Action*: every request gets 49, as for an unknown id, except that InitProducerId creates the id
     again, and DescribeTransactions gets TRANSACTIONAL_ID_NOT_FOUND.

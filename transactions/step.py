@@ -1,4 +1,4 @@
-"""One step of a shard: the state that it works on, and its outcome so far."""
+"""One step of a shard: the shard's state, and the outcome of the step so far."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class ShardState:
         self.open: dict[str, Transaction] = {}
         """The transactions in ONGOING and PREPARE_*, in the order in which they began."""
         self.timeouts: Deadlines[Timeout] = Deadlines()
-        """Wall time at which each ONGOING transaction is aborted."""
+        """The timers of the ONGOING transactions, due at the wall time at which each is aborted."""
         self.expiries: Deadlines[Transaction] = Deadlines()
-        """Wall time of the last use of each id without an open transaction."""
+        """The ids without an open transaction, due at the wall time of their last use."""
 
     def watch(self, transaction: Transaction) -> None:
         """Sets the deadlines of a transactional id according to its state."""
@@ -85,14 +85,14 @@ class Step:
         self.state = state
         self.now = now
         self.client = client
-        """The sender of the call; the broker itself for a step without one."""
+        """The sender of the call; the broker itself for a step without a call."""
         self.records: list[TransactionRun] = []
         self.events: list[Event] = []
         self.markers: list[SendMarkers] = []
-        """The markers for their sender; they follow all replies."""
+        """The markers for the marker sender; in the outcome they follow all replies."""
 
     def outcome(self, *replies: tuple[Ticket, Reply]) -> Outcome:
-        """The outcome of the step: these replies, followed by the markers."""
+        """The outcome of the step, with these replies followed by the markers."""
         sender = self.state.config.marker_sender
         markers = [(sender, each) for each in self.markers]
         return Outcome(self.records, [*replies, *markers], self.events)
@@ -107,9 +107,8 @@ class Step:
         return run_bytes_at_most(transactional_id, partitions) <= self.room
 
     def next(self, old: TransactionValue, state: State, **changes: Any) -> TransactionValue:
-        """The value of the next record. Its previous producer id is that of ``old``, even if both
-        are the same, as in Kafka.
-        """
+        """The value of the next record. Its previous producer id is the producer id of ``old``,
+        even if the producer id does not change, as in Kafka."""
         return old._replace(
             state=state,
             last_update_ms=self.now.wall_ms,
@@ -163,9 +162,8 @@ class Step:
         producer_id: int,
         producer_epoch: int,
     ) -> int:
-        """Emits the refusal of a call, which ends its producer or its transaction; returns the
-        error.
-        """
+        """Emits the refusal of a call with an error that ends the producer or its transaction;
+        returns the error code."""
         self.events.append(
             TransactionRefused(
                 transactional_id, error_code, detail, producer_id, producer_epoch, self.client
@@ -175,12 +173,12 @@ class Step:
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
-    """The caller, for details of rejections."""
+    """A text that names the caller, for the details of refusals."""
     return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 
 def owner(value: TransactionValue) -> str:
-    """The owner of an id, as the details of refusals name it."""
+    """A text that names the owner of a transactional id, for the details of refusals."""
     return (
         f"the transactional id belongs to producer {value.producer_id} at epoch"
         f" {value.producer_epoch} ({value.state.wire_name})"

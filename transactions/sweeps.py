@@ -1,7 +1,7 @@
 """Work without a client: aborts transactions past their timeout, and removes unused ids.
 
-The monotonic clock schedules the checks. The wall times in the records decide, so the time during
-which the broker was down counts.
+The monotonic clock schedules the checks. The wall times in the records determine what is due, so
+time during which the broker was down counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Sweeps:
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
     def work(self, step: Step, budget: int) -> None:
-        """Does the due work for at most ``budget`` ids. The rest stays due."""
+        """Does the due work for at most ``budget`` ids. Further work remains due."""
         config = step.state.config
         if self.abort_at_ms <= step.now.mono_ms:
             budget -= _abort(step, budget)
@@ -36,9 +36,8 @@ class Sweeps:
 
 
 def _abort(step: Step, budget: int) -> int:
-    """Aborts transactions past their timeout, at most ``budget`` timers; returns how many were
-    checked.
-    """
+    """Aborts transactions past their timeout; checks at most ``budget`` timers and returns the
+    number of checked timers."""
     timeouts, now_ms = step.state.timeouts, step.now.wall_ms
     looked_at = 0
     while looked_at < budget:
@@ -51,7 +50,7 @@ def _abort(step: Step, budget: int) -> int:
             continue
         transaction = timeout.transaction
         detail = (
-            f"open for {now_ms - transaction.start_ms} ms, transaction.timeout.ms is"
+            f"open for {now_ms - transaction.start_ms} ms, but transaction.timeout.ms is"
             f" {transaction.timeout_ms}"
         )
         _, value = abort_fenced(step, transaction, Cause.TIMEOUT, detail)
@@ -62,8 +61,7 @@ def _abort(step: Step, budget: int) -> int:
 
 def _expire(step: Step, budget: int) -> bool:
     """Removes ids that were unused for transactional.id.expiration.ms, as many as the budget and
-    one batch allow; returns whether none is left.
-    """
+    one batch allow; returns True if no due id is left."""
     state = step.state
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms
     room = step.room
@@ -81,5 +79,5 @@ def _expire(step: Step, budget: int) -> bool:
         dead = value._replace(state=State.DEAD)
         step.moved(transaction.transactional_id, value, dead, Cause.EXPIRED, detail)
         if room < run_bytes_at_most("", ()) + 0x7FFF:
-            return False  # the next may not fit into the batch
+            return False  # the next tombstone may not fit in the batch
     return False

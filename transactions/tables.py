@@ -1,7 +1,8 @@
 """The reply to each request in each state, as tables.
 
-A handler reads its table after its own checks, which its docstring lists in order: an unknown id,
-another producer, another epoch. A number is the error; an `Act` is the action.
+A handler reads its table after its own checks, which the handler's docstring lists in order: an
+unknown id, another producer, another epoch. A number in a table is the error code; an `Act` is the
+action.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class Act(Enum):
     BEGIN = auto()
     """Write ONGOING with the partitions of the request."""
     EXTEND = auto()
-    """Write ONGOING with the new partitions added; if none is new, write nothing."""
+    """Write ONGOING with the new partitions added; if no partition is new, write no record."""
     PREPARE = auto()
     """Write PREPARE_COMMIT or PREPARE_ABORT; reply, then send the markers."""
     REPEAT = auto()
-    """Repeat the reply that was lost: the request was done."""
+    """Repeat the lost reply of a request that was already handled."""
     COMPLETE = auto()
     """Write COMPLETE_COMMIT or COMPLETE_ABORT."""
     TAKE_OVER = auto()
@@ -76,7 +77,7 @@ VERIFY_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.CHECK,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""Whether partitions are in the transaction, after the checks of the owner."""
+"""VerifyPartitions, after the checks of the owner."""
 
 END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, INVALID_TXN_STATE),
@@ -108,13 +109,13 @@ _END_TV2_AGAIN: dict[State, tuple[Cell, Cell]] = {
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
 END_TV2 = {False: _END_TV2_NOW, True: _END_TV2_AGAIN}
-"""EndTxn from v5 on: by whether the call is a repeat, then (COMMIT, ABORT). A repeat has the epoch
-before, or the producer id and epoch before if the epochs were exhausted.
+"""EndTxn from v5 on, (COMMIT, ABORT): True for a repeated call. A repeated call has the previous
+epoch, or the previous producer id and epoch if the epochs were exhausted.
 
-PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is accepted, since
-a client whose produce failed can't know whether a transaction was begun. A repeated COMMIT after an
-abort gets PRODUCER_FENCED, because only a timeout leads there (KAFKA-20785; Kafka 4.3.1 replies
-INVALID_TXN_STATE, which ends a Streams application)."""
+PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is accepted,
+because a client whose produce failed can't know whether a transaction was begun. A repeated COMMIT
+after an abort gets PRODUCER_FENCED, because only a timeout leads to this case (KAFKA-20785; Kafka
+4.3.1 replies INVALID_TXN_STATE, which ends a Streams application)."""
 
 MARKERS: dict[State, Act] = {
     State.EMPTY: Act.IGNORE,

@@ -1,4 +1,4 @@
-"""A transactional id: the state in its records, and the state that is only in memory."""
+"""A transactional id: the state in its records, and the state that exists only in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from transactions.values import NO_EPOCH, TransactionRun, TransactionValue
 
 
 class Timeout(Timer):
-    """The timer that aborts a transaction open for too long, by the wall time of its record."""
+    """The timer that aborts a transaction after its timeout, counted from the start time in its
+    record."""
 
     __slots__ = ("transaction",)
 
@@ -21,8 +22,8 @@ class Timeout(Timer):
 class Transaction(Timer):
     """One transactional id; only `transition_to` changes it.
 
-    It is the timer of its own expiry: without an open transaction, ``due_ms`` is the wall time of
-    its last use.
+    It is also the timer of the id's expiry: without an open transaction, ``due_ms`` is the wall
+    time of the last use.
     """
 
     __slots__ = ("client", "last_epoch", "prepared_ms", "timeout", "transactional_id", "value")
@@ -31,18 +32,18 @@ class Transaction(Timer):
         super().__init__()
         self.transactional_id = transactional_id
         self.value = value
-        """The value of its last record."""
+        """The value of the last record."""
         self.last_epoch = NO_EPOCH
-        """The epoch before the current one, with which the owner may retry if it lost the reply. No
-        record has it, so a load forgets it, as in Kafka 4.3.1."""
+        """The previous epoch, with which the owner may retry if it did not receive the reply.
+        Records do not contain this epoch, so a load resets it, as in Kafka 4.3.1."""
         self.client: Client = BROKER
-        """The sender of the last call that changed the state; changes by the broker itself do not
-        set it."""
+        """The sender of the last call that changed the state; the broker's own changes do not set
+        this field."""
         self.prepared_ms = -1
-        """Wall time of the last PREPARE_* since the load; -1 while ONGOING, and
-        before the first."""
+        """Wall time of the last PREPARE_* since the load; -1 while ONGOING, and before the first
+        PREPARE_*."""
         self.timeout: Timeout | None = None
-        """Created with its first transaction."""
+        """The timer of the timeout; created with the first transaction of the id."""
 
     def transition_to(self, run: TransactionRun, *, live: bool = True) -> None:
         """Applies a record.
@@ -73,7 +74,7 @@ class Transaction(Timer):
 
     @property
     def state(self) -> State:
-        """The state in its last record."""
+        """The state in the last record."""
         return self.value.state
 
     @property
@@ -88,7 +89,7 @@ class Transaction(Timer):
 
     @property
     def timeout_ms(self) -> int:
-        """Longest time for which a transaction may be open."""
+        """The maximum time in ms for which a transaction may be open."""
         return self.value.timeout_ms
 
     @property
@@ -105,19 +106,18 @@ class Transaction(Timer):
 
     @property
     def last_update_ms(self) -> int:
-        """Wall time of its last record."""
+        """Wall time of the last record."""
         return self.value.last_update_ms
 
     @property
     def previous_producer_id(self) -> int:
-        """The producer id in the record before."""
+        """The producer id in the previous record."""
         return self.value.previous_producer_id
 
     @property
     def next_producer_id(self) -> int:
-        """The producer id with which the producer continues after this transaction; -1: the same
-        one.
-        """
+        """The producer id with which the producer continues after this transaction; -1: the current
+        producer id."""
         return self.value.next_producer_id
 
     @property

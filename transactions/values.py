@@ -11,7 +11,7 @@ from transactions.states import State
 
 NO_PRODUCER_ID = -1
 NO_TIMEOUT_MS = (1 << 31) - 1
-"""Timeout of a two-phase transaction (KIP-939), which never times out."""
+"""The timeout value of a two-phase transaction (KIP-939), which never times out."""
 NO_EPOCH = -1
 EXHAUSTED_EPOCH = PRODUCER_EPOCH_MAX - 1
 """The last epoch that a client receives."""
@@ -25,14 +25,14 @@ class TransactionValue(NamedTuple):
     timeout_ms: int
     state: State
     partitions: Partitions
-    """() in EMPTY and COMPLETE_*; the log has null in EMPTY."""
+    """The partitions of the transaction; () in EMPTY and COMPLETE_*. In EMPTY the log has null."""
     last_update_ms: int
     """Wall time of the last record."""
     start_ms: int
     """Wall time of the first partition; -1 outside of a transaction."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """v1, tag 0: the producer id of the record before. It identifies a producer that retries after
-    its epochs were exhausted (KIP-890)."""
+    """v1, tag 0: the producer id in the previous record. It identifies a producer that retries
+    after the epochs of its producer id were exhausted (KIP-890)."""
     next_producer_id: int = NO_PRODUCER_ID
     """v1, tag 1: the producer id with which the producer continues after this transaction."""
     client_rules: int = 0
@@ -45,7 +45,7 @@ class TransactionValue(NamedTuple):
 class TransactionRun:
     """One record of ``__transaction_state``; ``value`` None is a tombstone.
 
-    The fields from ``last_epoch`` on are only in memory: no record has them.
+    The fields from ``last_epoch`` on exist only in memory; records do not contain them.
     """
 
     transactional_id: str

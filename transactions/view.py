@@ -1,4 +1,4 @@
-"""Read access to a shard, and the two calls that only read."""
+"""Read access to a shard: `TransactionView`, DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TransactionView:
         """All transactional ids, by id; read-only."""
 
     def known(self) -> int:
-        """The number of ids that the log has named so far; valid during a load too."""
+        """The number of transactional ids found in the log so far; also valid during a load."""
         return len(self._state.transactions)
 
     def live_records(self) -> int:
@@ -43,10 +43,9 @@ class TransactionView:
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int
     ) -> int:
-        """NONE if a batch of this producer may be appended to this partition now; else the first
-        error of these checks: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-        CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE.
-        """
+        """NONE if a batch of this producer may now be appended to this partition; else the error of
+        the first failed check: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE."""
         transaction = self._state.transactions.get(transactional_id)
         return verify(transaction, producer_id, epoch, topic, partition)
 
@@ -73,7 +72,8 @@ def describe_transaction(step: Step, call: DescribeTransaction) -> DescribeReply
 def list_transactions(step: Step, call: ListTransactions) -> ListReply:
     """Lists the transactions of one shard.
 
-    An id without a transaction has start time -1, so it is older than any duration, as in Kafka.
+    An id without a transaction has start time -1, and therefore counts as open for longer than any
+    duration, as in Kafka.
     """
     began_before_ms = step.now.wall_ms - call.duration_ms
     known = step.state.transactions

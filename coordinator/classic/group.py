@@ -30,7 +30,8 @@ class Awaited(NamedTuple):
     deadline_ms: int | None
     """Monotonic milliseconds; None when the group waits for no member."""
     members: tuple[str, ...]
-    """Ids of members that have not joined or synced, and member ids given out and not used yet."""
+    """Ids of members that have not joined or synced, and new member ids with which no client has
+    joined yet."""
 
 
 class Group:
@@ -87,7 +88,8 @@ class Group:
         self.static_members: dict[str, str] = {}
         """Instance id to member id. Invariant: exactly the members with an instance id."""
         self.pending: dict[str, GroupTimer] = {}
-        """Timers of ids returned with MEMBER_ID_REQUIRED and not used yet; none is a member."""
+        """Timers of ids returned with MEMBER_ID_REQUIRED that have not joined yet; none is a
+        member."""
         self.pending_syncs: set[str] = set()
         """Members that received this generation's JoinGroup response and have not sent SyncGroup.
         Empty except in AWAITING_SYNC and STABLE."""
@@ -100,8 +102,8 @@ class Group:
         """Number of members that offer each protocol; protocols without members are absent."""
         self.phase = GroupTimer(group_id)
         """Timer of the phase. In PREPARING_REBALANCE it ends the join phase or a step of the
-        initial delay; in AWAITING_SYNC, and in STABLE while ``pending_syncs`` is not empty, it ends
-        the sync phase. Invariant: it is armed in these cases only."""
+        initial delay; in AWAITING_SYNC, and in STABLE with ``pending_syncs``, it ends the sync
+        phase. Invariant: the timer is armed only in these cases."""
         self.initial_delay = False
         """Whether the join phase is the initial delay of a group that was empty."""
         self.delay_step_ms = 0
@@ -113,16 +115,15 @@ class Group:
         self.holding = False
         """Whether group.join.coalescing.ms holds the join phase open even if all have joined."""
         self.join_deadline_ms = 0
-        """Monotonic deadline of the join phase, used when the phase was held open."""
+        """Monotonic deadline of the join phase in ms, used when the phase was held open."""
         self.last_joined_id = ""
         """Member whose JoinGroup was parked last, in this join phase or the previous one."""
         self.last_join_ms = 0
-        """Monotonic time at which that JoinGroup was parked."""
+        """Monotonic time at which the JoinGroup of ``last_joined_id`` was parked."""
         self.last_wait_ms = 0
-        """Milliseconds since the JoinGroup before it in the same phase; 0 for the first."""
+        """Milliseconds between the last two JoinGroups parked in the phase; 0 for the first."""
         self.offsets_read_ms = -1
-        """Wall time of the last OffsetFetch, if that counts as activity (simple
-        groups); else -1."""
+        """Wall time of the last OffsetFetch if it counts as activity (simple groups); else -1."""
         self.expiry_warned_ms = 0
         """Shortest warning time within which offsets expire, as of the last check; 0: none."""
         self.record_offset = -1
@@ -143,7 +144,7 @@ class Group:
                 stored.member_id in group.members
                 or stored.group_instance_id in group.static_members
             ):
-                continue  # no coordinator writes a duplicate; keep the first
+                continue  # no coordinator writes a duplicate: keep the first
             protocols = [(value.protocol_name or "", stored.subscription)]
             member = Member(
                 group_id,
@@ -182,9 +183,9 @@ class Group:
         """Begin the next generation: set its number, leader, protocol and topics.
 
         The number wraps from Kafka's maximum to 1. A leader that has not rejoined is replaced by
-        the oldest member that has. A leader whose connection has closed is also replaced, if a
-        joined member has an open connection. Kafka keeps such a leader, and the group waits for its
-        assignment until its session ends.
+        the oldest member that has rejoined. A leader whose connection has closed is also replaced,
+        if a joined member has an open connection. Kafka keeps a leader without a connection, and
+        the group waits for the leader's assignment until the leader's session ends.
         """
         self.generation_id = 1 if self.generation_id >= _MAX_GENERATION else self.generation_id + 1
         joined = [m for m in self.members.values() if m.join_ticket is not None]
@@ -237,7 +238,7 @@ class Group:
         """The error of a request that names this member, or NONE.
 
         Every request is checked in the same order: instance id, member id, then (by the caller) the
-        generation. FENCED_INSTANCE_ID: another member id holds the instance id now, and the old
+        generation. FENCED_INSTANCE_ID: another member id now has the instance id, and the old
         process must stop (KIP-345).
         """
         if group_instance_id is not None:
@@ -261,9 +262,8 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Remove a member without a parked request. If it led, the oldest remaining member becomes
-        the leader.
-        """
+        """Remove a member without a parked request. If the member was the leader, the oldest
+        remaining member becomes the leader."""
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -376,8 +376,9 @@ def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
     """The protocol that a group uses, given each member's protocols in its order of preference.
 
     Candidates are the names that every member offers. Each member votes for the first candidate of
-    its list, and most votes win. A tie goes to the candidate with the lower sum of ranks over all
-    lists, then to the name that sorts first, so that the result is deterministic.
+    its list; the candidate with the most votes wins. In a tie the candidate with the lowest sum of
+    ranks over all lists wins, and after that the name that sorts first, so that the result is
+    deterministic.
     """
     lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # most lists are equal
     candidates = set.intersection(*map(set, lists))

@@ -1,4 +1,4 @@
-"""Signs of life of members, and the requests that a group awaits from them."""
+"""The signs of life of the members that a group waits for."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Sign(StrEnum):
     """The sign of life of a member that its group waits for."""
 
     HEARTBEATS = "heartbeats"
-    """It heartbeats: `is_heard` is true."""
+    """The member heartbeats: `is_heard` is true."""
     SILENT = "silent"
-    """It does not heartbeat: `is_heard` is false."""
+    """The member does not heartbeat: `is_heard` is false."""
     NOT_DUE = "not_due"
-    """It has sent no request since its group began to wait, but its next heartbeat may not be due:
-    a client heartbeats three times per session timeout."""
+    """The member has sent no request since its group began to wait, but the next heartbeat may not
+    be due yet: a client heartbeats three times per session timeout."""
     CLOSED = "closed"
-    """Its connection closed, and it has sent no request since: its process ended, or the network
-    failed."""
+    """The member's connection closed, and the member has sent no request since: its process ended,
+    or the network failed."""
     NEW = "new"
-    """It received a member id and has not joined with it yet."""
+    """The client received a member id and has not joined with the id yet."""
     GONE = "gone"
-    """It is no longer in the group."""
+    """The member is no longer in the group."""
 
 
 class Awaited(NamedTuple):
@@ -39,7 +39,8 @@ class Awaited(NamedTuple):
 
     sign: Sign
     silent_ms: int | None
-    """Milliseconds since its last request; None if unknown, or while a request is parked."""
+    """Milliseconds since the member's last request; None if unknown, or while a request is
+    parked."""
     words: str
 
 
@@ -69,8 +70,9 @@ def session_left_ms(member: MemberView, now: Now) -> int | None:
 def silent_ms(member: MemberView, now: Now) -> int | None:
     """Milliseconds since the last request of a member; None while a request of it is parked.
 
-    For a parked request whose connection has closed, it is the time since then. Without a parked
-    request it is at least the time since the connection closed, because a session may begin later.
+    For a parked request whose connection has closed, the result is the time since the close.
+    Without a parked request the result is at least the time since the close, because the session
+    may have begun after it.
     """
     closed_ms = closed_for_ms(member, now)
     if member.waits or member.session.due_ms == NEVER:
@@ -100,9 +102,9 @@ def phase_end_ms(group: GroupView, now: Now) -> int | None:
     """Monotonic time at which the phase ends if the silent members send no request; None without a
     phase.
 
-    The coordinator removes a member when its session expires. So a join phase may end before its
-    deadline, when the last awaited session expires. A sync phase ends when the first one expires,
-    because the removal begins the next rebalance.
+    The coordinator removes a member when its session expires. A join phase may therefore end before
+    its deadline, when the last awaited session expires. A sync phase ends when the first awaited
+    session expires, because the removal begins the next rebalance.
     """
     waits = group.awaited()
     if waits.deadline_ms is None:
@@ -130,20 +132,22 @@ def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
     if member is None:
         if member_id in group.pending:
             return Awaited(
-                Sign.NEW, None, "it received its member id but has not joined with it yet"
+                Sign.NEW, None, "the member received its id but has not joined with the id yet"
             )
-        return Awaited(Sign.GONE, None, "it is no longer a member of the group")
+        return Awaited(Sign.GONE, None, "the member is no longer in the group")
     silent = silent_ms(member, now)
     left_ms = session_left_ms(member, now)
-    ends = "" if left_ms is None else f"; its session expires in {seconds(left_ms)}"
+    ends = "" if left_ms is None else f"; the session expires in {seconds(left_ms)}"
     closed_ms = closed_for_ms(member, now)
     if closed_ms is not None:
-        return Awaited(Sign.CLOSED, silent, f"its connection closed {seconds(closed_ms)} ago{ends}")
+        return Awaited(Sign.CLOSED, silent, f"the connection closed {seconds(closed_ms)} ago{ends}")
     omits = "rejoin" if group.state is State.PREPARING_REBALANCE else "sync"
     if silent is None or is_heard(group, member, now):
         ago = "" if silent is None else f" (last {seconds(silent)} ago)"
-        return Awaited(Sign.HEARTBEATS, silent, f"it still heartbeats{ago} but does not {omits}")
+        return Awaited(
+            Sign.HEARTBEATS, silent, f"the member still heartbeats{ago} but does not {omits}"
+        )
     if silent <= member.session_timeout_ms / 3:
-        words = f"its last heartbeat was {seconds(silent)} ago, the next may not be due yet"
+        words = f"the last heartbeat was {seconds(silent)} ago; the next may not be due yet"
         return Awaited(Sign.NOT_DUE, silent, f"{words}{ends}")
     return Awaited(Sign.SILENT, silent, f"no heartbeat for {seconds(silent)}{ends}")

@@ -1,4 +1,4 @@
-"""JoinGroup: accepts members, gives out member ids, and answers or parks the request.
+"""JoinGroup: accepts members, creates member ids, and answers or parks the request.
 
 The order of the checks is Kafka's: group id, session timeout bounds, existence of the group,
 capacity, state DEAD, protocols, then instance id and member id.
@@ -37,12 +37,12 @@ from protocol.errors import (
 )
 
 PENDING_IDS_MAX = 10_000
-"""Maximum number of member ids of one group that are given out and not used yet. Above it the
-oldest id is withdrawn, as if its timeout had passed: a client that joins with it gets
-UNKNOWN_MEMBER_ID and requests another."""
+"""Maximum number of new member ids of one group with which no client has joined yet. Above this
+number the oldest id is withdrawn, as if its timeout had passed: a client that joins with this id
+gets UNKNOWN_MEMBER_ID and requests another id."""
 _ID_PREFIX_CHARACTERS = 4000
-"""Maximum length of the client or instance id in a new member id, so that the id fits in any of
-Kafka's strings."""
+"""Maximum length of the client or instance id in a new member id, so that the member id fits in any
+of Kafka's strings."""
 
 
 def join(step: Step, call: JoinGroup) -> None:
@@ -86,7 +86,7 @@ def join(step: Step, call: JoinGroup) -> None:
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
     """Whether a full group accepts this JoinGroup: members may rejoin, static ones under a new id.
 
-    In PREPARING_REBALANCE only members with a parked JoinGroup count, so that the last ones to
+    In PREPARING_REBALANCE only members with a parked JoinGroup count, so that the last members to
     rejoin are refused (KAFKA-9885).
     """
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
@@ -121,7 +121,8 @@ def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
 
 
 def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
-    """Handle a JoinGroup without a member id: from a new member, or a static one that rejoins."""
+    """Handle a JoinGroup without a member id, from a new member or from a static member that
+    rejoins."""
     instance_id = call.group_instance_id
     prefix = call.client_id if instance_id is None else instance_id
     member_id = f"{prefix[:_ID_PREFIX_CHARACTERS]}-{call.fresh_id}"
@@ -223,7 +224,7 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
             else change.detail
         )
         what = f"{who} {detail}"
-    # Before ``prepare``, which takes the length of the join phase from the timeouts.
+    # Set the timeouts before ``prepare``, which computes the length of the join phase from them.
     member.session_timeout_ms = call.session_timeout_ms
     member.rebalance_timeout_ms = call.rebalance_timeout_ms
     prepare(step, group, cause, with_reason(what, call.reason), member.member_id)
@@ -253,23 +254,23 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
 
 
 def pending_due(step: Step, group: Group, member_id: str) -> None:
-    """Remove a member id that was given out and not used in time."""
+    """Remove a new member id with which no client joined in time."""
     del group.pending[member_id]
     complete_if_joined(step, group)
     forget_if_blank(step, group)
 
 
 def session_due(step: Step, group: Group, member: Member) -> None:
-    """Remove a member whose session expired, or a new one whose first JoinGroup waited too long.
+    """Remove a member whose session expired, or a new member whose first JoinGroup waited too long.
 
-    The second limit is for clients that gave up, closed the connection and joined again under
-    another id (KAFKA-7610).
+    The limit of the first JoinGroup is for clients that closed the connection and joined again
+    under another id (KAFKA-7610).
     """
     if member.waits:
         assert member.is_new, f"the session of {member.member_id!r} ran while it was waiting"
         cause = Cause.NEW_MEMBER_TIMED_OUT
         waited_ms = step.state.config.new_member_join_timeout_ms
-        what = f"its first JoinGroup waited for {seconds(waited_ms)}"
+        what = f"the first JoinGroup waited for {seconds(waited_ms)}"
         detail = f"{named(member)} was removed: {what}"
         silent_ms = -1
     else:
@@ -282,7 +283,7 @@ def session_due(step: Step, group: Group, member: Member) -> None:
             closed_ms = step.now.mono_ms - member.closed_ms
             closed = f"; its connection had closed {seconds(closed_ms)} earlier"
             if closed_ms > silent_ms:
-                closed += ", and its session did not run while its request waited"
+                closed += "; the session did not run while a request was parked"
             silent_ms = max(silent_ms, closed_ms)
         what = f"session expired, no heartbeat for {seconds(silent_ms)}{closed}"
         detail = f"{expired}{closed}"
@@ -293,9 +294,9 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 def connection_closed(step: Step, connection: Hashable) -> None:
     """Note the members whose connection closed; their parked requests stay parked, as in Kafka.
 
-    A member whose client does not know its id can't return: it is removed at once, so that no
-    rebalance waits for it. A static member is removed only while it is new, because later its
-    instance id identifies it when it rejoins. Any other member may return until its session ends.
+    A member whose client does not know the member id can't return. It is removed at once, so that
+    no rebalance waits for it. A static member is removed only while it is new: later its instance
+    id identifies it when it rejoins. Any other member may return until its session ends.
     """
     for member, group in step.state.connections.pop(connection, {}).items():
         member.connection = None

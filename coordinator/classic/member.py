@@ -45,15 +45,15 @@ class Member:
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
-        """Not None for a static member (KIP-345)."""
+        """The instance id of a static member (KIP-345); None: dynamic."""
         self.client_id = client_id
         self.client_host = client_host
         self.session_timeout_ms = session_timeout_ms
         self.rebalance_timeout_ms = rebalance_timeout_ms
-        """How long the group waits for the member to rejoin."""
+        """Milliseconds for which a rebalance waits for the member to rejoin."""
         self.protocols = tuple(protocols)
-        """(name, metadata) in the member's order of preference; after a load only the selected
-        protocol."""
+        """(name, metadata) of each protocol in the member's order of preference; after a load only
+        the selected protocol is known."""
         self.assignment = assignment
         """The leader's assignment for the member in this generation, as bytes; meaningless outside
         STABLE."""
@@ -62,24 +62,25 @@ class Member:
         self.sync_ticket: Ticket = None
         """Ticket of the parked SyncGroup. Not None only in AWAITING_SYNC."""
         self.waits = False
-        """Whether a request of the member is parked. Invariant: true if either ticket is set. While
-        it is true, a heartbeat does not change the session."""
+        """Whether a request of the member is parked. Invariant: true if a ticket is set. While a
+        request is parked, a heartbeat does not change the session."""
         self.is_new = False
         """Whether no join phase has ended since the member was added."""
         self.restored = False
-        """Whether the member was loaded from the log and has not joined since; then only one of its
-        protocols is known."""
+        """Whether the member was loaded from the log and has not joined since the load; if so, only
+        one of its protocols is known."""
         self.knows_id = True
-        """Whether the client knows the member id: it sent the id, or a reply carried it."""
+        """Whether the client knows the member id: the client sent the id, or a reply carried it."""
         self.connection: Hashable = None
         """Connection of the member's last JoinGroup, SyncGroup or Heartbeat; None: unknown or
         closed."""
         self.closed_ms: int | None = None
-        """Monotonic time at which that connection closed; None while it is open or unknown."""
+        """Monotonic time at which the member's last connection closed; None while it is open or
+        unknown."""
         self.session = GroupTimer(group_id, member_id)
-        """Timer that ends the membership. It is not armed while a request is parked, even if the
-        connection closes, except for a new member, whose first JoinGroup may be parked for a
-        limited time only."""
+        """Timer that ends the membership. The timer is not armed while a request is parked, even if
+        the connection closes. The exception is a new member, whose first JoinGroup is parked for a
+        limited time."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """The member's metadata for this protocol; empty if it does not offer the protocol."""
@@ -89,5 +90,5 @@ class Member:
         return b""
 
     def offers(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether these are the member's protocols, with the same order and bytes."""
+        """Whether ``protocols`` equal the member's protocols, in order and bytes."""
         return self.protocols == tuple(protocols)

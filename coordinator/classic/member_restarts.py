@@ -4,13 +4,13 @@ A client without `group.instance.id` gets a new member id whenever it joins afte
 left or after it was removed. Its group rebalances twice: when the old id is removed and when the
 new id joins. Only a closed connection of the old id proves that the process restarted (`Way`).
 
-Two member ids belong to one client if their client ids and hosts are equal, and one left within
-RETURNS_WITHIN_MS of the other's join. A static member is identified by its instance id. If it
-rejoins within its session, it replaces its old id; that counts as a return if the connection of the
-old id had closed.
+Two member ids belong to one client if their client ids and hosts are equal, and one id left within
+RETURNS_WITHIN_MS of the join of the other. A static member is identified by its instance id. A
+static member that rejoins within its session replaces its old member id; this counts as a return if
+the connection of the old id had closed.
 
-Each id is part of at most one return. A chain of returns is one entry, so that several members with
-the same client id are counted separately.
+Each member id is part of at most one return. A chain of returns is one entry, so that several
+clients with the same client id are counted separately.
 
 The new id may join before the old one is removed: the id of a killed client stays in the group
 until its session ends.
@@ -45,36 +45,38 @@ _RETURNING = (
 """Fields of a `RestartingMember` that its journal line holds unchanged."""
 
 STREAK_PAUSE_MS = 300_000
-"""A longer pause ends a streak."""
+"""Milliseconds; a longer pause between two events ends a streak."""
 
 _POLL_TIMEOUT = "poll timeout has expired"
 """The reason in the LeaveGroup of Apache's Java client after max.poll.interval.ms (KIP-800)."""
 
 
 class Way(StrEnum):
-    """How a client lost its old member id."""
+    """The way in which a client lost its old member id."""
 
     RESTARTED = "restarted"
-    """Its connection had closed, so the new id joined on another connection."""
+    """The connection of the old id had closed, and the new id joined on another connection."""
     RESTARTED_IN_SESSION = "restarted_in_session"
-    """A static member replaced its own old id within its session; the old connection had closed."""
+    """A static member replaced its old member id within its session; the old connection had
+    closed."""
     LEFT = "left"
-    """It sent LeaveGroup: the process shut down cleanly, or it goes on (librdkafka leaves after
-    max.poll.interval.ms, without a reason)."""
+    """The member sent LeaveGroup: its process shut down cleanly, or still runs (librdkafka leaves
+    after max.poll.interval.ms, without a reason)."""
     POLL_TIMED_OUT = "poll_timed_out"
-    """It sent LeaveGroup with the reason that max.poll.interval.ms had passed."""
+    """The member sent LeaveGroup with the reason that max.poll.interval.ms had passed."""
     SESSION_EXPIRED = "session_expired"
-    """Its session expired while its connection was open: the process was alive."""
+    """The member's session expired while its connection was open: the process was alive."""
     SYNC_TIMED_OUT = "sync_timed_out"
-    """It joined and sent no SyncGroup."""
+    """The member joined and sent no SyncGroup."""
     JOIN_TIMED_OUT = "join_timed_out"
-    """It did not rejoin within its rebalance timeout, which is its max.poll.interval.ms."""
+    """The member did not rejoin within its rebalance timeout, which is the client's
+    max.poll.interval.ms."""
     REMOVED = "removed"
-    """It was removed for another cause."""
+    """The member was removed for another cause."""
 
     @classmethod
     def of(cls, event: MemberLeft) -> Way:
-        """How the member of this event lost its id."""
+        """The `Way` in which the client of this event lost its member id."""
         if event.cause is Cause.MEMBER_LEFT:
             return cls.POLL_TIMED_OUT if _POLL_TIMEOUT in event.detail else cls.LEFT
         if event.connection_closed:
@@ -121,9 +123,8 @@ class SameClient(NamedTuple):
 
 @slotted
 class Streak:
-    """A count of events that follow each other within STREAK_PAUSE_MS, whether or
-    not each is kept.
-    """
+    """A count of events that follow each other within STREAK_PAUSE_MS, including events that are
+    not kept."""
 
     count: int = 0
     since_ms: int = 0
@@ -160,7 +161,8 @@ class RestartingMember:
     streak: Streak = field(default_factory=Streak)
     """The last returns without a long pause between them."""
     is_kept: bool = False
-    """Whether all returns are from the journal's file, none from this run of the broker."""
+    """Whether all returns were read from the journal's file, and none happened since the broker's
+    start."""
     instance: str | None = None
     """Instance id of a static member; else None."""
     first: str = ""
@@ -180,7 +182,7 @@ class RestartingMember:
         return entry
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """The fields of the entry's journal line."""
         return {
             "kind": "returning",
             **{name: getattr(self, name) for name in _RETURNING},
@@ -217,7 +219,7 @@ class Client(NamedTuple):
 
 @slotted
 class _Seen:
-    """Member ids of one client that are part of no return yet, oldest first."""
+    """Member ids of one client that are not part of a return yet, oldest first."""
 
     key: _Key
     gone: list[_Gone] = field(default_factory=list)
@@ -230,7 +232,7 @@ class _Seen:
 
 
 class MemberRestarts:
-    """The clients that have returned to one group, and those that may still return."""
+    """The clients that have returned to one group, and the clients that may still return."""
 
     __slots__ = ("_seen", "clients")
 
@@ -250,7 +252,7 @@ class MemberRestarts:
         self.clients.put(client.member_id, client)
 
     def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
-        """Note a member that joined; return its client's old member id if this is a return."""
+        """Note a member that joined; return the client's old member id if the join is a return."""
         key = client.key
         seen = self._seen.get(key) or _Seen(key)
         same = None
@@ -259,7 +261,7 @@ class MemberRestarts:
             away_ms = now.mono_ms - at_ms
             if away_ms <= RETURNS_WITHIN_MS:
                 words = "the same client rejoined with a new member id"
-                same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} was gone")
+                same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} had left")
                 self._note(client, member_id, before, away_ms, way, now)
         if same is None:
             _keep(seen.came, _Came(now.mono_ms, member_id))
@@ -269,7 +271,8 @@ class MemberRestarts:
     def left(
         self, client: Client, member_id: str, silent_ms: int, way: Way, now: Now
     ) -> SameClient | None:
-        """Note a removed member; return its client's new member id if that one has joined already.
+        """Note a removed member; return the client's new member id if the client has already joined
+        under one.
 
         ``silent_ms`` is the time since the member's last request if its session expired; else -1.
         """
@@ -293,9 +296,8 @@ class MemberRestarts:
     def took_over(
         self, client: Client, member_id: str, before: str, away_ms: int, now: Now
     ) -> None:
-        """Note a static member that replaced its old id within its session; its connection had
-        closed.
-        """
+        """Note a static member that replaced its old member id ``before`` within its session; the
+        old connection had closed."""
         seen = self._seen.get(client.key) or _Seen(client.key)
         seen.came = [each for each in seen.came if each.member_id != before]
         self._put(seen)

@@ -80,8 +80,9 @@ def _check_sync(group: Group | None, call: SyncGroup) -> int:
 def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     """Store the leader's assignment and answer all members that wait for it.
 
-    A member without an entry gets an empty assignment; entries of unknown ids are ignored. If the
-    group's record would be too large, members get UNKNOWN_SERVER_ERROR and the group rebalances.
+    A member without an entry gets an empty assignment; entries of unknown member ids are ignored.
+    If the group's record would be too large, all members get UNKNOWN_SERVER_ERROR and the group
+    rebalances.
     """
     given = dict(call.assignments)
     for member in group.members.values():
@@ -170,7 +171,7 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
     removed, gone = [], []
     answers = []
     for leaver in call.members:
-        if leaver.member_id in group.pending:  # its instance id is not checked
+        if leaver.member_id in group.pending:  # the instance id is not checked
             group.pending.pop(leaver.member_id).disarm()
             error = NONE
         else:
@@ -192,9 +193,8 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
 
 
 def _find(group: Group, leaver: Leaver) -> tuple[str, int]:
-    """The id of the leaving member, and the error code. An administrator may name a member by its
-    instance id only.
-    """
+    """The id of the leaving member, and the error code. An administrator may name a member only by
+    its instance id."""
     if not leaver.member_id and leaver.group_instance_id is not None:
         member_id = group.static_members.get(leaver.group_instance_id)
         return ("", UNKNOWN_MEMBER_ID) if member_id is None else (member_id, NONE)

@@ -1,7 +1,7 @@
 """Rebalances: the beginning and end of a join phase, and the deadlines of phases.
 
-Code that removes members calls ``after_removal`` afterwards. Code that adds members, or lets them
-rejoin, calls ``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase
+Code that removes members then calls ``after_removal``. Code that adds members or accepts their
+rejoin calls ``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase
 timer falls due.
 """
 
@@ -16,8 +16,8 @@ from coordinator.wording import named, some_of
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
-"""Minimum length of an extended join phase, even if all rebalance timeouts are 0 or negative. A
-member that rejoins or expires may end the phase sooner."""
+"""Minimum length in ms of an extended join phase, even if all rebalance timeouts are 0 or negative.
+A member that rejoins or expires may end the phase sooner."""
 
 
 def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
@@ -41,9 +41,8 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
 
 
 def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
-    """Wait until all members have joined, but at least ``hold_ms``, so that more
-    members can join.
-    """
+    """Begin a join phase until all members have joined; it lasts at least ``hold_ms``, so that more
+    members can join."""
     group.pending_syncs.clear()
     group.initial_delay = False
     timeout_ms = group.rebalance_timeout_ms()
@@ -54,9 +53,8 @@ def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
 
 
 def _begin_initial_delay(step: Step, group: Group) -> None:
-    """Wait for more members, because the first members of a group usually join
-    together (KIP-134).
-    """
+    """Begin the initial delay, a wait for more members: the first members of a group usually join
+    together (KIP-134)."""
     delay_ms = step.state.config.initial_rebalance_delay_ms
     group.initial_delay = True
     group.member_added = False
@@ -68,8 +66,8 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 def complete_if_joined(step: Step, group: Group) -> None:
     """End the join phase if all members have joined.
 
-    Only time ends the initial delay; a delay of 0 ends at once. Only time ends a hold
-    (group.join.coalescing.ms), unless no member is left.
+    The initial delay ends only when its time has passed; a delay of 0 ends at once. A hold
+    (group.join.coalescing.ms) ends when its time has passed, or when no member is left.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -81,9 +79,8 @@ def complete_if_joined(step: Step, group: Group) -> None:
 
 
 def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """Begin a rebalance because members were removed, or end the join phase if none
-    is awaited now.
-    """
+    """Begin a rebalance because members were removed; in a join phase, end the phase if no member
+    is awaited any more."""
     match group.state:
         case State.AWAITING_SYNC | State.STABLE:
             prepare(step, group, cause, detail, member_id)
@@ -95,7 +92,8 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Remove a group that existed only for an unused member id; no client could have seen it."""
+    """Remove a group that existed only for an unused member id: no client could have seen the
+    group."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
 
@@ -120,7 +118,8 @@ def phase_due(step: Step, group: Group) -> None:
 
 
 def _delay_step_over(step: Step, group: Group) -> None:
-    """Wait one more step if a member joined during this one, up to the rebalance timeout."""
+    """Extend the initial delay by a step if a member joined during this step, up to the rebalance
+    timeout."""
     if group.member_added and group.delay_remaining_ms:
         group.member_added = False
         past_ms = group.delay_step_ms
@@ -161,9 +160,9 @@ def _sync_phase_over(step: Step, group: Group) -> None:
 def complete(step: Step, group: Group, cause: Cause) -> None:
     """End the join phase with the members that have joined.
 
-    Dynamic members that have not joined are removed. Static ones stay until their session expires,
-    so that they keep their partitions during a restart. If only absent static members are left, the
-    phase is extended.
+    Dynamic members that have not joined are removed. Static members stay until their session
+    expires, so that they keep their partitions during a restart. If only absent static members are
+    left, the phase is extended.
     """
     late = [
         member
@@ -201,7 +200,7 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
     step.move(group, State.AWAITING_SYNC, cause, detail)
     for member in group.members.values():
         if member.join_ticket is None:
-            continue  # an absent static member: its session continues
+            continue  # an absent static member: the session continues
         member.is_new = False
         step.answer_join(group, member, join_reply(group, member.member_id))
         step.arm(member.session, member.session_timeout_ms)

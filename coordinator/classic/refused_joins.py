@@ -31,9 +31,9 @@ LASTING = frozenset(
         UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors that a client gets again until its settings or the broker's are changed."""
+"""Errors that a client gets again until a setting of the client or the broker is changed."""
 ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
-"""All errors with which a JoinGroup is refused here."""
+"""All error codes with which `refuse` answers a JoinGroup."""
 _NAME_CHARACTERS = 100
 """Maximum length of a protocol's name in a sentence."""
 
@@ -57,37 +57,40 @@ def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) ->
 def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: int) -> str:
     if error_code == INVALID_SESSION_TIMEOUT:
         return (
-            f"its session.timeout.ms is {call.session_timeout_ms}, the broker accepts"
+            f"session.timeout.ms is {call.session_timeout_ms}, but the broker accepts"
             f" {config.min_session_timeout_ms} to {config.max_session_timeout_ms}"
         )
     if error_code == GROUP_MAX_SIZE_REACHED:
         return f"the group is full: group.max.size is {config.max_size}"
     if error_code == UNSUPPORTED_VERSION:
-        return "it has a group.instance.id, but the cluster does not support static members yet"
+        return (
+            "the client has a group.instance.id, but the cluster does not support static members"
+            " yet"
+        )
     if error_code == UNKNOWN_SERVER_ERROR:
         return "the group's record would exceed max.message.bytes of __consumer_offsets"
     if error_code == FENCED_INSTANCE_ID:
-        return f"another member holds group.instance.id {call.group_instance_id} now"
+        return f"another member now has group.instance.id {call.group_instance_id}"
     if error_code == UNKNOWN_MEMBER_ID:
-        return "its member id is unknown to the group"
+        return "the member id is unknown to the group"
     if error_code == INCONSISTENT_GROUP_PROTOCOL and group is not None:
         return _mismatch(group, call)
     return "the group is being removed"
 
 
 def _mismatch(group: Group, call: JoinGroup) -> str:
-    """How a client's protocols differ from those of the members."""
+    """The difference between a client's protocols and the members' protocols, in words."""
     if not call.protocol_type or not call.protocols:
-        return "it offers no protocol"
+        return "the client offers no protocol"
     if group.members and call.protocol_type != group.protocol_type:
         return (
-            f"its protocol type is {_short(call.protocol_type)}, the group's is"
+            f"the client's protocol type is {_short(call.protocol_type)}, but the group's is"
             f" {_short(group.protocol_type or '')}"
         )
     everybody = len(group.members)
     shared = [name for name, members in group.support.items() if members == everybody]
     offered = list(dict.fromkeys([name for name, _ in call.protocols]))
-    return f"it offers {_names(offered)}; all members support {_names(shared)}"
+    return f"the client offers {_names(offered)}; all members support {_names(shared)}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """The group's state machine on one page.
 
-This module owns the five states, their names and the legal moves between them.
-The state of a group changes only in ``Group.transition_to``; every handler has one
-``match group.state`` with every state written.
+This module defines the five states, their names and the legal moves between them. The state of a
+group changes only in ``Group.transition_to``; every handler has one ``match group.state`` with
+every state written.
 
                     first join                     all members joined, or the deadline
             EMPTY ------------> PREPARING_REBALANCE ----------------> AWAITING_SYNC
@@ -29,13 +29,13 @@ class State(Enum):
     """The state of a group; the value is its name on the wire, in events and in metrics."""
 
     EMPTY = "Empty"
-    """No members; perhaps offsets, perhaps member ids that were given out and have not joined.
+    """The group has no members. It may have offsets, and new member ids with which no client has
+    joined yet.
 
-    *Action*: JoinGroup of a new member is accepted. Any other member id gets 25, also in
-    SyncGroup, Heartbeat and LeaveGroup. OffsetCommit without a generation (a simple consumer) is
-    accepted, one with a generation gets 25. The same holds for TxnOffsetCommit. OffsetFetch,
-    DescribeGroups and ListGroups answer. DeleteGroups and OffsetDelete delete, pending offsets
-    included.
+    *Action*: JoinGroup of a new member is accepted. Any other member id gets 25, also in SyncGroup,
+    Heartbeat and LeaveGroup. OffsetCommit and TxnOffsetCommit are accepted without a generation (a
+    simple consumer), and get 25 with a generation. OffsetFetch, DescribeGroups and ListGroups
+    answer. DeleteGroups and OffsetDelete delete, pending offsets included.
 
     *Transition*: the first member -> PREPARING_REBALANCE, held open for the initial delay.
     DeleteGroups, or retention when no offset is left -> DEAD."""
@@ -45,44 +45,48 @@ class State(Enum):
 
     *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and extends the session.
     LeaveGroup removes the member. OffsetCommit of the last generation is accepted, so that
-    consumers can commit their work before they rejoin. TxnOffsetCommit of such a member, or one
-    that names no membership, is accepted. OffsetFetch, DescribeGroups and ListGroups answer,
-    without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    consumers can commit their work before they rejoin. TxnOffsetCommit of such a member is
+    accepted, and so is a TxnOffsetCommit without membership. OffsetFetch, DescribeGroups and
+    ListGroups answer, without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
-    *Transition*: every known member has joined and none is pending, or the deadline has passed ->
-    AWAITING_SYNC, dynamic members that have not joined are removed, and the generation rises. No
-    member is left -> EMPTY, and the generation rises too. During the initial delay only time ends
-    it. If no member has joined by the deadline and static ones remain, it is armed again."""
+    *Transition*: every known member has joined and no member id is pending, or the deadline has
+    passed -> AWAITING_SYNC, dynamic members that have not joined are removed, and the generation
+    rises. No member is left -> EMPTY, and the generation rises too. The initial delay ends only
+    when its time has passed. If no member has joined by the deadline and static members remain, the
+    deadline is armed again."""
 
     AWAITING_SYNC = "CompletingRebalance"
     """The generation is formed; the leader's assignment is awaited. A deadline is always armed.
 
     *Action*: JoinGroup of a member whose protocols are unchanged is answered again. SyncGroup is
-    parked, the leader's carries the assignments. Heartbeat gets 0 and extends the session.
-    LeaveGroup removes the member. OffsetCommit gets 27, TxnOffsetCommit is accepted as before: a
-    transaction can't wait. OffsetFetch, DescribeGroups and ListGroups answer, without metadata.
-    DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    parked; the leader's SyncGroup carries the assignments. Heartbeat gets 0 and extends the
+    session. LeaveGroup removes the member. OffsetCommit gets 27, TxnOffsetCommit is accepted as in
+    PREPARING_REBALANCE, because a transaction can't wait. OffsetFetch, DescribeGroups and
+    ListGroups answer, without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
-    *Transition*: the leader's SyncGroup -> STABLE. A new member, a changed one, a static one that
-    rejoins, a removed one, or the deadline (members that have not synced are removed) ->
+    *Transition*: the leader's SyncGroup -> STABLE. A new, changed or removed member, a static
+    member that rejoins, or the deadline (members that have not synced are removed) ->
     PREPARING_REBALANCE; parked SyncGroups get 27. An assignment too large to store ->
     PREPARING_REBALANCE too; parked SyncGroups get -1.
     """
 
     STABLE = "Stable"
-    """Every member has its assignment. A deadline is armed while a member has not fetched its own.
+    """Every member has its assignment. A deadline is armed while a member has not fetched its
+    assignment.
 
     *Action*: JoinGroup of an unchanged follower is answered again. SyncGroup gets the assignment
     and extends the session, as do Heartbeat (0) and OffsetCommit (accepted); TxnOffsetCommit is
-    accepted and extends none. LeaveGroup removes the member. OffsetFetch, DescribeGroups (in full)
-    and ListGroups answer. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    accepted and does not extend the session. LeaveGroup removes the member. OffsetFetch,
+    DescribeGroups (in full) and ListGroups answer. DeleteGroups gets 68; OffsetDelete 86 for topics
+    in use.
 
     *Transition*: the leader rejoins, a follower rejoins with other protocols, a member is added or
     lost, the sync deadline passes, or a static member returns with another subscription ->
     PREPARING_REBALANCE. A static member that returns unchanged changes only its id."""
 
     DEAD = "Dead"
-    """Deleted, expired, or its partition was unloaded; kept only until it is removed.
+    """The group was deleted or has expired, or its partition was unloaded. The object exists only
+    until it is removed.
 
     *Action*: every request gets 15, except that OffsetFetch returns no offsets, DescribeGroups
     returns Dead, ListGroups omits the group, and DeleteGroups and OffsetDelete get 69.
@@ -101,12 +105,13 @@ LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
 """The states from which each state may be entered."""
 
 _BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
-    "awaitingsync": State.AWAITING_SYNC  # its name before Kafka 1.1
+    "awaitingsync": State.AWAITING_SYNC  # the name of CompletingRebalance before Kafka 1.1
 }
 
 
 def state_filter(names: Iterable[str]) -> frozenset[State]:
-    """The states in a ListGroups filter, in any case; unknown names match nothing."""
+    """The states named in a ListGroups filter, in upper or lower case; unknown names are
+    ignored."""
     return frozenset(
         _BY_FILTER_NAME[name.lower()] for name in names if name.lower() in _BY_FILTER_NAME
     )

@@ -66,9 +66,8 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
-    """Replace ``old`` by ``new`` and fence it, in any state (KAFKA-8500): a request parked under
-    the old id gets FENCED_INSTANCE_ID.
-    """
+    """Replace ``old`` by ``new``, and fence ``old`` in any state (KAFKA-8500): a request that is
+    parked under the old id gets FENCED_INSTANCE_ID."""
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
@@ -107,10 +106,12 @@ def _rebalance(step: Step, group: Group, new: Member, call: JoinGroup, why: str)
 
 
 def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
-    """Why a stable group must rebalance when this static member rejoins; None if it need not.
+    """The reason why a stable group must rebalance when this static member rejoins; None: no
+    rebalance.
 
-    Kafka compares only the protocol that the next vote would select. Muster compares the subscribed
-    topics too: otherwise a member with other topics would keep the assignment of its old topics.
+    Kafka compares only the protocol that the next vote would select. Muster also compares the
+    subscribed topics: otherwise a member with other topics would keep the assignment of its old
+    topics.
     """
     offers = [(new if m is old else m).protocols for m in group.members.values()]
     if vote(offers) != group.protocol_name:
@@ -131,9 +132,9 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
     """Rewrite the group's record without a rebalance; the member gets its assignment by SyncGroup.
 
-    From v9 on, the reply names the leader; if the member leads, the reply asks it to skip the
-    assignment (KIP-814). Below v9 the reply names the previous leader, by the member's old id if
-    the member led, so that the member does not assign.
+    From v9 on, the reply names the leader; if the member is the leader, the reply asks the member
+    to skip the assignment (KIP-814). Below v9 the reply names the leader by the old member id if
+    the member is the leader, so that the member does not assign.
     """
     old_leader = group.leader_id or ""
     _swap(step, group, old, new, call)

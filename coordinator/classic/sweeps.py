@@ -1,9 +1,9 @@
 """Work over many offsets in bounded pieces: deleted groups and topics, and the retention check.
 
 A group may have hundreds of thousands of offsets, and each tombstone costs about 10 us until it is
-in the log. The step that begins such work does the first pieces; the rest waits in ``state.sweeps``
-for ``expire``. The state may change between two pieces, so each piece reads it again. After a crash
-between two pieces, the remaining offsets are not deleted.
+in the log. The step that begins such work does the first pieces; ``expire`` does the pieces that
+remain in ``state.sweeps``. The state may change between two pieces, so each piece reads the state
+again. After a crash between two pieces, the remaining offsets are not deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _TOMBSTONE_FIXED_BYTES = 40
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
-    """Do the first pieces of the work; return whether it is finished. `expire` does the rest."""
+    """Do the first pieces of the work; return whether the work is finished. `expire` does the
+    remaining pieces."""
     if work(step, sweep, AT_ONCE) > 0:
         return True
     step.state.sweeps.append(sweep)
@@ -43,9 +44,8 @@ def begin(step: Step, sweep: Sweep) -> bool:
 
 
 def work(step: Step, sweep: Sweep, budget: int) -> int:
-    """Do pieces worth ``budget`` items; return the unused budget, 0 if the work may not be
-    finished.
-    """
+    """Do pieces that cost ``budget`` items in total; return the unused budget, 0 if the work may
+    not be finished."""
     while budget > 0:
         cost = sweep.piece(step)
         if not cost:
@@ -55,7 +55,7 @@ def work(step: Step, sweep: Sweep, budget: int) -> int:
 
 
 def write_tombstones(step: Step, group_id: str, keys: Sequence[tuple[str, int]]) -> None:
-    """Write tombstones, in runs that each fit a batch."""
+    """Write tombstones in runs, each of which fits in a batch."""
     room = step.state.config.max_record_bytes - HEADER_BYTES
     head = _TOMBSTONE_FIXED_BYTES + len(group_id.encode())
     first, size = 0, 0
@@ -73,9 +73,9 @@ def _cost(looked_at: int, tombstones: int) -> int:
 
 
 class _Dropping:
-    """Drops the offsets of one group in some topics, if they were written before a log offset.
+    """Drops the offsets of one group in some topics that were written before a log offset.
 
-    Pending offsets of open transactions are dropped too, so that their markers find none.
+    Pending offsets of open transactions are dropped too, so that later markers apply no offsets.
     """
 
     def __init__(self, group_id: str, topics: Iterable[tuple[str, int]]) -> None:
@@ -104,15 +104,13 @@ class _Dropping:
         return _cost(len(looked_at), len(found))
 
     def emit(self, step: Step) -> None:
-        """Emit the number of dropped offsets; called once, at the end."""
+        """Emit the number of dropped offsets; the caller calls it once, at the end."""
         if self.dropped:
             step.events.append(OffsetsExpired(self.group_id, self.dropped, Cause.DELETED))
 
 
 class TopicsDeleted(Sweep):
-    """Drops the offsets of deleted topics in every group, if they were written
-    before a log offset.
-    """
+    """Drops the offsets of deleted topics in every group that were written before a log offset."""
 
     def __init__(
         self, cache: OffsetCache, topics: Mapping[str, int], ticket: Ticket | None
@@ -230,10 +228,11 @@ class _GroupRetention:
         self._dropped = 0
         self._step: Step | None = None
         self._unreplayed = 0
-        """Tombstones written in this step: the cache still holds their offsets."""
+        """Number of tombstones written in this step: the cache still holds the offsets that they
+        delete."""
 
     def piece(self, step: Step) -> int:
-        """Do the next piece and return its cost; ``done`` is true after the last one."""
+        """Do the next piece and return its cost; ``done`` is true after the last piece."""
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0

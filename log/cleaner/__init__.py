@@ -1,1 +1,1 @@
-"""The cleaning of a compacted log, in the cleaner's own process."""
+"""The cleaning of a compacted log, in a separate cleaner process."""

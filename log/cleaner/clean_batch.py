@@ -1,9 +1,9 @@
-"""Removes records from a batch; the others keep their bytes, offsets and timestamps.
+"""Removes records from a batch; the other records keep their bytes, offsets and timestamps.
 
 Base offset, last offset, producer and sequence of a batch never change, so that removed offsets
 become gaps. The *delete horizon* is the wall time from which the batch's tombstones and markers may
-be removed. As in Kafka since 3.1, it replaces the base timestamp and is flagged by an attribute
-bit.
+be removed. As in Kafka since 3.1, the delete horizon replaces the base timestamp, and an attribute
+bit marks it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COPIED_BITS = LOG_APPEND_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class Cut(NamedTuple):
-    """One record of a section: bytes ``start`` to ``end``, with only the fields that cleaning
+    """One record of a section, in bytes ``start`` to ``end``, with only the fields that cleaning
     reads."""
 
     start: int
@@ -58,7 +58,7 @@ _new_tuple = tuple.__new__
 def cut_records(section: bytes, count: int) -> list[Cut]:
     """The ``count`` records of an uncompressed section.
 
-    Raises CorruptRecords unless they fill it.
+    Raises CorruptRecords unless the records fill the section.
     """
     cuts: list[Cut] = []
     position = 0
@@ -120,16 +120,16 @@ def _misfit(index: int, count: int) -> CorruptRecords:
 
 
 def horizon_of(frame: Frame) -> int | None:
-    """The delete horizon in wall milliseconds, from which tombstones and markers may go; None: not
-    set."""
+    """The delete horizon in wall milliseconds, from which tombstones and markers may be removed;
+    None: not set."""
     return frame.base_timestamp if frame.attributes & DELETE_HORIZON_BIT else None
 
 
 def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[bytes, int]:
     """The batch with only the records at the offsets ``live``, at least one, and their number.
 
-    Half the cost of `thin`, for batches without live tombstones and without a delete horizon.
-    Raises CorruptRecords.
+    It takes half the time of `thin`; use it for batches without live tombstones and without a
+    delete horizon. Raises CorruptRecords.
     """
     base_offset, count = frame.base_offset, frame.record_count
     parts: list[bytes] = []
@@ -190,7 +190,7 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:
     """The batch with only the records of ``kept``, at least one.
 
-    ``new_horizon_ms`` becomes its delete horizon; with None the base timestamp stays.
+    ``new_horizon_ms`` becomes the batch's delete horizon; with None the base timestamp stays.
     """
     base_timestamp = frame.base_timestamp
     if new_horizon_ms is None:
@@ -220,8 +220,8 @@ def _assemble(
     max_timestamp: int,
     sets_horizon: bool,
 ) -> bytes:
-    """``frame`` with these records; ``max_timestamp`` is their largest, unless the batch has log
-    append time."""
+    """``frame`` with these records; ``max_timestamp`` is the largest timestamp of the records,
+    unless the batch has log append time."""
     attributes = frame.attributes & (_COPIED_BITS | DELETE_HORIZON_BIT)
     return assemble_batch(
         b"".join(parts),
@@ -240,9 +240,9 @@ def _assemble(
 
 
 def empty(frame: Frame) -> bytes:
-    """The batch without records: a header that keeps its producer's sequence and its offsets.
+    """The batch without records: a header that keeps the producer's sequence and the offsets.
 
-    Without a producer the timestamp is dropped too, so that no lookup by time finds it.
+    Without a producer the timestamp is removed too, so that lookups by time do not find the batch.
     """
     return assemble_batch(
         b"",
@@ -286,5 +286,6 @@ def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
 
 
 def memory_of(messages: Sequence[Record]) -> int:
-    """The bytes of keys and values: an upper bound of the memory of their keys in the map."""
+    """The bytes of the messages' keys and values: an upper bound of the memory of the keys in the
+    map."""
     return sum(len(message.key or b"") + len(message.value or b"") for message in messages)

@@ -1,8 +1,8 @@
 """The jobs of a cleaner process and its answers, sent as JSON lines.
 
-The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as its
-files are complete and on the disk, and finally with `CleanDone` or `CleanFailed`. In between it
-sends `CleanProgress` every second: a cleaner that sends nothing for long is stuck.
+The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as the
+files of the group are complete and on the disk, and finally with `CleanDone` or `CleanFailed`. In
+between it sends `CleanProgress` every second, so that the broker can detect a stuck cleaner.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ class CleanJob:
 
     directory: str
     segments: list[list[int]]
-    """For each segment, the active one last, the fields of clean_plan.SegmentFacts."""
+    """The fields of clean_plan.SegmentFacts for each segment, with the active segment last."""
     first_dirty_offset: int
     end_offset: int
-    """Records at or above it are not cleaned; a segment begins there."""
+    """Records at or above this offset are not cleaned; a segment begins at it."""
     now_ms: int
-    """Wall time, from which delete horizons are computed."""
+    """Wall time in milliseconds, from which delete horizons are computed."""
     delete_retention_ms: int
     stable_offset: int = LONG_MAX
     """The first offset of the earliest open transaction."""
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above it stay: a snapshot made at this offset lacks them."""
+    """Tombstones at or above this offset stay, because a snapshot made at this offset lacks
+    them."""
     late_go: bool = False
-    """Batches after the end of their transaction are removed, since the log's owner skips them at a
-    load."""
+    """Whether batches after the end of their transaction are removed: the log's owner skips them at
+    a load."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     map_bytes: int = 128 * 1024 * 1024
-    """Memory for the map of keys; keys beyond it are left to the next cleaning."""
+    """Bytes of memory for the map of keys; further keys are left to the next cleaning."""
     bytes_per_second: float = 0.0
-    """The limit of bytes read plus bytes written; 0 for no limit."""
+    """The limit of bytes read plus bytes written per second; 0: no limit."""
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By producer id its last data offset (-1: none) and epoch: these batches are kept, if
-    necessary without records.
+    """Last data offset (-1: none) and epoch by producer id; the batches at these offsets are kept,
+    if necessary without records.
 
-    Most of them follow the job in lines of their own, since there may be many.
+    Most producers follow the job in separate lines, because there may be many.
     """
 
 
 @slotted
 class CleanedGroup:
-    """Old segments that may now be replaced by one new segment."""
+    """A cleaned segment is complete: it may now replace the old segments."""
 
     base_offset: int
     """The base offset of the new segment, whose files end with ``.cleaned``."""
@@ -64,7 +65,7 @@ class CleanedGroup:
 
 @slotted
 class CleanProgress:
-    """A sign that the cleaning continues."""
+    """The progress of a cleaning."""
 
     bytes: int
     """The bytes read and written so far."""
@@ -83,12 +84,12 @@ class CleanDone:
     tombstones_kept: int = 0
     keys: int = 0
     milliseconds: int = 0
-    """The duration in the process, waits for the throttle included."""
+    """The duration in the cleaner process, including waits for the throttle."""
 
 
 @slotted
 class CleanFailed:
-    """A cleaning failed; the groups that it sent before remain valid."""
+    """A cleaning failed; the groups that were sent before the failure remain valid."""
 
     reason: str
 
@@ -109,12 +110,13 @@ def encode_job(job: CleanJob) -> bytes:
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Some of the producers as one line; an empty line of this kind follows the last."""
+    """Some of the producers as one line; after the last such line, a line without producers
+    follows."""
     return json.dumps(producers).encode() + b"\n"
 
 
 def decode_job(line: bytes, following: Iterable[bytes] = ()) -> CleanJob:
-    """The job of a line, with the producers of the following lines.
+    """The job in ``line``, with the producers of the following lines.
 
     Raises ValueError and TypeError.
     """

@@ -1,7 +1,7 @@
 """Decides which part of a log to clean: arithmetic over its segments, without I/O.
 
-A log is clean up to the *first dirty offset*, where the last cleaning ended, and dirty from there
-to its end. Only whole segments before the active one are cleaned.
+A log is clean below the *first dirty offset*, at which the last cleaning ended, and dirty from this
+offset to the log end. Only whole segments before the active segment are cleaned.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ class SegmentFacts(NamedTuple):
 
 
 class Cleanable(NamedTuple):
-    """How dirty a log is, and up to which offset it may be cleaned now."""
+    """The dirty part of a log, and the offset up to which the log may be cleaned now."""
 
     first_dirty_offset: int
     end_offset: int
-    """Records at or above it may not be cleaned; the first dirty offset when nothing may be."""
+    """Records at or above this offset may not be cleaned; equal to the first dirty offset if no
+    record may be cleaned."""
     clean_bytes: int
     dirty_bytes: int
-    """The bytes of whole segments between the two offsets."""
+    """The bytes of whole segments between the first dirty offset and ``end_offset``."""
     overdue: bool
-    """A dirty record is older than `max.compaction.lag.ms`."""
+    """Whether a dirty record is older than `max.compaction.lag.ms`."""
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty share of the bytes that a cleaning would read; 0.0 without any bytes."""
+        """The dirty share, from 0 to 1, of the bytes that a cleaning would read; 0.0 if there are
+        no bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -51,12 +53,14 @@ def cleanable(
     now_ms: int,
     stable: tuple[int, int] = (LONG_MAX, 0),
 ) -> Cleanable:
-    """Computes what may be cleaned in a log with ``segments``, the active one last.
+    """Computes the cleanable part of a log with ``segments``, of which the last is the active
+    segment.
 
-    ``checkpoint`` is where the last cleaning ended; one beyond the active segment's base offset is
-    ignored, as in Kafka. ``stable`` is the first offset of the earliest open transaction, and how
-    many bytes of its segment precede it: records after it wait until it ends. A segment whose
-    newest record is younger than `min.compaction.lag.ms`, and all after it, wait too.
+    ``checkpoint`` is the offset at which the last cleaning ended; a checkpoint after the active
+    segment's base offset is ignored, as in Kafka. ``stable`` is the first offset of the earliest
+    open transaction, and the number of bytes that precede it in its segment: records from this
+    offset on are cleaned after the transaction ends. A segment whose newest record is younger than
+    `min.compaction.lag.ms` is not cleaned yet, nor are the segments after it.
     """
     active = segments[-1]
     first_dirty = log_start_offset if checkpoint is None else max(checkpoint, log_start_offset)
@@ -86,9 +90,10 @@ def cleanable(
 def changes_in_ms(
     segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """In how many milliseconds time alone next changes the result of `cleanable`; None for never.
+    """The milliseconds until the passing of time changes the result of `cleanable`; None: never.
 
-    ``first_timestamp_ms`` is that of the active segment, -1 if it has no record.
+    ``first_timestamp_ms`` is the first timestamp of the active segment; -1: the segment has no
+    record.
     """
     *closed, _ = segments
     times = [each.max_timestamp_ms + config.min_compaction_lag_ms for each in closed]
@@ -101,12 +106,12 @@ def changes_in_ms(
 def group_segments(
     segments: Sequence[SegmentFacts], end_offset: int, segment_bytes: int, index_bytes: int
 ) -> list[list[int]]:
-    """The base offsets of the segments below ``end_offset``, grouped by the new segment they are
-    merged into.
+    """The base offsets of the segments below ``end_offset``, in groups; each group is merged into
+    one new segment.
 
-    Adjacent segments are merged while the sum of their sizes fits `segment.bytes` and
-    `segment.index.bytes`, and their offsets fit the indexes' four bytes. The active segment, the
-    last of ``segments``, is in no group.
+    Adjacent segments are merged as long as the sum of their sizes fits `segment.bytes` and
+    `segment.index.bytes`, and their offsets fit the four bytes of index entries. The active
+    segment, the last of ``segments``, is never in a group.
     """
     groups: list[list[int]] = []
     size = index_size = time_index_size = 0
@@ -133,11 +138,12 @@ def group_segments(
 def weighs_too_much(size: int, dirty_bytes: int, live_bytes: int, least_bytes: int) -> bool:
     """Whether the owner of an offsets partition should roll and clean it now.
 
-    ``size`` is that of the whole log, ``dirty_bytes`` that of the records since the last cleaning,
-    the active segment included, ``live_bytes`` an estimate of the size after a cleaning. The dead
-    bytes must be at least the live bytes, and at least ``least_bytes``. The dirty bytes must also
-    be a quarter of the rest: otherwise records that a cleaning could not drop (young tombstones)
-    would make it run again and again without effect.
+    ``size`` is the size of the whole log, ``dirty_bytes`` the size of the records since the last
+    cleaning (including the active segment), and ``live_bytes`` an estimate of the size after a
+    cleaning. The dead bytes must be at least the live bytes, and at least ``least_bytes``. The
+    dirty bytes must also be at least ``least_bytes`` and a quarter of the clean bytes. Otherwise
+    records that a cleaning can't remove yet (young tombstones) would cause repeated cleanings
+    without effect.
     """
     dead_bytes = size - live_bytes
     return (

@@ -1,6 +1,6 @@
 """Reads segments for cleaning: whole batches, headers as plain tuples, aborted transactions.
 
-Tuples rather than objects, since a segment of small batches has a million of them.
+Headers are tuples, not objects, because a segment of small batches has a million headers.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ _OVERHEAD = 12
 _SECTION_BYTES_MAX = 100 * 1024 * 1024
 
 Pace = Callable[[int], None]
-"""Called with the number of bytes just read or written; waits when the rate is exceeded."""
+"""A function that is called with the number of bytes just read or written, and waits when the rate
+is exceeded."""
 
 
 class Frame(NamedTuple):
-    """A whole batch: bytes ``start`` to ``stop`` of ``chunk``, at ``position`` in its file.
+    """A whole batch, in bytes ``start`` to ``stop`` of ``chunk`` and at ``position`` in its file.
 
-    A message of magic 0 or 1 is described as in `protocol.records.stored`.
+    The fields of a message of magic 0 or 1 are those of `protocol.records.stored`.
     """
 
     chunk: bytes
@@ -76,7 +77,7 @@ _new_tuple = tuple.__new__
 def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Frame]:
     """Yields the batches in the first ``size`` bytes of a segment; checksums are not verified.
 
-    Raises CorruptLog where the bytes cannot be a batch.
+    Raises CorruptLog for bytes that can't be a batch.
     """
     position = 0
     last_offset = -1
@@ -87,7 +88,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
             raise CorruptLog(
                 file.path,
                 position + len(chunk),
-                f"the file ends here, but its segment has {size} bytes",
+                f"the file ends at this byte, but the segment has {size} bytes",
             )
         at = 0
         while True:
@@ -100,7 +101,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
                 fields = _HEADER.unpack_from(chunk, at)
                 stop = at + fields[1] + _OVERHEAD
                 if fields[3] != 2 or fields[1] < HEADER_BYTES - _OVERHEAD or fields[12] < 0:
-                    raise CorruptLog(file.path, position + at, "it has no valid batch header")
+                    raise CorruptLog(file.path, position + at, "the batch header is invalid")
                 if stop > len(chunk):
                     break
                 frame = _new_tuple(Frame, (chunk, at, stop, position + at, *fields))
@@ -122,10 +123,10 @@ def _order(frame: Frame, last_offset: int) -> str:
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
-    """The message of magic 0 or 1 at ``at``; None for a batch of magic 2, or when the chunk ends
-    before it does.
+    """The message of magic 0 or 1 at ``at``; None for a batch of magic 2, or if the message is not
+    whole in the chunk.
 
-    A wrapper's base offset is that of its last message, as in its `BatchHeader` elsewhere.
+    A wrapper's base offset is the offset of its last message, as in a wrapper's `BatchHeader`.
     """
     left = len(chunk) - at
     if left <= MAGIC_POSITION or chunk[at + MAGIC_POSITION] > 1:
@@ -158,7 +159,8 @@ def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | N
 
 
 def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
-    """The number of bytes to read for a batch that did not fit; CorruptLog if too few are left."""
+    """The number of bytes to read for a batch that did not fit in the chunk; raises CorruptLog if
+    the file has too few bytes."""
     wanted: int = HEADER_BYTES
     if len(chunk) >= HEADER_BYTES:
         wanted = _HEADER.unpack_from(chunk)[1] + _OVERHEAD
@@ -193,10 +195,10 @@ class Transactions:
 
     def __init__(self) -> None:
         self.first_open: int | None = None
-        """The base offset of the earliest batch whose transaction has no marker yet."""
+        """The base offset of the earliest batch whose transaction has no marker yet, or None."""
         self._aborted: dict[int, list[tuple[int, int]]] = {}
-        """First offset and marker's offset of each aborted transaction, ascending, by producer id.
-        """
+        """(first offset, marker's offset) of each aborted transaction, ascending, by producer
+        id."""
         self._late: set[int] = set()
         """The base offsets of batches that were written after the end of their transaction."""
 
@@ -211,10 +213,10 @@ class Transactions:
     ) -> Transactions:
         """Read the headers of segments (file and size, in order). Raises CorruptLog.
 
-        Of the transactions without a marker in these segments, those from ``stable_offset`` on are
-        open; of the others, those in ``ended``, the index of the following segment, were aborted.
-        With ``late_go`` a batch after a marker of its producer with a higher epoch counts as
-        aborted.
+        A transaction without a marker in these segments is open if it begins at or above
+        ``stable_offset``; else it was aborted if it is in ``ended``, the index of the following
+        segment. With ``late_go`` a batch counts as aborted if it follows a marker of its producer
+        with a higher epoch.
         """
         found = cls()
         open_since: dict[int, int] = {}
@@ -231,7 +233,7 @@ class Transactions:
                     continue
                 end = marker_at(file, header)
                 if end is None:
-                    continue  # a cleaned control batch ends no transaction
+                    continue  # a cleaned control batch does not end a transaction
                 known = epochs.get(header.producer_id, -1)
                 epochs[header.producer_id] = max(known, header.producer_epoch)
                 since = open_since.pop(header.producer_id, None)

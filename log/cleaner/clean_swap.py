@@ -1,8 +1,8 @@
 """Replaces segments by the cleaned segment made from them; safe for a crash after each step.
 
-The decisive step is renaming the ``.log.cleaned`` file to ``.swap``. Before it the old segments are
-the log, and opening the log drops the cleaned files. After it, opening the log replaces the old
-segments by the new one (leftovers.py).
+The decisive step is the rename of the ``.log.cleaned`` file to ``.swap``. Before this step the old
+segments are the log, and opening the log removes the cleaned files. After this step, opening the
+log replaces the old segments by the new segment (leftovers.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INDEXES = (INDEX, TIME_INDEX)
 
 
 def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
-    """The segments that ``group`` was made from; None when the log no longer has all of them."""
+    """The segments from which ``group`` was made; None if the log no longer has all of them."""
     found = log.segments.from_offset(group.base_offset)[: len(group.sources)]
     if [segment.base_offset for segment in found] != group.sources or log.active in found:
         return None
@@ -30,11 +30,11 @@ def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
 
 
 def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
-    """Make the cleaned files the ones that survive a crash; in any thread, since it waits for the
-    disk.
+    """Rename the cleaned files so that they replace the old ones after a crash; may run in any
+    thread, because it waits for the disk.
 
-    Returns the remaining index of aborted transactions, for `exchange`; until that is done no
-    segment of the log may be deleted. Raises OSError.
+    Returns the remaining index of aborted transactions, for `exchange`; until `exchange` is done,
+    segments of the log must not be deleted. Raises OSError.
     """
     fs = log.fs
     path = os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX))
@@ -52,11 +52,12 @@ def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
 def exchange(
     log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment], left: TransactionIndex
 ) -> list[Leaving]:
-    """Put the new segment into the log's list, in its owner's thread; renames only, no fsync.
+    """Put the new segment into the log's list, in the thread of the log's owner; this renames files
+    without fsync.
 
-    ``left`` becomes its index of aborted transactions. Readers of an old segment can finish.
-    Returns the old files, for `discard`. Raises OSError; after that only reopening the log repairs
-    it.
+    ``left`` becomes the new segment's index of aborted transactions. Readers of an old segment can
+    finish. Returns the old files, for `discard`. Raises OSError; after an error the log must be
+    reopened.
     """
     fs = log.fs
     sources[0].keep_open()  # the new segment takes its file names
@@ -86,18 +87,19 @@ def exchange(
 
 
 def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> list[Leaving]:
-    """Remove the files that `exchange` put aside, and empty ``sources``; other references are
-    readers'.
+    """Remove the old files that `exchange` returned, and empty ``sources``; only readers keep other
+    references to the segments.
 
-    In any thread, since removing and closing a large file may take long. Returns the files that
-    can't be removed.
+    May run in any thread, because removing and closing a large file may take long. Returns the
+    files that can't be removed.
     """
     sources.clear()
     return [leaving for leaving in old if leaving.remove(fs) is not None]
 
 
 def abandon(log: PartitionLog, group: CleanedGroup) -> None:
-    """Remove the files of a group whose source segments were deleted since. Raises OSError."""
+    """Remove the files of a group whose source segments were deleted during the cleaning. Raises
+    OSError."""
     for suffix in (*_INDEXES, TXN_INDEX, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         log.fs.remove(path + CLEANED)

@@ -1,16 +1,16 @@
 """Cleans one log: the last record of each key stays, at its offset.
 
 `clean` reads the dirty part once, for the map of keys (offset_map.py). It then copies each group of
-old segments into one new segment, whose files end with ``.cleaned``. It replaces nothing; the owner
-of the log does that (clean_swap.py). Kafka's rules say which records stay:
+old segments into one new segment, whose files end with ``.cleaned``. The owner of the log then
+replaces the old segments (clean_swap.py). Kafka's rules determine the records that stay:
 
-- the last record of each key; a tombstone for `delete.retention.ms` from the first cleaning that
-  reads it; no record without a key;
-- an unaltered batch keeps its bytes; one without records is removed, except for the last of each
-  producer, for its sequence, and the last that was cleaned, for the log end offset;
-- messages of magic 0 and 1 keep their format; the last that was cleaned stays;
+- the last record of each key stays; a tombstone stays for `delete.retention.ms` after the first
+  cleaning that reads it; a record without a key is removed;
+- an unaltered batch keeps its bytes; a batch without records is removed, except the last batch of
+  each producer, which has its sequence, and the last cleaned batch, which has the log end offset;
+- messages of magic 0 and 1 keep their format; the last cleaned message stays;
 - records of aborted transactions are removed; a marker is removed `delete.retention.ms` after the
-  last record of its transaction. Nothing after the beginning of an open transaction is cleaned.
+  last record of its transaction. Records from an open transaction on are not cleaned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CleanedSegment(Segment):
     __slots__ = ()
 
     def path(self, suffix: str) -> str:
-        """The path of its file with ``suffix``, such as ``00000000000000000000.log.cleaned``."""
+        """The path of the file with ``suffix``, such as ``00000000000000000000.log.cleaned``."""
         return super().path(suffix) + CLEANED
 
 
@@ -52,8 +52,8 @@ def clean(
 ) -> CleanDone:
     """Do ``job``; ``emit`` gets each group as soon as its files are on the disk.
 
-    Raises CorruptLog and OSError; groups emitted before remain valid, other ``.cleaned`` files are
-    removed by the next `remove_cleaned`.
+    Raises CorruptLog and OSError; groups emitted before remain valid; the next `remove_cleaned`
+    removes other ``.cleaned`` files.
     """
     remove_cleaned(fs, job.directory)
     cleaning = _Cleaning(fs, job, pace or _no_pace)
@@ -85,7 +85,7 @@ class _Cleaning:
         self.segments = [SegmentFacts(*fields) for fields in job.segments]
         self.map = OffsetMap(job.map_bytes)
         self.done = CleanDone(job.first_dirty_offset)
-        # last offset of the dirty part's last batch, which is kept, if need be without records
+        # last offset of the dirty part's last batch, which is kept, even without records
         self._last_entered = -1
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
@@ -104,7 +104,7 @@ class _Cleaning:
 
     @property
     def transactions(self) -> Transactions:
-        """The transactions of the cleanable segments; scanned when the first batch needs them."""
+        """The transactions of the cleanable segments, which are scanned at the first use."""
         if self._transactions is None:
             active = aborted_in(self.fs, self.job.directory, self.segments[-1].base_offset)
             self._transactions = Transactions.scan(
@@ -118,11 +118,11 @@ class _Cleaning:
     # -- the map
 
     def build_map(self) -> None:
-        """Enter the dirty part, or as much of it as memory and open transactions allow."""
+        """Enter the keys of the dirty part, as far as memory and open transactions allow."""
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
-            _ = self.transactions  # now: the old segments of an emitted group may be replaced
+            _ = self.transactions  # read now: the segments of an emitted group may be replaced
         for base, following in zip(bases, [*bases[1:], job.end_offset], strict=True):
             if following > job.first_dirty_offset and not self._enter_segment(base):
                 return
@@ -130,7 +130,7 @@ class _Cleaning:
         self._freeze()
 
     def _enter_segment(self, base_offset: int) -> bool:
-        """Enter a segment; False when the map ends within it."""
+        """Enter the keys of a segment; returns False if the map ends within the segment."""
         file, size = self._open(base_offset)
         for frame in frames(file, size, self.pace):
             if frame.last_offset < self.job.first_dirty_offset:
@@ -197,7 +197,7 @@ class _Cleaning:
         return cleaned.size
 
     def _write_aborted(self, cleaned: CleanedSegment, group: list[int]) -> None:
-        """Write the new segment's index: the aborted transactions of which a batch was copied."""
+        """Write the new segment's index of aborted transactions, those with a copied batch."""
         kept = [
             entry
             for base in group
@@ -236,7 +236,7 @@ class _Cleaning:
                     yield clean_batch.empty(frame)
 
     def _clean_batch(self, frame: Frame, path: str) -> bytes | None:
-        """The batch without its superseded records; None when no record stays."""
+        """The batch without superseded records; None if no record stays."""
         job = self.job
         if frame.base_offset >= self.done.end_offset:
             return self._whole(frame)
@@ -261,7 +261,7 @@ class _Cleaning:
         return self._clean_dirty(frame, path)
 
     def _clean_dirty(self, frame: Frame, path: str) -> bytes | None:
-        """Clean a batch of the dirty part: the map has the offsets of its live records."""
+        """Clean a batch of the dirty part: the map has the offsets of live records."""
         base = frame.base_offset
         live = self.map.live_in(base, frame.last_offset)
         if not live:
@@ -275,7 +275,7 @@ class _Cleaning:
         return self._keep_values(frame, section, set(live))
 
     def _clean_old(self, frame: Frame, path: str) -> bytes | None:
-        """Clean a batch of the clean part: its records stay unless the map has their keys."""
+        """Clean a batch of the clean part: a record stays unless the map has its key."""
         section = section_of(frame, path)
         keys: dict[bytes, int] = {}
         note_keys(section, frame.record_count, frame.base_offset, keys)
@@ -293,7 +293,7 @@ class _Cleaning:
         return self._keep(frame, section, {offset if offset >= 0 else ~offset for offset in live})
 
     def _keep_values(self, frame: Frame, section: bytes, live: set[int]) -> bytes:
-        """The batch with the records at ``live``, none of which is a tombstone."""
+        """The batch with the records at ``live``, which must not be tombstones."""
         batch, kept = clean_batch.thin_plain(frame, section, live)
         self.done.records_kept += kept
         return batch
@@ -301,7 +301,7 @@ class _Cleaning:
     def _keep(self, frame: Frame, section: bytes, live: set[int]) -> bytes | None:
         """The batch with the records at ``live``, without expired tombstones.
 
-        Tombstones in a batch without a delete horizon give it one.
+        A batch with tombstones but without a delete horizon gets a delete horizon.
         """
         job = self.job
         first = frame.base_offset
@@ -328,7 +328,7 @@ class _Cleaning:
         return thin(frame, section, kept, self._new_horizon_ms if is_new else None)
 
     def _clean_messages(self, frame: Frame, path: str) -> bytes | None:
-        """Clean a message of magic 0 or 1, or a wrapper of them."""
+        """Clean a message or a wrapper message of magic 0 or 1."""
         messages = messages_of(frame, path)
         if frame.record_count < 0:
             self.done.records_read += len(messages)
@@ -360,7 +360,7 @@ class _Cleaning:
         return self.job.now_ms + self.job.delete_retention_ms
 
     def _clean_marker(self, frame: Frame, path: str, had_records: bool) -> bytes | None:
-        """Clean a control batch: it stays while its transaction ``had_records``, then for
+        """Clean a control batch: it stays as long as its transaction ``had_records``, and then for
         `delete.retention.ms`."""
         if not frame.record_count:
             return None
@@ -382,7 +382,7 @@ class _Cleaning:
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:
-        """Whether only this batch has the producer's last sequence number, or its epoch."""
+        """Whether only this batch has the producer's last sequence number or epoch."""
         if frame.producer_id < 0:
             return False
         known = self.job.producers.get(frame.producer_id)
@@ -395,4 +395,4 @@ class _Cleaning:
 
 
 def _no_pace(count: int) -> None:
-    """The pace without a limit."""
+    """Does not wait: the pace without a limit."""

@@ -1,7 +1,7 @@
-"""The cleaner's process: it reads one job a line from stdin and writes its answers to stdout.
+"""The cleaner process: it reads jobs from stdin, one per line, and writes its answers to stdout.
 
-It writes only ``.cleaned`` files, and ends when stdin does, so that it never outlives the broker.
-The broker starts it with ``python -m log.cleaner.cleaner_process``.
+The process writes only ``.cleaned`` files, and ends at the end of stdin, so that it never outlives
+the broker. The broker starts it with ``python -m log.cleaner.cleaner_process``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log.cleaner.cleaner import clean
 from log.files.filesystem import FileSystem, OsFileSystem
 
 PROGRESS_S = 1.0
-"""How often the process reports progress."""
+"""The interval in seconds at which the process reports progress."""
 
 
 class Throttle:
@@ -33,7 +33,7 @@ class Throttle:
         sleep: Callable[[float], None],
     ) -> None:
         self._rate = bytes_per_second
-        """Bytes per second; 0 for no limit."""
+        """The limit in bytes per second; 0: no limit."""
         self._emit = emit
         self._clock = clock
         self._sleep = sleep
@@ -41,7 +41,7 @@ class Throttle:
         self._bytes = 0
 
     def __call__(self, count: int) -> None:
-        """Wait until ``count`` more bytes are within the rate."""
+        """Wait until the rate allows ``count`` more bytes."""
         self._bytes += count
         while True:
             now = self._clock()
@@ -61,7 +61,7 @@ def serve(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Do the jobs of ``lines`` until an empty line; ``clock`` and ``sleep`` are in seconds."""
+    """Do the jobs from ``lines`` until an empty line; ``clock`` and ``sleep`` use seconds."""
 
     def emit(answer: Answer) -> None:
         write(encode_answer(answer))
@@ -84,10 +84,10 @@ def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve the parent process.
+    """Do the jobs of the parent process.
 
-    This is the first function of the process, so it takes the system's clock, sleep and threads
-    itself; everything that it calls gets them as arguments.
+    This function is the entry point of the process, so it uses the system's clock, sleep and
+    threads directly, and passes them as arguments to the functions that it calls.
     """
     queue: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read_into, args=(queue, sys.stdin.buffer), daemon=True).start()

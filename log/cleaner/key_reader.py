@@ -1,8 +1,8 @@
-"""Reads the keys of a records section, as a table where consecutive records have one layout.
+"""Reads the keys of a records section, as a table if consecutive records have the same layout.
 
-Consecutive records often differ only in their contents (protocol/records/stretch.py). Such a
-stretch is unpacked by one `struct`, and its offset deltas by slices over the whole stretch, in a
-quarter of the time of reading record by record.
+Consecutive records often differ only in their contents (protocol/records/stretch.py). One `struct`
+unpacks such a stretch, and slices over the whole stretch its offset deltas, in a quarter of the
+time that record by record takes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _NULL = 1
 def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> int:
     """Enter each record's key and offset into ``latest``; records without a key are skipped.
 
-    The offset of a tombstone is entered as its complement. Returns the bytes of all keys. Raises
-    CorruptRecords unless ``count`` records fill the section.
+    The offset of a tombstone is entered as the bitwise complement. Returns the total size of the
+    keys in bytes. Raises CorruptRecords unless ``count`` records fill the section.
     """
     position = key_bytes = index = 0
     size = len(section)
@@ -101,7 +101,8 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
 def _take_stretch(
     section: bytes, places: Places, left: int, base_offset: int, latest: dict[bytes, int]
 ) -> int:
-    """Enter the records after the one at ``places`` that have the same layout; returns how many.
+    """Enter the records that follow the record at ``places`` and have the same layout; returns
+    their number.
 
     At most ``left`` records are read.
     """
@@ -113,7 +114,7 @@ def _take_stretch(
     if not count:
         return 0
     offsets = _offsets(section, places.delta + stride, width, stride, count, base_offset)
-    if section[places.value_length] == _NULL:  # then all are tombstones
+    if section[places.value_length] == _NULL:  # if one is a tombstone, all are
         offsets = [~offset for offset in offsets]
     keys = _unpacker(
         places.key - places.length,
@@ -127,7 +128,7 @@ def _take_stretch(
 def _offsets(
     section: bytes, at: int, width: int, stride: int, count: int, base_offset: int
 ) -> Iterable[int]:
-    """The offsets of records whose deltas are ``width`` bytes each."""
+    """The offsets of ``count`` records whose offset deltas have ``width`` bytes each."""
     stop = at + (count - 1) * stride + 1
     low = section[at:stop:stride]
     high = section[at + 1 : stop + 1 : stride] if width == 2 else bytes(count)

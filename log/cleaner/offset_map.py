@@ -1,7 +1,8 @@
-"""A map from key to the offset of its last record, over the dirty part of a log.
+"""A map from each key to the offset of its last record in the dirty part of a log.
 
-The map is a dictionary of whole keys, so that two keys are never confused. Its memory is bounded: a
-batch that might not fit ends it. A tombstone's offset is stored as its bitwise complement.
+The map is a dictionary of whole keys, so that two keys are never confused. Its memory is bounded:
+the map ends before a batch that might not fit. A tombstone's offset is stored as its bitwise
+complement.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from log.cleaner.key_reader import note_keys
 from protocol.records.section import Record
 
 ENTRY_BYTES = 176
-"""The memory of an entry without its key: slot, key object and offset, measured with CPython 3.11.
-"""
+"""The bytes of memory of an entry without the key's bytes: slot, key object and offset, measured
+with CPython 3.11."""
 
 
 class OffsetMap:
@@ -23,7 +24,8 @@ class OffsetMap:
 
     def __init__(self, bytes_max: int) -> None:
         self.latest: dict[bytes, int] = {}
-        """The offset of the key's last record, or its complement when that is a tombstone."""
+        """The offset of each key's last record, or its bitwise complement if the record is a
+        tombstone."""
         self.end_offset = 0
         """The offset after the last batch that was entered."""
         self.records = 0
@@ -32,7 +34,7 @@ class OffsetMap:
         self._tombstones = array("q")
 
     def has_room(self, section_bytes: int, records: int) -> bool:
-        """Whether a batch fits whatever its keys are; the first one always does."""
+        """Whether a batch fits in the memory whatever its keys are; the first batch always fits."""
         return not self.latest or section_bytes + records * ENTRY_BYTES <= self._bytes_left
 
     def add(self, section: bytes, count: int, base_offset: int) -> None:
@@ -56,12 +58,13 @@ class OffsetMap:
         self.records += len(records)
 
     def is_last(self, key: bytes, offset: int) -> bool:
-        """Whether the record at ``offset`` with this key is not superseded in the dirty part."""
+        """Whether the dirty part has no later record with this key than the record at
+        ``offset``."""
         last = self.latest.get(key)
         return last is None or (last if last >= 0 else ~last) <= offset
 
     def freeze(self) -> None:
-        """Sort the offsets, for `live_in`; nothing is entered after this."""
+        """Sort the offsets, for `live_in`; records can't be entered afterwards."""
         values = sorted(self.latest.values())
         first_live = bisect_left(values, 0)
         tombstones = [~value for value in values[first_live - 1 :: -1]] if first_live else []
@@ -71,7 +74,8 @@ class OffsetMap:
         self._tombstones = array("q", tombstones)
 
     def live_in(self, first: int, last: int) -> array[int]:
-        """The offsets from ``first`` to ``last`` of records that are the last of their key."""
+        """The offsets from ``first`` to ``last`` of the records that are the last record of their
+        key."""
         live = self._live
         low = bisect_left(live, first)
         return live[low : bisect_left(live, last + 1, low)]

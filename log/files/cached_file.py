@@ -16,7 +16,7 @@ class CachedFile:
         self.path = file.path
 
     def read(self, position: int, length: int) -> bytes | bytearray:
-        """See File; the bytes must be below the end of the file."""
+        """Implements File.read; the bytes must be within the file."""
         data = self._file.read_cached(position, length)
         if data is None or len(data) < length:
             raise NotInMemory

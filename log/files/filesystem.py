@@ -1,6 +1,7 @@
-"""The two protocols through which `log/` does all its I/O, and the real file system.
+"""The interfaces `File` and `FileSystem`, through which `log/` does all I/O, and the real file
+system.
 
-Tests use a simulated one that loses power, fills up and fails.
+Tests use a simulated file system that loses power, becomes full and fails.
 """
 
 from __future__ import annotations
@@ -18,27 +19,29 @@ from log.files.open_files import BoundedFile, OpenFiles
 from protocol.buffer import Buffer
 
 OPEN_FILES_MAX = 32_768
-"""How many files are open at a time, unless the process's limit of descriptors is lower."""
+"""The maximum number of open files, unless the process's limit of descriptors is lower."""
 
 
 class File(Protocol):
-    """An open file, read and written at explicit positions, from any thread.
+    """An open file, which any thread may read and write at explicit positions.
 
-    Its descriptor may be closed, and reopened by its name. A caller that must be able to read even
-    if the name is gone holds `opened`; a caller that removes the name calls `keep` first.
+    Its descriptor may be closed, and reopened by the file's name. A caller that must be able to
+    read after the name was removed keeps the result of `opened`; a caller that removes the name
+    calls `keep` first.
     """
 
     @property
     def path(self) -> str:
-        """Where the file was opened, or its new path after a rename that was passed this file."""
+        """The path at which the file was opened, or its new path after a `FileSystem.rename` with
+        this file."""
 
     def opened(self) -> File:
         """The same file, whose descriptor stays open while the returned object is referenced."""
 
     def keep(self) -> None:
-        """Open the file, and keep its descriptor open until the last reference is gone.
+        """Open the file, and keep its descriptor open as long as the object is referenced.
 
-        Must be called before its name is removed or given to another file.
+        The caller calls it before the file's name is removed or used for another file.
         """
 
     def size(self) -> int:
@@ -48,15 +51,15 @@ class File(Protocol):
         """Up to ``length`` bytes from ``position``, fewer only at the end of the file."""
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Like `read`, from memory only: None when the disk would have to be waited for.
+        """Like `read`, but only from memory; None if the read would wait for the disk.
 
-        May return fewer bytes than requested; none at the end of the file.
+        The result may have fewer bytes than requested; at the end of the file it is empty.
         """
 
     def write(self, position: int, data: Buffer) -> None:
         """Write all of ``data`` at ``position``, in one system call if the system accepts it whole.
 
-        Raises OSError; the file may then have some of the bytes.
+        Raises OSError; after an error the file may have some of the bytes.
         """
 
     def truncate(self, size: int) -> None:
@@ -71,27 +74,28 @@ class File(Protocol):
 
 
 class DiskSpace(NamedTuple):
-    """The size of a disk, and how much of it this process may still use."""
+    """The size of a disk, and the space on it that this process may still use."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class Lock(Protocol):
-    """A lock on a directory, held until ``release``."""
+    """A lock on a directory, which lasts until ``release``."""
 
     def release(self) -> None:
         """Release the directory."""
 
 
 class FileSystem(Protocol):
-    """The file system operations of `log/`. Each raises OSError as the system does."""
+    """The file system operations of `log/`. Each raises OSError like the operating system's
+    operation."""
 
     def open(self, path: str, create: bool = False) -> File:
         """Open for reading and writing; with ``create`` create a missing file."""
 
     def create_private(self, path: str) -> File:
-        """Create a file that only its owner may read; FileExistsError if it exists."""
+        """Create a file that only its owner may read; raises FileExistsError if the file exists."""
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory exists."""
@@ -103,22 +107,25 @@ class FileSystem(Protocol):
         """The time of the last modification in wall milliseconds."""
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Set the time of a file's last modification; durable once the file is fsynced."""
+        """Set the time of a file's last modification, in wall milliseconds; the change is durable
+        after an fsync of the file."""
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """Rename, replacing an existing file; durable once the directory is fsynced.
+        """Rename a file, replacing an existing file; the rename is durable after an fsync of the
+        directory.
 
-        ``file`` is the open file with the old name, if it is to be used under the new one.
+        ``file`` is the open file with the old name, if it will be used under the new name.
         """
 
     def link(self, old: str, new: str) -> None:
-        """Create a hard link with an unused name; OSError where the disk does not support it."""
+        """Create a hard link with an unused name; raises OSError if the disk does not support
+        links."""
 
     def remove(self, path: str) -> None:
         """Remove a file; a missing file is not an error."""
 
     def make_directory(self, path: str) -> None:
-        """Create a directory with its parents; an existing one is not an error."""
+        """Create a directory and its parents; an existing directory is not an error."""
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory with its contents."""
@@ -127,10 +134,10 @@ class FileSystem(Protocol):
         """Return when the names in a directory are on the disk."""
 
     def lock(self, directory: str) -> Lock:
-        """Lock Kafka's ``.lock`` file; raises DirectoryLocked when another process has it."""
+        """Lock Kafka's ``.lock`` file; raises DirectoryLocked if another process has the lock."""
 
     def space(self, directory: str) -> DiskSpace | None:
-        """The space of the disk that a directory is on; None where it is unknown."""
+        """The space on the disk of a directory; None if unknown."""
 
 
 def read_whole(fs: FileSystem, path: str) -> bytes:
@@ -140,10 +147,11 @@ def read_whole(fs: FileSystem, path: str) -> bytes:
 
 
 def write_whole(fs: FileSystem, path: str, data: Buffer, *, durable: bool = True) -> None:
-    """Replace a small file so that a reader, or a crash, finds the old bytes or the new ones.
+    """Replace a small file, so that a reader, also after a crash, finds either the old or the new
+    bytes.
 
-    With ``durable`` the new ones are on the disk when this returns. Without it a loss of power may
-    leave any content, and the reader must detect that.
+    With ``durable`` the new bytes are on the disk when this returns. Without ``durable`` a power
+    failure may leave any content, and the reader must detect invalid content.
     """
     temporary = path + ".tmp"
     fs.remove(temporary)
@@ -162,10 +170,10 @@ def write_whole(fs: FileSystem, path: str, data: Buffer, *, durable: bool = True
 
 
 class OsLock:
-    """The held ``.lock`` file of a data directory.
+    """The locked ``.lock`` file of a data directory.
 
-    flock excludes other Muster brokers, in this process too; the POSIX lock is the kind that Java
-    uses, so it excludes Apache Kafka.
+    flock excludes other Muster brokers, also in this process; the POSIX lock, which Java uses too,
+    excludes Apache Kafka.
     """
 
     def __init__(self, directory: str) -> None:
@@ -186,78 +194,79 @@ class OsLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """See Lock; a second call does nothing."""
+        """Implements Lock.release; a second call has no effect."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def open_files_max() -> int:
-    """How many of the process's descriptors are for files; the others are for sockets."""
+    """The number of the process's descriptors that are for files; the other descriptors are for
+    sockets."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, soft // 2)
 
 
 class OsFileSystem:
-    """The operating system's files, at most ``open_files_max`` of them open at a time."""
+    """The operating system's file system, with at most ``open_files_max`` open files."""
 
     def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
         self.files = OpenFiles(open_files_max)
 
     def open(self, path: str, create: bool = False) -> File:
-        """See FileSystem."""
+        """Implements FileSystem.open."""
         return self.files.open(path, create)
 
     def create_private(self, path: str) -> File:
-        """See FileSystem."""
+        """Implements FileSystem.create_private."""
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         os.close(self.files.with_a_descriptor(lambda: os.open(path, flags, 0o600)))
         return self.open(path)
 
     def exists(self, path: str) -> bool:
-        """See FileSystem."""
+        """Implements FileSystem.exists."""
         return os.path.exists(path)
 
     def list(self, directory: str) -> list[str]:
-        """See FileSystem."""
+        """Implements FileSystem.list."""
         return sorted(self.files.with_a_descriptor(lambda: os.listdir(directory)))
 
     def modified_ms(self, path: str) -> int:
-        """See FileSystem."""
+        """Implements FileSystem.modified_ms."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.set_modified_ms."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.rename."""
         with self.files.lock:  # the lock prevents a reopening by the old name
             os.replace(old, new)
             if isinstance(file, BoundedFile):
                 file.path = new
 
     def link(self, old: str, new: str) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.link."""
         os.link(old, new)
 
     def remove(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.remove."""
         try:
             os.remove(path)
         except FileNotFoundError:
             return
 
     def make_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.make_directory."""
         os.makedirs(path, exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.remove_directory."""
         shutil.rmtree(path)
 
     def fsync_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements FileSystem.fsync_directory."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         descriptor = self.files.with_a_descriptor(lambda: os.open(path, flags))
         try:
@@ -266,10 +275,10 @@ class OsFileSystem:
             os.close(descriptor)
 
     def lock(self, directory: str) -> OsLock:
-        """See FileSystem."""
+        """Implements FileSystem.lock."""
         return OsLock(directory)
 
     def space(self, directory: str) -> DiskSpace | None:
-        """See FileSystem."""
+        """Implements FileSystem.space."""
         found = os.statvfs(directory)
         return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)

@@ -1,9 +1,9 @@
 """Keeps a bounded number of descriptors open for any number of files.
 
-A broker with ten thousand partitions has tens of thousands of files and uses few of them at a time.
-The descriptor of a file that was not used for a while is closed, and reopened when needed. A file
-whose name is about to be removed must be kept open (`BoundedFile.keep`), since it could not be
-reopened.
+A broker with ten thousand partitions has tens of thousands of files, and uses few of them at a
+time. The descriptor of a file that was not used for a while is closed, and the file is reopened
+when needed. A file whose name will be removed must be kept open (`BoundedFile.keep`), because it
+can't be reopened afterwards.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
-    """At most ``limit`` files are open, not counting kept files and files being read just now.
+    """A set of files of which at most ``limit`` are open, not counting kept files and files that
+    are being read.
 
-    The clock algorithm selects the next one to close: the hand skips a file that was used since its
-    last pass.
+    The clock algorithm selects the next file to close: it skips a file that was used since its last
+    pass.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
         self.lock = Lock()
-        """Held while a file is opened, closed or renamed; never for reading and writing."""
+        """The lock for opening, closing and renaming files; reads and writes do not take it."""
         self._clock: deque[ref[BoundedFile]] = deque()
-        """References to the open files, without kept ones; some may be dead."""
+        """References to the open files without kept files; some references may be dead."""
 
     def open(self, path: str, create: bool) -> BoundedFile:
         """Open a file. Raises OSError."""
@@ -51,7 +52,7 @@ class OpenFiles:
             return self.reopen_locked(bounded)
 
     def reopen_locked(self, bounded: BoundedFile) -> OsFile:
-        """`reopen` for a caller that holds the lock."""
+        """Like `reopen`, for a caller that holds the lock."""
         file = bounded.file
         if file is None:
             file = self._open(bounded.path, False)
@@ -62,7 +63,7 @@ class OpenFiles:
         return file
 
     def count(self) -> int:
-        """How many of the open files could be closed."""
+        """The number of open files that could be closed."""
         with self.lock:
             return sum(self._closable(entry) is not None for entry in self._clock)
 
@@ -78,7 +79,7 @@ class OpenFiles:
         except OSError as error:
             if error.errno not in _NO_DESCRIPTOR:
                 raise
-        self._make_room(len(self._clock) // 2)  # connections use more than their share
+        self._make_room(len(self._clock) // 2)  # connections use too many
         return work()
 
     def _open(self, path: str, create: bool) -> OsFile:
@@ -99,7 +100,7 @@ class OpenFiles:
                 bounded.used = False
                 clock.append(entry)
             else:
-                bounded.file = None  # a reader has a reference of its own
+                bounded.file = None  # a reader has its own reference
 
     @staticmethod
     def _closable(entry: ref[BoundedFile]) -> BoundedFile | None:
@@ -108,11 +109,11 @@ class OpenFiles:
 
 
 class BoundedFile:
-    """A file that is reopened after its descriptor was closed to save descriptors. See File.
+    """A `File` whose descriptor may be closed to save descriptors; the next use reopens it.
 
-    Written data that is not fsynced may be without a descriptor for a while. Linux reports a failed
-    write-back to the next process that opens the file and calls fsync (since 4.17), so that no
-    failure is missed while the file is in its memory.
+    A file with data that is not fsynced may have no descriptor for a while. Linux (since 4.17)
+    reports a failed write-back to the next process that opens the file and calls fsync, so failures
+    are not missed as long as the file's data is in Linux's memory.
     """
 
     __slots__ = ("__weakref__", "_files", "file", "identity", "kept", "path", "used")
@@ -121,53 +122,53 @@ class BoundedFile:
         self._files = files
         self.path = path
         self.file: OsFile | None = file
-        """None while it has no descriptor."""
+        """The open file; None while it has no descriptor."""
         self.identity = file.identity()
         self.kept = False
-        """The descriptor is not closed before the last reference to this object is gone."""
+        """Whether the descriptor stays open as long as this object is referenced."""
         self.used = True
 
     def opened(self) -> OsFile:
-        """See File."""
+        """Implements File.opened."""
         self.used = True
         file = self.file
         return self._files.reopen(self) if file is None else file
 
     def keep(self) -> None:
-        """See File."""
+        """Implements File.keep."""
         with self._files.lock:
             self.kept = True
             self._files.reopen_locked(self)
 
     def size(self) -> int:
-        """See File."""
+        """Implements File.size."""
         return self.opened().size()
 
     def read(self, position: int, length: int) -> bytes:
-        """See File."""
+        """Implements File.read."""
         self.used = True
         return (self.file or self._files.reopen(self)).read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """See File; None too when the file would have to be reopened, since that may wait for the
-        disk."""
+        """Implements File.read_cached; also None if the file would have to be reopened, because
+        this may wait for the disk."""
         self.used = True
         file = self.file
         return None if file is None else file.read_cached(position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """See File."""
+        """Implements File.write."""
         self.used = True
         (self.file or self._files.reopen(self)).write(position, data)
 
     def truncate(self, size: int) -> None:
-        """See File."""
+        """Implements File.truncate."""
         self.opened().truncate(size)
 
     def reserve(self, size: int) -> None:
-        """See File."""
+        """Implements File.reserve."""
         self.opened().reserve(size)
 
     def fsync(self) -> None:
-        """See File."""
+        """Implements File.fsync."""
         self.opened().fsync()

@@ -1,4 +1,4 @@
-"""A file of the operating system, open while it is referenced."""
+"""A file of the operating system, which is open as long as it is referenced."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class OsFile:
-    """An open file, closed with its last reference."""
+    """An open file, which is closed with the last reference to the object."""
 
     __slots__ = ("_descriptor", "_no_wait", "path")
 
     def __init__(self, path: str, create: bool) -> None:
         self._descriptor = -1
         self._no_wait = _NO_WAIT
-        """0 where the system or the file system can't say whether data is in memory."""
+        """The flag of reads that do not wait; 0 if the system or the file system can't report
+        whether data is in memory."""
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self._descriptor = os.open(path, flags, 0o644)
@@ -29,11 +30,11 @@ class OsFile:
             os.close(self._descriptor)
 
     def size(self) -> int:
-        """See File."""
+        """Implements File.size."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, position: int, length: int) -> bytes:
-        """See File."""
+        """Implements File.read."""
         data = os.pread(self._descriptor, length, position)
         if len(data) == length or not data:
             return data
@@ -48,10 +49,10 @@ class OsFile:
         return b"".join(parts)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """See File.
+        """Implements File.read_cached.
 
-        Where the system can't say what is in memory, as on tmpfs, everything counts as in memory.
-        ext4, XFS, Btrfs and overlayfs over them can say it.
+        If the file system can't report whether data is in memory (for example tmpfs), all data
+        counts as in memory. ext4, XFS, Btrfs and overlayfs over them can report it.
         """
         if not self._no_wait:
             return self.read(position, length)
@@ -70,7 +71,7 @@ class OsFile:
         return data
 
     def write(self, position: int, data: Buffer) -> None:
-        """See File."""
+        """Implements File.write."""
         written = os.pwrite(self._descriptor, data, position)
         if written != len(data):
             self._write_rest(position, memoryview(data), written)
@@ -83,11 +84,11 @@ class OsFile:
             written += count
 
     def truncate(self, size: int) -> None:
-        """See File."""
+        """Implements File.truncate."""
         os.ftruncate(self._descriptor, size)
 
     def reserve(self, size: int) -> None:
-        """See File. Does nothing where the system or its disk does not support it."""
+        """Implements File.reserve. Has no effect if the system or the disk does not support it."""
         import ctypes  # takes 3 ms, and is rarely needed
 
         allocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
@@ -99,17 +100,17 @@ class OsFile:
                 raise OSError(code, os.strerror(code), self.path)
 
     def fsync(self) -> None:
-        """See File."""
+        """Implements File.fsync."""
         os.fdatasync(self._descriptor)
 
     def identity(self) -> tuple[int, int]:
-        """Device and inode, which identify the file."""
+        """(device, inode), which identify the file."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 
     def opened(self) -> OsFile:
-        """See File."""
+        """Implements File.opened."""
         return self
 
     def keep(self) -> None:
-        """See File; the descriptor always stays open."""
+        """Implements File.keep; the descriptor always stays open."""

@@ -1,17 +1,17 @@
 """The two index files of a segment, ``.index`` and ``.timeindex``: ascending entries of one size.
 
 An entry of ``.index`` has 8 bytes: int32 offset relative to the segment's base offset, int32
-position in the ``.log`` file. The batch at that position ends with that offset. Offsets ascend
+position in the ``.log`` file. The batch at the position ends with the offset. Offsets ascend
 strictly.
 
 An entry of ``.timeindex`` has 12 bytes: int64 timestamp (wall milliseconds), int32 relative offset.
-No batch up to that offset has a later timestamp, and the batch that ends with it has this one.
-Timestamps ascend strictly.
+The timestamp is the largest one of all batches up to the offset, and the batch that ends with the
+offset has it. Timestamps ascend strictly.
 
 The index of the active segment is kept in memory and written when its segment is rolled or the log
-is closed; after a crash it is rebuilt from the segment, which recovery reads anyway. The index of
-an older segment is read from its file. Kafka fills the active segment's index files with zeros up
-to `segment.index.bytes`; such padding is dropped on opening.
+is closed; after a crash the index is rebuilt from the segment, which recovery reads anyway. The
+index of an older segment is read from its file. Kafka fills the active segment's index files with
+zeros up to `segment.index.bytes`; such padding is dropped on opening.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class IndexFile:
         self.path = path
         self.base_offset = base_offset
         self.full_at = max_bytes // self.entry_bytes
-        """The segment is rolled when it has this many entries."""
+        """The number of entries at which the segment is rolled."""
         self.count = 0
         self._memory: bytearray | None = bytearray()
-        """All entries, or None when they are read from the file."""
+        """All entries; None: the entries are read from the file."""
         self._file: File | None = None
         self._file_bytes = -1
         """The size of the file when it was last read or written; -1 before that."""
         self._changed = False
-        """The memory has changes that the file lacks."""
+        """Whether the entries in memory differ from the file."""
         self._unsynced = False
 
     def load(self) -> None:
-        """Load the entries of the file, which must exist, without its padding."""
+        """Load the entries of the file, which must exist; the padding is dropped."""
         file = self._fs.open(self.path)
         data = file.read(0, file.size())
         size = self.entry_bytes
@@ -66,7 +66,7 @@ class IndexFile:
     def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
         """The bytes of entry ``index``; safe while another thread stores the index.
 
-        Raises NotInMemory where the disk would have to be waited for, unless ``wait`` is set.
+        Raises NotInMemory if the read would wait for the disk and ``wait`` is False.
         """
         size = self.entry_bytes
         memory = self._memory
@@ -88,7 +88,7 @@ class IndexFile:
         self._changed = True
 
     def cut(self, count: int) -> None:
-        """Keep the first ``count`` entries."""
+        """Drop all entries after the first ``count``."""
         self.resume()
         assert self._memory is not None
         del self._memory[count * self.entry_bytes :]
@@ -96,14 +96,14 @@ class IndexFile:
         self._changed = True
 
     def resume(self) -> None:
-        """Load the entries into memory, so that more can be added."""
+        """Load the entries into memory, so that entries can be added."""
         if self._memory is None:
             self.load()
 
     def store(self) -> None:
-        """Write the file, trimmed to its entries; from now on they are read from it.
+        """Write the file, without padding; later reads of entries use the file.
 
-        `fsync` brings it to the disk.
+        `fsync` makes the file durable.
         """
         memory = self._memory
         if memory is None:
@@ -119,13 +119,13 @@ class IndexFile:
         self._memory = None
 
     def release(self) -> None:
-        """Free the memory of an index that gets no more entries."""
+        """Free the memory of an index that gets no further entries."""
         self.store()
         if not self._unsynced:
             self._file = None
 
     def keep(self) -> None:
-        """Keep the entries readable when the file's name is removed. See File."""
+        """Keep the entries readable after the file's name is removed, by File.keep."""
         if self._memory is None:
             self._opened().keep()
 
@@ -154,7 +154,7 @@ class IndexFile:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the entries."""
+        """The size of the entries in bytes."""
         return self.count * self.entry_bytes
 
 
@@ -162,7 +162,7 @@ _POSITION_ENTRY = struct.Struct(">ii")
 
 
 class OffsetIndex(IndexFile):
-    """A sparse map from offset to position."""
+    """A sparse map from offsets to positions of batches."""
 
     entry_bytes = _POSITION_ENTRY.size
 
@@ -171,7 +171,7 @@ class OffsetIndex(IndexFile):
         self.add(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
-        """The offset and position of entry ``index``. Raises NotInMemory, see `entry_at`."""
+        """The offset and position of entry ``index``. Raises NotInMemory like `entry_at`."""
         relative, position = _POSITION_ENTRY.unpack(self.entry_at(index, wait))
         return relative + self.base_offset, position
 
@@ -229,16 +229,18 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
-    """A sparse map from the largest timestamp so far to the offset that has it."""
+    """A sparse map from the largest timestamp so far to the last offset of the batch that has
+    it."""
 
     entry_bytes = _TIME_ENTRY.size
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset, max_bytes)
-        self.full_at -= 1  # one entry is kept free for the largest timestamp, added at the roll
+        self.full_at -= 1  # one entry is reserved for the largest timestamp, added at the roll
 
     def append(self, timestamp_ms: int, offset: int) -> None:
-        """Add ``timestamp_ms`` as the largest so far, unless it is not larger than the last one."""
+        """Add ``timestamp_ms`` as the largest timestamp so far, if it is larger than the last
+        entry's."""
         if timestamp_ms < 0:
             return
         self.resume()
@@ -255,7 +257,7 @@ class TimeIndex(IndexFile):
         return timestamp_ms, relative + self.base_offset
 
     def last(self) -> tuple[int, int]:
-        """The last entry; (-1, base offset) without one."""
+        """The timestamp and offset of the last entry; (-1, base offset) without entries."""
         return self.entry(self.count - 1) if self.count else (-1, self.base_offset)
 
     def lookup(self, timestamp_ms: int) -> int:
@@ -270,7 +272,7 @@ class TimeIndex(IndexFile):
         return self.entry(low - 1)[1] if low else self.base_offset
 
     def last_below(self, offset: int) -> tuple[int, int]:
-        """The last entry whose offset is below ``offset``; (-1, base offset) without one."""
+        """The last entry whose offset is below ``offset``; else (-1, base offset)."""
         count = self._count_below(offset)
         return self.entry(count - 1) if count else (-1, self.base_offset)
 

@@ -1,9 +1,9 @@
 """The aborted transactions whose markers are in one segment: Kafka's ``.txnindex`` file.
 
-An entry is 34 bytes: version, producer id, first offset, offset of the marker, and the last stable
-offset at that moment. Entries are in the order of their markers, so their last offsets ascend. A
-segment without aborted transactions has no file. The bytes are also kept in memory: Fetch needs the
-transactions that overlap its bytes, and must not wait for the disk.
+An entry has 34 bytes: version, producer id, first offset, offset of the marker, and the last stable
+offset when the marker was written. Entries are in the order of their markers, so the markers'
+offsets ascend. A segment without aborted transactions has no file. The bytes are also kept in
+memory: Fetch needs the transactions that overlap its bytes, and must not wait for the disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAN_BITS = 3
 class Aborted(NamedTuple):
     """An aborted transaction: its first offset and the offset of its marker.
 
-    All transactions that began below ``stable_offset`` had ended at that time.
+    All transactions that began below ``stable_offset`` had ended when the marker was written.
     """
 
     producer_id: int
@@ -45,14 +45,14 @@ class TransactionIndex:
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self.unsynced = False
-        """The file has bytes that are not fsynced."""
+        """Whether the file has bytes that are not fsynced."""
         self._fs = fs
         self._file: File | None = None
         self._data = bytearray()
         """The content of the file."""
         self._least: list[array[int]] = []
-        """The smallest first offset of each 8 entries, of each 8 of those, and so on, by which a
-        search skips entries."""
+        """The smallest first offset of each 8 entries, then of each 8 such groups, and so on; a
+        search uses them to skip entries."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -61,9 +61,9 @@ class TransactionIndex:
         return map(Aborted._make, _UNVERSIONED.iter_unpack(bytes(self._data)))
 
     def load(self) -> bool:
-        """Load the file, which must exist; False when a part of it is not valid entries.
+        """Load the file, which must exist; returns False if a part of the file is invalid.
 
-        The entries before that part are loaded.
+        The entries before the invalid part are loaded.
         """
         data = read_whole(self._fs, self.path)
         whole = len(data) // _ENTRY.size * _ENTRY.size
@@ -77,7 +77,7 @@ class TransactionIndex:
         return good == len(data)
 
     def append(self, aborted: Sequence[Aborted]) -> None:
-        """Append entries to the file. Raises OSError; then none is added."""
+        """Append entries to the file. Raises OSError; after an error no entry is added."""
         if self._file is None:
             self._file = self._fs.open(self.path, create=True)
         data = _packed(aborted)
@@ -92,9 +92,9 @@ class TransactionIndex:
             self._data += _ENTRY.pack(_VERSION, *entry)
 
     def cut(self, count: int) -> None:
-        """Keep the first ``count`` entries.
+        """Drop all entries after the first ``count``.
 
-        If the file can't be truncated, the next entries overwrite the rest.
+        If the file can't be truncated, the next entries overwrite the dropped entries.
         """
         if count < len(self):
             self._take(self._data[: count * _ENTRY.size])
@@ -105,9 +105,10 @@ class TransactionIndex:
         self.cut(self._count_below(offset))
 
     def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
-        """Replace all entries from ``from_offset`` on by ``aborted``, which was found in the log.
+        """Replace all entries from ``from_offset`` on by ``aborted``, the aborted transactions that
+        were found in the log.
 
-        Errors are not raised: a lost file only costs a scan at the next start.
+        Errors are not raised, because a lost file only causes a scan at the next start.
         """
         kept = self._count_below(from_offset) * _ENTRY.size
         data = _packed(aborted)
@@ -156,7 +157,7 @@ class TransactionIndex:
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
-        """How many entries from ``index`` on are known to begin at or above ``end``."""
+        """The number of entries from ``index`` on that are known to begin at or above ``end``."""
         passed_to = index
         bits = _FAN_BITS
         for least in self._least:
@@ -168,7 +169,7 @@ class TransactionIndex:
         return passed_to - index
 
     def _count_below(self, offset: int) -> int:
-        """How many markers are below ``offset``."""
+        """The number of markers below ``offset``."""
         data, unpack_from, size = self._data, _MARKER.unpack_from, _ENTRY.size
         low, high = 0, len(self)
         while low < high:
@@ -189,7 +190,7 @@ class TransactionIndex:
             self._least.append(below)
 
     def _note(self, first_offset: int) -> None:
-        """Enter the first offset of the entry that is about to be appended."""
+        """Enter the first offset of the next entry into ``_least``."""
         index = len(self)
         for least in self._least:
             index >>= _FAN_BITS
@@ -216,7 +217,8 @@ def _packed(aborted: Sequence[Aborted]) -> bytes:
 
 
 def aborted_in(fs: FileSystem, directory: str, base_offset: int) -> TransactionIndex:
-    """The aborted transactions whose markers are in a segment, read from its file."""
+    """The aborted transactions whose markers are in a segment, read from the segment's index
+    file."""
     index = TransactionIndex(fs, os.path.join(directory, f"{base_offset:020d}{TXN_INDEX}"))
     if fs.exists(index.path):
         index.load()

@@ -1,8 +1,10 @@
-"""The producers of a log as they will be once the owner has appended its accepted records.
+"""The producers of a log, in the state that they will have after the owner has appended its
+accepted records.
 
-A shard accepts records during a turn and appends them at its end. Decisions in between must count
-the accepted records; otherwise an offset commit would be accepted after the marker of its
-transaction (law 13). So a producer with accepted records has its state here, any other in the log.
+A shard accepts records during a turn and appends them at the end of the turn. Decisions in between
+must consider the accepted records; otherwise an offset commit would be accepted after the marker of
+its transaction (law 13). The state of a producer with accepted records is therefore in
+`AcceptedProducers`, and the state of any other producer in the log.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ class AcceptedProducers:
     def __init__(self, appended: ProducerStates) -> None:
         self._appended = appended
         self._accepted: dict[int, ProducerStates] = {}
-        """By producer id, the states of that producer only."""
+        """The states by producer id; each value has only this producer."""
 
     def of(self, producer_id: int) -> ProducerStates:
-        """The states that decisions about a producer must use."""
+        """The states that a decision about the producer must use."""
         return self._accepted.get(producer_id, self._appended)
 
     def note(self, producer_id: int, epoch: int, first_offset: int, last_offset: int) -> None:
-        """Note a transactional batch that is accepted at these offsets."""
+        """Note an accepted transactional batch at these offsets."""
         batch = Header(
             0, 0, first_offset, last_offset, -1, TRANSACTIONAL_BIT, -1, producer_id, epoch, 0
         )
         self._own(batch).note(batch)
 
     def end(self, marker: Marker, offset: int) -> None:
-        """Note a marker that is accepted at ``offset``."""
+        """Note an accepted marker at ``offset``."""
         self._own(marker).end(Ended(marker, offset, -1))
 
     def _own(self, of: Header | Marker) -> ProducerStates:
@@ -45,5 +47,5 @@ class AcceptedProducers:
         return known
 
     def clear(self) -> None:
-        """Drop the accepted records: they are appended, or never will be."""
+        """Drop the accepted records, because they were appended or will never be appended."""
         self._accepted.clear()

@@ -1,7 +1,7 @@
 """Kafka's ``.snapshot`` file: the state of a partition's producers at an offset.
 
-Version, CRC-32C of the rest, count; then an entry of 46 bytes for each producer, with only its last
-batch.
+The file has a version, the CRC-32C of the bytes that follow it, a count, and an entry of 46 bytes
+for each producer, with only the producer's last batch.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ SEQUENCE_MASK = 0x7FFFFFFF
 _VERSION = 1
 _HEADER = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
-_CHECKED_FROM = 6  # the CRC covers the bytes from here on
+_CHECKED_FROM = 6  # the CRC covers the bytes from this position on
 
 
 class ProducerImage:
-    """The producers when the log ended at ``offset``, and the bytes of their file."""
+    """The producers at the time when the log ended at ``offset``, and the bytes of their snapshot
+    file."""
 
     def __init__(self, offset: int, shards: Sequence[dict[int, State]]) -> None:
         self.offset = offset
         self.is_void = False
-        """The log was truncated, closed or saved since: the image must not be written."""
+        """Whether the image must not be written, because the log was truncated, closed or saved
+        after `freeze`."""
         self._shards = shards
         self._data = bytearray()
 
@@ -42,7 +44,7 @@ class ProducerImage:
         self._shards = ()
 
     def data(self) -> bytearray:
-        """The bytes, after `pack` has finished; in any thread."""
+        """The file's bytes, after `pack` has finished; may be called in any thread."""
         version, _, count = _HEADER.unpack_from(self._data)
         checksum = crc32c(memoryview(self._data)[_CHECKED_FROM:])
         _HEADER.pack_into(self._data, 0, version, checksum, count)
@@ -77,7 +79,7 @@ def _entries(states: Iterable[tuple[int, State]]) -> bytes:
 
 
 def parse(data: bytes) -> Iterator[tuple[int, State]] | None:
-    """The producer ids and states of a file; None for a damaged one."""
+    """The producer ids and states in a file; None for a damaged file."""
     if len(data) < _HEADER.size:
         return None
     version, checksum, count = _HEADER.unpack_from(data)

@@ -1,11 +1,11 @@
 """The producers of a partition: the last five batches of each, and its open transaction.
 
-A batch that equals one of the five is a duplicate and answered with its first offsets; one that
-leaves a gap is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER, one of an older epoch with
-INVALID_PRODUCER_EPOCH. An unknown producer (its records are deleted, or it is new here) may begin
-with any sequence, as in Kafka since 2.5. A marker ends a transaction; the epochs that it may have
+A batch that equals one of the five is a duplicate, and is answered with the offsets of the first
+append. A batch that leaves a gap is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER, a batch of an older
+epoch with INVALID_PRODUCER_EPOCH. An unknown producer (whose records are deleted, or which is new)
+may begin with any sequence, as in Kafka since 2.5. A marker ends a transaction; its valid epochs
 depend on the transaction protocol's version (KIP-890). The state is computed from the log's
-batches; Kafka's ``.snapshot`` files, written at a roll and a close, save reading them all again.
+batches; Kafka's ``.snapshot`` files, written at a roll and a close, avoid a read of all batches.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SAMPLE = 4096
 
 
 class Producer(NamedTuple):
-    """The state of a producer: its epoch and the last batches in it, oldest first."""
+    """The state of a producer: its epoch and the last batches in this epoch, oldest first."""
 
     epoch: int
     batches: list[Appended]
@@ -58,7 +58,7 @@ class Producer(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; -1 when unknown."""
+        """The sequence number of the last record; -1 if unknown."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
@@ -68,17 +68,17 @@ class ProducerStates:
     def __init__(self) -> None:
         self._table = ProducerTable()
         self.open_transactions: OrderedDict[int, int] = OrderedDict()
-        """The first offset of each producer's transaction without a marker; the oldest first."""
+        """The first offset of each producer's open transaction, the oldest transaction first."""
         self.ended: deque[tuple[int, int]] = deque()
-        """Transactions whose markers may not be below the high watermark yet: the offsets of marker
-        and first record, both ascending. A transaction that another one encloses is left out."""
+        """(marker's offset, first offset), ascending, of ended transactions whose markers may be at
+        or above the high watermark. A transaction that another one encloses is omitted."""
 
     def __len__(self) -> int:
         return len(self._table)
 
     @property
     def highest_id(self) -> int:
-        """The highest known producer id; -1 without any."""
+        """The highest known producer id; -1 without producers."""
         return max(self.ids(), default=-1)
 
     @property
@@ -88,7 +88,7 @@ class ProducerStates:
 
     @property
     def are_many(self) -> bool:
-        """Whether iterating over all producers takes more than one piece of work."""
+        """Whether an iteration over all producers needs more than one piece of work."""
         return self._table.is_large
 
     def get(self, producer_id: int) -> Producer | None:
@@ -106,13 +106,13 @@ class ProducerStates:
                 yield producer_id
 
     def state(self, producer_id: int) -> object:
-        """A token of a producer's state: another object after its next batch or marker."""
+        """A token of a producer's state, which differs after the next batch or marker."""
         return self._table.get(producer_id)
 
     # -- checks before an append
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a transaction of this producer, in this epoch, is open here."""
+        """Whether this producer has an open transaction in this epoch and partition."""
         state = self._table.get(producer_id)
         return state is not None and state[BEGAN] >= 0 and state[EPOCH] == epoch
 
@@ -136,7 +136,7 @@ class ProducerStates:
         """Raise AppendRefused unless ``batch``, which is not a duplicate, may be appended next.
 
         With ``from_zero`` an unknown producer must begin with sequence number 0: under TV2 each
-        transaction has an epoch of its own.
+        transaction has a separate epoch.
         """
         producer_id = batch.producer_id
         state = self._table.get(producer_id) or NEW
@@ -161,8 +161,8 @@ class ProducerStates:
         if state[BEGAN] >= 0 and not batch.attributes & TRANSACTIONAL_BIT:
             raise AppendRefused(
                 INVALID_TXN_STATE,
-                f"Producer {producer_id} sent a batch without a transaction, but has a"
-                f" transaction open here since offset {state[BEGAN]}.",
+                f"Producer {producer_id} sent a non-transactional batch, but has an open"
+                f" transaction in this partition since offset {state[BEGAN]}.",
             )
 
     def check_marker(
@@ -170,7 +170,7 @@ class ProducerStates:
     ) -> None:
         """Raise AppendRefused unless a marker may end the producer's transaction.
 
-        With ``rules`` 1 its epoch must be that of the transaction or higher. With ``rules`` 2 it
+        With ``rules`` 1 the marker's epoch must be at least the transaction's. With ``rules`` 2 it
         must be higher; an equal epoch is accepted only for a repeated marker, without an open
         transaction, or at the maximum epoch.
         """
@@ -185,12 +185,12 @@ class ProducerStates:
             raise AppendRefused(
                 TRANSACTION_COORDINATOR_FENCED,
                 f"The marker for producer {producer_id} has coordinator epoch"
-                f" {coordinator_epoch}, but a marker of epoch {state[COORDINATOR_EPOCH]}"
-                " was written before.",
+                f" {coordinator_epoch}, but an earlier marker has"
+                f" {state[COORDINATOR_EPOCH]}.",
             )
 
     def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
-        """A copy of the states of the producers of ``batches``, to be changed independently."""
+        """An independent copy of the states of the producers in ``batches``."""
         trial = ProducerStates()
         for producer_id in {batch.producer_id for batch in batches}:
             state = self._table.get(producer_id)
@@ -231,7 +231,7 @@ class ProducerStates:
         self._table.put(producer_id, state)
 
     def end(self, ended: Ended) -> None:
-        """Enter a marker of the log; it must be in the index of aborted transactions already."""
+        """Enter a marker of the log, which must already be in the index of aborted transactions."""
         marker = ended.marker
         producer_id = marker.producer_id
         state = self._table.get(producer_id) or NEW
@@ -254,7 +254,7 @@ class ProducerStates:
             ended.popleft()
 
     def note_epoch(self, producer_id: int, epoch: int) -> None:
-        """Enter a control batch that a cleaner has emptied: its epoch still fences."""
+        """Enter a control batch that a cleaner has emptied, whose epoch still fences."""
         state = self._table.get(producer_id) or NEW
         if state[EPOCH] < epoch:
             self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
@@ -288,9 +288,9 @@ class ProducerStates:
     # -- expiry
 
     def expire(self, before_ms: int) -> Iterator[None]:
-        """Remove the producers that wrote nothing since ``before_ms`` (record timestamps).
+        """Remove the producers without a record timestamp at or after ``before_ms``.
 
-        Runs in short steps, between which states may change. One with an open transaction stays.
+        Runs in short steps; states may change in between. Open transactions keep a producer.
         """
         for idle in self._idle_since(before_ms):
             for producer_id in idle:
@@ -310,8 +310,8 @@ class ProducerStates:
         """Remove the producers that have been idle longest, until about ``keep`` are left.
 
         Producers with an open transaction stay and don't count. Runs in short steps, like `expire`;
-        yields how many each step removed. The threshold comes from a sample of timestamps, so the
-        number left is not exact.
+        yields the number removed by each step. The threshold is from a sample of timestamps, so the
+        remaining number is not exact.
         """
         table = self._table
         surplus = self.without_transaction - keep
@@ -332,7 +332,7 @@ class ProducerStates:
         for before_ms in (cut_ms, cut_ms + 1):
             for idle in self._idle_since(before_ms):
                 if before_ms > cut_ms:
-                    del idle[max(0, surplus) :]  # these have been idle equally long
+                    del idle[max(0, surplus) :]  # these producers have been idle equally long
                 for producer_id in idle:
                     table.forget(producer_id)
                 surplus -= len(idle)
@@ -347,9 +347,9 @@ class ProducerStates:
     # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """By producer, the last offset of its data batches (-1 without any), and its epoch.
+        """The last offset of data batches (-1: none) and the epoch, by producer id.
 
-        Yielded in pieces, between which the states may change.
+        The result is yielded in pieces, between which the states may change.
         """
         for piece in self._table.pieces():
             yield {
@@ -361,9 +361,9 @@ class ProducerStates:
             }
 
     def freeze(self, offset: int) -> ProducerImage:
-        """The producers as they are now, when the log ends at ``offset``.
+        """The current producers, for a log that ends at ``offset``.
 
-        Changes cost a little more until the caller, having written the image, calls `thaw`.
+        Changes cost a little more until the caller has written the image and calls `thaw`.
         """
         return ProducerImage(offset, self._table.freeze())
 
@@ -372,7 +372,7 @@ class ProducerStates:
         self._table.thaw()
 
     def restore(self, data: bytes) -> bool:
-        """Load a ``.snapshot`` file; False, and no producers, when it is damaged."""
+        """Load a ``.snapshot`` file; returns False, without producers, if it is damaged."""
         self.clear()
         states = parse(data)
         if states is None:
@@ -396,5 +396,5 @@ def _batch(state: State, at: int) -> Appended:
 def _old_epoch(producer_id: int, known: int, what: str, epoch: int) -> AppendRefused:
     return AppendRefused(
         INVALID_PRODUCER_EPOCH,
-        f"Producer {producer_id} has epoch {known} here, but {what} has epoch {epoch}.",
+        f"Producer {producer_id} has epoch {known} in this partition, but {what} has {epoch}.",
     )

@@ -1,8 +1,9 @@
-"""The producers of a partition in little memory: a flat tuple each, spread over many small dicts.
+"""The producers of a partition in little memory: a flat tuple per producer, spread over many small
+dicts.
 
 A tuple is replaced, never changed, so that the whole table can be frozen at once:
-`ProducerTable.freeze` shares the dicts, and a shared dict is copied before its first change. No
-dict is large, so that neither a copy nor its growth takes more than a millisecond.
+`ProducerTable.freeze` shares the dicts, and a shared dict is copied before its first change. All
+dicts are small, so that a copy or the growth of a dict takes at most a millisecond.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from functools import partial
 State = tuple[int, ...]
 """Epoch, timestamp of the last batch or marker, highest coordinator epoch, first offset of the open
 transaction; then for each kept batch, the oldest first: first sequence number, last offset delta,
-first offset, timestamp. -1 means none."""
+first offset, timestamp. -1: not set."""
 EPOCH, TIMESTAMP, COORDINATOR_EPOCH, BEGAN, FIRST_BATCH = range(5)
 A_BATCH = 4
 LAST_SEQUENCE, LAST_DELTA, LAST_OFFSET = -4, -3, -2
-"""Indexes of the last batch, if there is one; LAST_SEQUENCE is the sequence of its first record."""
+"""The indexes of the last batch's fields in a State with a batch; LAST_SEQUENCE is the sequence of
+the batch's first record."""
 NEW: State = (-1, -1, -1, -1)
 """The state of an unknown producer."""
 
 SPREAD_ABOVE = 2048
-"""The maximum size of a single dict: 1 ms of work."""
+"""The maximum number of producers in a single dict: a copy takes 1 ms."""
 _A_PIECE = 256
 """The number of producers in a piece.
 
-It is this small because removing the last of a million producers may free all their memory: 0.1 ms
-for each MiB.
+The number is small because removing the last of a million producers may free all their memory,
+which takes 0.1 ms per MiB.
 """
-_SHARDS = 257  # a prime, so that ids that differ by a power of two are spread
+_SHARDS = 257  # a prime, so that ids with distances of a power of two are spread
 
 
 class ProducerTable:
@@ -47,7 +49,7 @@ class ProducerTable:
 
     @property
     def is_large(self) -> bool:
-        """Whether iterating over all producers takes more than one piece of work."""
+        """Whether an iteration over all producers needs more than one piece of work."""
         return len(self._shards) > 1
 
     def put(self, producer_id: int, state: State) -> None:
@@ -68,11 +70,11 @@ class ProducerTable:
         del self._shards[index][producer_id]
 
     def pieces(self) -> Iterator[list[tuple[int, State]]]:
-        """Yields ids and states, a few at a time; they may change between two pieces."""
+        """Yields ids and states, a few at a time; states may change between two pieces."""
         return pieces(tuple(self._shards))
 
     def freeze(self) -> Sequence[dict[int, State]]:
-        """The table as it is now, unaffected by later changes; until `thaw` changes cost copies."""
+        """The current table, unaffected by later changes; until `thaw`, changes cost copies."""
         self._frozen.update(range(len(self._shards)))
         return tuple(self._shards)
 
@@ -86,13 +88,14 @@ class ProducerTable:
         self._use([{}])
 
     def _use(self, shards: list[dict[int, State]]) -> None:
-        """Use ``shards``: a producer is in the dict at its id modulo their number."""
+        """Use ``shards``: a producer is in the dict whose index is the producer id modulo the
+        number of dicts."""
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
         """The state of a producer, or None.
 
-        On the hot path this is one lookup, while the table has one dict.
+        As long as the table has one dict, this is a single lookup, for the hot path.
         """
 
     def _thaw(self, index: int) -> None:
@@ -110,12 +113,12 @@ class ProducerTable:
 
 
 def pieces(shards: Sequence[dict[int, State]]) -> Iterator[list[tuple[int, State]]]:
-    """Yields ids and states of dicts that may change in between, a few at a time."""
+    """Yields ids and states, a few at a time, of dicts that may change between two pieces."""
     for shard in shards:
         ids = list(reversed(shard))
         while ids:
             some = ids[-_A_PIECE:]
-            del ids[-_A_PIECE:]  # so that removed producers are not referenced
+            del ids[-_A_PIECE:]  # so that this list does not reference removed producers
             found = [(each, shard.get(each)) for each in reversed(some)]
             yield [(each, state) for each, state in found if state is not None]
 

@@ -202,7 +202,7 @@ class EventRows:
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
         if key is None or len(key) < 2:
-            raise Malformed("the record key is missing or shorter than its type field")
+            raise Malformed("the key is missing or too short for a type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if value is not None and len(value) < 2:
             raise Malformed(f"a value of {len(value)} bytes has no version")

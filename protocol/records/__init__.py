@@ -1,1 +1,1 @@
-"""Records: message sets of magic 0 and 1, batches of magic 2, their compression and checksums."""
+"""Records: message sets of magic 0 and 1, batches of magic 2, compression and checksums."""

@@ -1,7 +1,7 @@
-"""Record batches of magic 2: the header, reading, encoding and patching.
+"""Record batches of magic 2: the header, reading, encoding, and changing fields.
 
-The CRC-32C covers all bytes after it, from the attributes to the end; base offset, batch length,
-leader epoch and magic precede it and may be changed without a new checksum.
+The CRC-32C covers all bytes after it, from the attributes to the end. Base offset, batch length,
+leader epoch and magic precede the CRC and may be changed without a new CRC.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ COMMIT = 1
 DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
 OVERHEAD = 12
-"""Base offset and batch length, which the length does not count."""
+"""The size of base offset and batch length, which the batch length does not include."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 BEFORE_CRC = struct.Struct(">qiibI")
-"""Base offset, batch length, leader epoch, magic, and the CRC of the rest."""
+"""Base offset, batch length, leader epoch, magic, and the CRC of the bytes after it."""
 _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
 _LOW_ATTRIBUTES_POSITION = 22
-"""The position of the byte with all bits that are used."""
+"""The position of the attributes' low byte, which has all bits that are used."""
 _CHECKED = struct.Struct(">hiqqqhii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -56,9 +56,9 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40
 LEADER_EPOCH_MAX = (1 << 31) - 1
-"""The largest int32, the field's limit."""
+"""The maximum leader epoch: the largest int32."""
 PRODUCER_EPOCH_MAX = (1 << 15) - 1
-"""Not assigned to any client: it is used only for fencing, in markers."""
+"""The maximum producer epoch, which clients never get; it is used only for fencing, in markers."""
 
 
 @slotted
@@ -82,7 +82,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> int:
-        """The codec, 0 to 7; 5 to 7 are undefined."""
+        """The compression codec, 0 to 7; 5 to 7 are undefined."""
         return self.attributes & CODEC_BITS
 
     @property
@@ -102,8 +102,8 @@ class BatchHeader:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in a cleaned batch may be removed; stored in the base
-        timestamp."""
+        """Wall time in ms from which tombstones and markers in a cleaned batch may be removed,
+        stored in the base timestamp; None: not set."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
 
     @property
@@ -113,7 +113,8 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, -1 without one; int32 that wraps to 0."""
+        """The sequence number of the last record, an int32 that wraps to 0; -1 without sequence
+        numbers."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -134,7 +135,7 @@ class BatchForm(NamedTuple):
 
     compression: int = 0
     compression_level: int | None = None
-    """None for the codec's default."""
+    """The compression level; None: the codec's default."""
     attributes: int = 0
     """The attributes of all batches, without the codec."""
 
@@ -145,13 +146,13 @@ PLAIN_FORM = BatchForm()
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header of the whole batch at ``position``; its CRC is not checked.
 
-    Raises CorruptRecords when the batch is not of magic 2, shorter than a header or longer than the
-    buffer, or when its count or last offset delta is negative.
+    Raises CorruptRecords if the batch is not of magic 2, is shorter than a header or longer than
+    the buffer, or has a negative count or last offset delta.
     """
     size = len(buffer) - position
     if size < HEADER_BYTES:
         raise CorruptRecords(
-            f"The batch is truncated: {size} bytes, but its header has {HEADER_BYTES}."
+            f"The batch is truncated: it has {size} bytes, but a batch header has {HEADER_BYTES}."
         )
     header = BatchHeader(*_HEADER.unpack_from(buffer, position))
     header.position = position
@@ -165,7 +166,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise CorruptRecords(
             f"The batch at offset {header.base_offset} has {header.record_count}"
-            f" records and last offset delta {header.last_offset_delta}: neither may be negative.",
+            f" records and last offset delta {header.last_offset_delta}: both must be at least 0.",
             INVALID_RECORD,
         )
     if not 0 <= header.base_offset <= _OFFSET_MAX - header.last_offset_delta:
@@ -177,7 +178,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def is_transactional(data: Buffer | None) -> bool:
-    """Whether records begin with a transactional batch; they are not checked otherwise."""
+    """Whether records begin with a transactional batch; the records are not checked."""
     return (
         data is not None
         and len(data) > _LOW_ATTRIBUTES_POSITION
@@ -187,10 +188,11 @@ def is_transactional(data: Buffer | None) -> bool:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
-    """Yields headers and positions of the batches in ``buffer``; CorruptRecords unless all are
-    complete.
+    """Yields headers and positions of the batches in ``buffer``; raises CorruptRecords unless all
+    are complete.
 
-    `stored.iter_stored` is for the content of a Fetch response: old formats, and an incomplete end.
+    For the content of a Fetch response, with old formats and an incomplete end, use
+    `stored.iter_stored`.
     """
     position = 0
     size = len(buffer)
@@ -213,10 +215,10 @@ def records_of(
     *,
     stored_timestamps: bool = False,
 ) -> list[Record]:
-    """The records of a batch; every length, count and offset delta is checked, but not the CRC.
+    """The records of a batch; all lengths, counts and offset deltas are checked, but not the CRC.
 
-    With log append time every record has the batch's timestamp, unless ``stored_timestamps``
-    requests those that the producer wrote.
+    With log append time every record gets the batch's timestamp, unless ``stored_timestamps``
+    requests the timestamps that the producer wrote.
     """
     records = decode_section(
         section_of(buffer, header, limit),
@@ -285,8 +287,8 @@ def encode_batch(
 ) -> bytes:
     """Encode ``records``, whose offsets must ascend, as one batch.
 
-    By default base offset and base timestamp are the first record's and last offset is the last
-    one's; the cleaner passes those of the batch from which it removes records, even all of them.
+    By default the base offset and base timestamp are from the first record, and the last offset
+    from the last record. The cleaner passes the values of the batch from which it removes records.
     With LOG_APPEND_TIME ``max_timestamp`` is the time of the append.
     """
     if base_offset is None:
@@ -338,10 +340,10 @@ def assemble_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """Put a header before ``section``, the uncompressed records section of ``count`` records.
+    """Encode a batch from ``section``, the uncompressed records section of ``count`` records.
 
-    ``attributes`` exclude the codec. The coordinator's own batches use this: one pack, one
-    checksum, one join.
+    ``attributes`` do not include the codec. The coordinators write their batches by this: one pack,
+    one checksum, one join.
     """
     if compression:
         section = compress(compression, section, level=compression_level)
@@ -371,7 +373,8 @@ def assemble_batch(
 def patch_offset_and_epoch(
     buffer: bytearray, position: int, base_offset: int, leader_epoch: int
 ) -> None:
-    """Set offset and leader epoch of the batch at ``position``; the CRC covers neither field."""
+    """Set base offset and leader epoch of the batch at ``position``; the CRC does not cover these
+    fields."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + OVERHEAD, leader_epoch)
 
@@ -379,7 +382,7 @@ def patch_offset_and_epoch(
 def patch_max_timestamp(
     buffer: bytearray, header: BatchHeader, max_timestamp: int, timestamp_type: int
 ) -> None:
-    """Set the largest timestamp and the timestamp type of the batch at ``header``, with a new CRC.
+    """Set the largest timestamp and the timestamp type of the batch of ``header``, and a new CRC.
 
     Under LOG_APPEND_TIME every record's timestamp is ``max_timestamp``, the time of the append.
     """

@@ -1,8 +1,9 @@
-"""Limits the cost of checking the records of one request, whatever they claim and decompress to.
+"""Limits the cost of checking the records of one request, whatever the records claim and decompress
+to.
 
 A hundred kilobytes in gzip may hold a hundred megabytes: fifteen million records, or one record
-with fifty million headers. So decompressed bytes are counted, and elements: records, their headers,
-messages. One `Budget` is for all batches of a request, damaged ones too.
+with fifty million headers. Therefore decompressed bytes are counted, and also elements: records,
+headers and messages. One `Budget` is for all batches of a request, including damaged batches.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.slotted import slotted
 
 ELEMENTS_PER_MESSAGE = 4
-"""The elements that a message of magic 0 or 1 counts for, since each is checked and parsed
-separately."""
+"""The number of elements for which a message of magic 0 or 1 counts, because each message is
+checked and parsed separately."""
 
 
 class OverBudget(CorruptRecords):
-    """The records cost more than the rest of the budget; they have not been checked further."""
+    """The records cost more than the remaining budget, and were not checked further."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, MESSAGE_TOO_LARGE)
@@ -27,22 +28,22 @@ class OverBudget(CorruptRecords):
 
 @slotted
 class Budget:
-    """The rest of the budget; each method takes some, or raises OverBudget."""
+    """The remaining budget; each method charges a cost, or raises OverBudget."""
 
     bytes_left: int
-    """Decompressed bytes of record sections."""
+    """The remaining number of decompressed bytes of record sections."""
     elements_left: int
-    """Records and headers."""
+    """The remaining number of records and headers."""
     recompressed_left: int
-    """Bytes that may be compressed again with the topic's own codec."""
+    """The remaining number of bytes that may be compressed again with the topic's codec."""
 
     def open(
         self, codec: int, data: Buffer, limit: int, magic: int = 2, elements: int = 0
     ) -> Unpacked:
-        """``data`` decompressed to at most ``limit`` bytes; damaged data is charged what it
-        decompressed to.
+        """Decompress ``data`` to at most ``limit`` bytes; damaged data is charged for the bytes to
+        which it decompressed.
 
-        ``elements`` is the number of its records.
+        ``elements`` is the number of records in ``data``.
         """
         left = self.bytes_left
         opened: Unpacked
@@ -66,28 +67,27 @@ class Budget:
         except DecompressedTooLarge:
             if limit <= left:
                 raise
-            raise _over(
-                "the records of the request are too large in all when decompressed"
-            ) from None
+            raise _over("the decompressed records of the request are too large in total") from None
 
     def take(self, elements: int) -> None:
-        """Charge records, headers, or (times `ELEMENTS_PER_MESSAGE`) messages that are checked."""
+        """Charge for records or headers, or for messages (`ELEMENTS_PER_MESSAGE` each), that are
+        checked."""
         self.elements_left -= elements
         if self.elements_left < 0:
             raise _too_many()
 
     def take_recompressed(self, size_bytes: int) -> None:
-        """Charge bytes that are compressed again."""
+        """Charge for bytes that are compressed again."""
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
             raise _over(
-                "the records of the request that must be compressed again are too large in all"
+                "the records of the request that must be compressed again are too large in total"
             )
 
 
 def _too_many() -> OverBudget:
-    return _over("the request has too many records and headers in all")
+    return _over("the request has too many records and headers")
 
 
 def _over(why: str) -> OverBudget:
-    return OverBudget(f"{why[0].upper()}{why[1:]}; send them in smaller requests.")
+    return OverBudget(f"{why[0].upper()}{why[1:]}; send smaller requests.")

@@ -1,13 +1,14 @@
-"""The four codecs of record data, with bounded memory: nothing is allocated from a claimed length.
+"""The four codecs of record data, with bounded memory: memory is never allocated by a claimed
+length.
 
 Decompression writes into buffers that grow with the output, and stops one byte above the limit.
-gzip is zlib's, snappy uses xerial's framing (raw snappy is read too), LZ4 frames of independent
-blocks, zstd its own frames.
+gzip is zlib's; snappy uses xerial's framing (raw snappy is read too); LZ4 uses frames of
+independent blocks; zstd uses its own frames.
 
-Other threads run during this: the codecs release the GIL while they work, and large output is
-written to a map of its own (`unpack`), which is never filled or copied as a whole: 100 MiB would
-hold the GIL for some 50 ms. The memory of a map is returned to the system with the last reference;
-that of a hundred smaller pieces is not.
+Other threads run at the same time: the codecs release the GIL while they work, and large output is
+written to a separate memory map (`unpack`), which is never filled or copied as a whole, because 100
+MiB would hold the GIL for some 50 ms. The memory of a map is returned to the system with the last
+reference, but not the memory of a hundred smaller pieces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from protocol.records.lz4_header import check_lz4_header, old_lz4_header
 from protocol.records.varint import read_bits
 
 Unpacked = bytes | mmap.mmap
-"""Decompressed bytes; large output is a map, which is indexed and sliced like bytes."""
+"""Decompressed bytes; large output is a memory map, which is indexed and sliced like bytes."""
 
 NONE = 0
 GZIP = 1
@@ -40,11 +41,11 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(
     ">ii", 1, 1
 )  # version, oldest version that can read it
-_XERIAL_BLOCK_BYTES = 32 * 1024  # xerial's own default, which every reader supports
+_XERIAL_BLOCK_BYTES = 32 * 1024  # xerial's default, which every reader supports
 _GZIP_MEMBERS_MAX = 64
 _PIECE_BYTES = 1024 * 1024  # larger output is written to a map
 _OUTPUT_BYTES = 256 * 1024
-_INPUT_BYTES = 64 * 1024  # input per call of a decompressor, which copies what it has not used
+_INPUT_BYTES = 64 * 1024  # input per call of a decompressor, which copies unused input
 _INT32 = struct.Struct(">i")
 _GZIP_LEVEL = -1  # these three are Kafka's defaults
 _LZ4_LEVEL = 9
@@ -56,7 +57,7 @@ _LZ4_LEVEL_MIN = 3
 def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None) -> bytes:
     """Compress ``data`` in the format of ``codec`` in a batch or message of ``magic``.
 
-    ``level`` is that of compression.{gzip,lz4,zstd}.level, None for the codec's default.
+    ``level`` is compression.{gzip,lz4,zstd}.level; None: the codec's default.
     """
     if codec == NONE:
         return bytes(data)
@@ -76,23 +77,25 @@ def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None)
 
 
 def _lz4_level(level: int | None) -> int:
-    """Kafka's fast compressor for its default, 9, and the thorough one for every other level.
+    """The LZ4 level: the fast compressor's for None and Kafka's default, 9; else ``level``, for the
+    thorough compressor.
 
-    The thorough one begins at level 3, even for lower levels.
+    The thorough compressor's levels begin at 3, so lower levels are raised to 3.
     """
     return _LZ4_FAST if level is None or level == _LZ4_LEVEL else max(level, _LZ4_LEVEL_MIN)
 
 
 def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:
-    """The bytes of `unpack`, in one piece whatever their size."""
+    """The result of `unpack` as one bytes object, whatever its size."""
     unpacked = unpack(codec, data, limit, magic)
     return unpacked if isinstance(unpacked, bytes) else unpacked[:]
 
 
 def unpack(codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
-    """Decompress ``data``, which must be complete and exact, to at most ``limit`` bytes.
+    """Decompress ``data``, which must be complete and have no further bytes, to at most ``limit``
+    bytes.
 
-    Raises CorruptRecords for a codec that ``magic`` does not have and for damaged data, and
+    Raises CorruptRecords for a codec that does not exist in ``magic`` and for damaged data, and
     DecompressedTooLarge.
     """
     if codec == NONE:
@@ -126,7 +129,7 @@ class DecompressedTooLarge(CorruptRecords):
 
 
 class _Output:
-    """Collects the output of a decompressor piece by piece: at most ``limit`` bytes."""
+    """Collects the output of a decompressor piece by piece, at most ``limit`` bytes."""
 
     def __init__(self, codec: int, limit: int) -> None:
         self.codec = codec
@@ -136,7 +139,8 @@ class _Output:
         self._large: mmap.mmap | None = None
 
     def room(self, at_most: int) -> int:
-        """How much output to request next: up to one byte above the limit, to detect an excess."""
+        """The number of bytes to request next: up to one byte above the limit, to detect too much
+        output."""
         return min(self.limit - self.size + 1, at_most)
 
     def add(self, part: bytes) -> None:
@@ -177,7 +181,8 @@ def _written(out: bytearray | mmap.mmap, size: int) -> Unpacked:
 
 
 def _map(size: int) -> mmap.mmap:
-    """Zeros that use no memory until they are written; only private maps may grow."""
+    """A map of zeros that uses no memory until it is written; it is private, because only private
+    maps may grow."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -186,7 +191,7 @@ def _resized(old: mmap.mmap, size: int) -> mmap.mmap:
         return old
     try:
         old.resize(size)
-    except SystemError:  # where the system does not support it (macOS)
+    except SystemError:  # the system does not support it (macOS)
         new = _map(size)
         new.write(memoryview(old)[:size])
         return new
@@ -260,7 +265,8 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> Unpacked:
     # The densest element expands 3 bytes to 64; a larger claim is invalid.
     if claimed > 22 * (len(block) - start):
         raise CorruptRecords(
-            f"The header of a snappy block of {len(block)} bytes says {claimed} bytes decompressed."
+            f"The header of a snappy block of {len(block)} bytes claims {claimed}"
+            " decompressed bytes."
         )
     if not claimed:
         if len(block) > start:
@@ -273,7 +279,8 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> Unpacked:
         raise CorruptRecords(f"The snappy data is damaged: {error}.") from None
     if made != claimed:
         raise CorruptRecords(
-            f"The header of a snappy block says {claimed} bytes, but it decompresses to {made}."
+            f"The header of a snappy block claims {claimed} decompressed bytes, but the block"
+            f" has {made}."
         )
     return _written(out, claimed)
 
@@ -283,7 +290,7 @@ def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
     output = _Output(LZ4, limit)
     view = memoryview(frame)
     position = 0
-    step = max(64 * 1024, 4 * len(frame))  # this much is allocated whatever the output
+    step = max(64 * 1024, 4 * len(frame))  # this size is allocated whatever the output
     while not unpacker.eof:
         rest: Buffer = view[position : position + _INPUT_BYTES]
         if not rest:
@@ -305,8 +312,8 @@ def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> Unpacked:
-    # The buffer is our own and grows, since a frame may lack its size or state a wrong one. zstd
-    # itself rejects windows above 128 MiB, and uses only as much memory as it writes.
+    # The buffer grows, because a frame may lack its size or state a wrong size. zstd rejects
+    # windows above 128 MiB, and uses only as much memory as it writes.
     if not len(data):
         raise CorruptRecords("The zstd data is empty.")
     size = min(limit, max(64 * 1024, 8 * len(data)))

@@ -1,7 +1,8 @@
 """Conversion between message sets and batches, for clients older than Kafka 0.11.
 
-Up: the messages of Produce v0-v2 become one batch. Down: a response to Fetch v0-v3 has no headers,
-no control batches and no zstd. Offsets stay, and messages of the old format are not changed.
+Up-conversion: the messages of Produce v0-v2 become one batch. Down-conversion: a response to Fetch
+v0-v3 has no headers, control batches or zstd. Offsets stay the same, and messages of the old format
+are not changed.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def to_magic2(
 ) -> bytes:
     """Convert a message set of magic 0 or 1 to one batch with offsets from 0.
 
-    CRCs and inner offsets are checked, wrappers decompressed to at most ``limit`` bytes in all. The
-    batch has the set's codec unless ``compression`` is set. Records of magic 0 get NO_TIMESTAMP;
-    under LOG_APPEND_TIME the batch has ``now_ms``, wall milliseconds.
+    CRCs and inner offsets are checked, and wrappers are decompressed to at most ``limit`` bytes in
+    total. The batch has the set's codec unless ``compression`` is set. Records of magic 0 get
+    NO_TIMESTAMP; with LOG_APPEND_TIME the batch gets ``now_ms`` (wall milliseconds).
     """
     return batch_of_set(
         read_set(message_set, limit),
@@ -77,7 +78,8 @@ def assemble_set(
     compression_level: int | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """Like `assemble_batch`, in messages of ``magic`` 0 or 1. Raises NoOldForm for zstd."""
+    """Like `assemble_batch`, but encodes messages of ``magic`` 0 or 1. Raises NoOldForm for
+    zstd."""
     batch = assemble_batch(
         section,
         count,
@@ -92,8 +94,8 @@ def assemble_set(
 
 
 class Converted(NamedTuple):
-    """Entries in an old format, and the number of records that were converted; the others had it
-    already."""
+    """Entries in an old format, and the number of converted records; the other records already had
+    the format."""
 
     data: bytes
     records: int
@@ -113,11 +115,11 @@ def down_convert(
 ) -> Converted:
     """Convert a log's entries to message sets of ``magic`` 0 or 1.
 
-    Messages of that magic or an earlier one are not changed. A compressed batch or wrapper becomes
-    one wrapper of the same codec, anything else plain messages, without those below
-    ``first_offset``. An incomplete entry at the end is ignored. ``limit`` bounds the decompressed
-    bytes of each entry. The result ends before the first batch in zstd; raises NoOldForm if it
-    would be empty then, and CorruptRecords for damage.
+    Messages of ``magic`` or an earlier magic are not changed. A compressed batch or wrapper becomes
+    one wrapper of the same codec, other entries become plain messages; records below
+    ``first_offset`` are omitted. An incomplete entry at the end is ignored. ``limit`` bounds the
+    decompressed bytes of each entry. The result ends before the first batch in zstd. Raises
+    NoOldForm if the result would be empty for this reason, and CorruptRecords for damage.
     """
     view = memoryview(entries)
     parts: list[Buffer] = []

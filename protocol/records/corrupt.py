@@ -8,7 +8,8 @@ from protocol.errors import CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, Proto
 
 
 class RecordError(NamedTuple):
-    """A record that Produce rejects: its index in the batch, and the reason (Produce v8 and up)."""
+    """A record that Produce rejects: its index in the batch, and the reason (sent from Produce v8
+    on)."""
 
     batch_index: int
     message: str
@@ -17,8 +18,8 @@ class RecordError(NamedTuple):
 class CorruptRecords(ProtocolError):
     """Rejected record data.
 
-    ``error_code`` is Kafka's code for it, ``record_errors`` the single invalid records, empty when
-    the whole batch is invalid.
+    ``error_code`` is Kafka's error code; ``record_errors`` are the invalid records, empty if the
+    whole batch is invalid.
     """
 
     def __init__(
@@ -34,17 +35,18 @@ class CorruptRecords(ProtocolError):
 
 
 class NoOldForm(CorruptRecords):
-    """A batch that magic 0 and 1 can't represent (zstd): Fetch v0-v3 answers its ``error_code``."""
+    """A batch (in zstd) that magic 0 and 1 can't represent; Fetch v0-v3 answers the
+    ``error_code``."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, UNSUPPORTED_COMPRESSION_TYPE)
 
 
 class CorruptStoredRecord(ValueError):
-    """An invalid record in a coordinator's log; each log has its own messages.
+    """An invalid record in a coordinator's log; each kind of log has a subclass with its message.
 
-    The log is damaged, or from a newer Kafka. ``log_offset`` is below 0 if the record has no
-    offset.
+    The log is damaged, or was written by a newer Kafka. ``log_offset`` is below 0 if the record has
+    no offset.
     """
 
     def __init__(self, message: str, log_offset: int, reason: str) -> None:

@@ -13,13 +13,13 @@ from protocol.buffer import Buffer
 
 
 def fallback_crc32c() -> Callable[[Buffer], int]:
-    """CRC-32C (Castagnoli, reflected, RFC 3720) from crcmod, where the C package is missing."""
+    """CRC-32C (Castagnoli, reflected, RFC 3720) from crcmod, for systems without the C package."""
     import crcmod.predefined
 
     checksum = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
 
     def crc32c_of(buffer: Buffer) -> int:
-        # crcmod's C extension accepts only bytes, its Python version any of the three.
+        # crcmod's C extension accepts only bytes, its Python version every Buffer.
         return int(checksum(buffer if isinstance(buffer, bytes) else bytes(buffer)))
 
     return crc32c_of
@@ -34,10 +34,10 @@ def _fastest_crc32c() -> Callable[[Buffer], int]:
 
 
 def _extension() -> ModuleType | None:
-    """Only the C part of the package `crc32c`; None where it is not at its usual place.
+    """Import only the C part of the package `crc32c`; None if the file is not at its usual path.
 
-    The package looks up its own version, for which it imports email, zipfile and 40 more modules: a
-    twentieth of a broker's start.
+    The package itself determines its version at import, and for this imports email, zipfile and 40
+    more modules, which takes a twentieth of a broker's start.
     """
     package = find_spec("crc32c")
     places = None if package is None else package.submodule_search_locations

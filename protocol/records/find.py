@@ -1,7 +1,7 @@
-"""Finds the record at an offset of a batch, or the next one, without decoding the records before.
+"""Finds the first record at or above an offset in a batch, without decoding the records before it.
 
-Keys, values and headers are views of the batch's bytes, or of its decompressed bytes. So the cost
-is that of decompression plus one step for each record before it, whatever the size of the records.
+Keys, values and headers are views of the batch's bytes or of its decompressed bytes. The cost is
+therefore the decompression plus one step per preceding record, whatever the size of the records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protocol.records.section import NO_TIMESTAMP, wrap_int64
 from protocol.records.varint import read_varint, read_varlong
 
 PASSED_MAX = 1_000_000
-"""The maximum number of records of one batch that are skipped: a second of work."""
+"""The maximum number of records of one batch that are skipped, which takes a second."""
 
 _MESSAGE = struct.Struct(">qiIbb")
 _INT64 = struct.Struct(">q")
@@ -41,14 +41,14 @@ class Found(NamedTuple):
 
     offset: int
     timestamp: int
-    """-1 if its format has none."""
+    """The record's timestamp in wall milliseconds; -1 if its format has no timestamps."""
     key: memoryview | None
     value: memoryview | None
     headers: list[Header]
     """The first few headers."""
     header_count: int
     size_bytes: int
-    """Its size in the batch, decompressed."""
+    """The size of the decompressed record in the batch."""
 
 
 def find_record(
@@ -58,7 +58,7 @@ def find_record(
     headers_max: int,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> Found | None:
-    """The first record of an entry of any magic at or above ``offset``; None if it has none.
+    """The first record at or above ``offset`` in an entry of any magic; None if the entry has none.
 
     The entry's CRC is not checked; at most ``limit`` bytes are decompressed. Raises CorruptRecords,
     and OverBudget if more than PASSED_MAX records would be skipped.
@@ -70,7 +70,7 @@ def find_record(
 
 
 def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
-    """The decompressed bytes; uncompressed ones are not copied."""
+    """The decompressed bytes; uncompressed data is not copied."""
     if header.compression == NONE:
         return data
     return memoryview(unpack(header.compression, data, limit, header.magic))
@@ -168,7 +168,7 @@ class _Message(NamedTuple):
 
 
 def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int) -> Found | None:
-    """Search a plain message, or a wrapper, whose inner offsets are relative in magic 1."""
+    """Search a plain message or a wrapper; a wrapper's inner offsets are relative in magic 1."""
     (message,) = _messages(entry)
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)

@@ -1,8 +1,9 @@
-"""The header of an LZ4 frame: the requirements of Java's reader, and the old checksum of magic 0.
+"""The header of an LZ4 frame: the checks of Java's reader, and the old checksum of magic 0.
 
 A frame starts with its magic, a byte of flags (FLG), a byte of block size (BD), an optional content
 size and the header checksum, the second byte of xxHash32 over FLG to content size. Kafka's first
-LZ4 clients computed that hash over the frame's magic too, and messages of magic 0 still use it.
+LZ4 clients computed the hash over the frame's magic too, and messages of magic 0 still use this
+hash.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _MASK = 0xFFFFFFFF
 
 
 def xxhash32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, as an unsigned int."""
+    """The xxHash32 with seed 0 of fewer than 16 bytes, as an unsigned int."""
     assert len(data) < 16
     value = (374761393 + len(data)) & _MASK
     tail = len(data) & ~3
@@ -35,12 +36,12 @@ def xxhash32_short(data: bytes) -> int:
 
 
 def old_lz4_header(frame: bytes) -> bytes:
-    """Set the header checksum of magic 0 in a frame without content size."""
+    """The frame, which must have no content size, with the header checksum of magic 0."""
     return frame[:6] + bytes((xxhash32_short(frame[:6]) >> 8 & 0xFF,)) + frame[7:]
 
 
 def check_lz4_header(data: Buffer, magic: int) -> Buffer:
-    """Check a frame's header as Kafka's Java reader does; returns a frame that any library reads.
+    """Check a frame's header like Kafka's Java reader; returns a frame that every library can read.
 
     For magic 0 the old header checksum is accepted too, and corrected in the result.
     """

@@ -1,10 +1,10 @@
 """Message sets of magic 0 and 1, for clients older than Kafka 0.11.
 
-A set is a sequence of messages: offset, size, CRC-32 of the rest, magic, attributes, the timestamp
-(magic 1), key and value with int32 lengths (-1: null). A compressed set is one wrapper message
-whose value is a set of plain messages and whose offset is that of the last of them. Inner offsets
-are absolute in magic 0; in magic 1 they are relative to the first, so only the wrapper changes when
-the log assigns offsets.
+A set is a sequence of messages, each with offset, size, CRC-32 of the bytes after it, magic,
+attributes, timestamp (magic 1), and key and value with int32 lengths (-1: null). A compressed set
+is one wrapper message, whose value is a set of plain messages, and whose offset is the offset of
+the last plain message. Inner offsets are absolute in magic 0. In magic 1 they are relative to the
+first inner offset, so that only the wrapper changes when the log assigns offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.records.crc import crc32
 from protocol.records.section import NO_TIMESTAMP, Record
 from protocol.slotted import slotted
 
-OVERHEAD = 12  # offset and size, which the size does not count
+OVERHEAD = 12  # offset and size, which the size does not include
 
 _ENTRY = struct.Struct(">qiIbb")
 _OFFSET_AND_SIZE = struct.Struct(">qi")
@@ -38,9 +38,9 @@ _LOG_APPEND_BIT = 0x08
 
 @slotted
 class Message:
-    """One entry of a message set, its CRC checked; a wrapper when ``compression`` is not 0.
+    """One entry of a message set, whose CRC was checked; a wrapper if ``compression`` is not 0.
 
-    ``size_bytes`` is that of the whole entry, with offset and size.
+    ``size_bytes`` is the size of the whole entry, including offset and size.
     """
 
     offset: int
@@ -58,7 +58,7 @@ class Message:
 
     @property
     def timestamp_type(self) -> int:
-        """CREATE_TIME or LOG_APPEND_TIME; CREATE_TIME for magic 0, which has neither."""
+        """CREATE_TIME or LOG_APPEND_TIME; CREATE_TIME for magic 0, which has no timestamps."""
         if self.magic == 1 and self.attributes & _LOG_APPEND_BIT:
             return LOG_APPEND_TIME
         return CREATE_TIME
@@ -66,10 +66,10 @@ class Message:
 
 @slotted
 class MessageSet:
-    """The content of a message set, wrappers decompressed.
+    """The content of a message set, with decompressed wrappers.
 
-    ``compression`` is the last wrapper's codec, 0 without one; ``timestamp_type`` the last entry's;
-    ``largest_entry_bytes`` the original size of its largest entry.
+    ``compression`` is the last wrapper's codec, 0 without a wrapper; ``timestamp_type`` is the last
+    entry's type; ``largest_entry_bytes`` is the original size of the largest entry.
     """
 
     records: list[Record]
@@ -78,14 +78,15 @@ class MessageSet:
     timestamp_type: int = CREATE_TIME
     largest_entry_bytes: int = 0
     entries: list[tuple[Message, list[Record]]] = field(default_factory=list)
-    """Each entry with its records, which are in ``records`` too."""
+    """Each entry with its records, which are also in ``records``."""
 
 
 def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
-    """Yields the entries of a message set, their CRC-32 checked; wrappers are not decompressed.
+    """Yields the entries of a message set after a check of their CRC-32; wrappers are not
+    decompressed.
 
-    With ``partial`` an incomplete entry at the end is left out, as in a Fetch response; without it,
-    it raises CorruptRecords.
+    With ``partial`` an incomplete entry at the end, as in a Fetch response, is omitted; without
+    ``partial`` CorruptRecords is raised for it.
     """
     data = buffer if isinstance(buffer, mmap.mmap) else bytes(buffer)
     position = 0
@@ -112,7 +113,7 @@ def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator
 
 
 def _message(data: Unpacked, start: int, end: int) -> Message:
-    """Decode the entry at ``start`` to ``end``, at least 26 bytes."""
+    """Decode the entry from ``start`` to ``end``, which must have at least 26 bytes."""
     offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
     if magic not in (0, 1):
         raise CorruptRecords(f"The message has magic {magic}, but its message set can have 0 or 1.")
@@ -132,7 +133,7 @@ def _message(data: Unpacked, start: int, end: int) -> Message:
     key, position = _bytes(data, position, end)
     value, position = _bytes(data, position, end)
     if position != end:
-        raise CorruptRecords(f"The message at offset {offset} does not end where its size says.")
+        raise CorruptRecords(f"The message at offset {offset} does not fit its size field.")
     return Message(offset, magic, attributes, timestamp, key, value, end - start)
 
 
@@ -154,11 +155,11 @@ def _bytes(data: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
 def unwrap(
     message: Message, limit: int = DECOMPRESSED_BYTES_MAX, budget: Budget | None = None
 ) -> list[Record]:
-    """The records of one entry: itself, or the content of a wrapper, decompressed to ``limit``
-    bytes.
+    """The records of one entry: the message itself, or the messages in a wrapper, decompressed to
+    at most ``limit`` bytes.
 
-    Offsets in a wrapper must ascend, or all be 0: early clients of magic 1 wrote that, and Kafka
-    accepts it. Raises OverBudget when ``budget`` has no room for them.
+    Offsets in a wrapper must ascend, or all be 0, as written by early clients of magic 1 and
+    accepted by Kafka. Raises OverBudget if the records exceed ``budget``.
     """
     if budget is not None:
         budget.take(ELEMENTS_PER_MESSAGE)
@@ -229,7 +230,7 @@ def read_set(
 ) -> MessageSet:
     """Decode a complete message set; ``limit`` bounds the decompressed bytes of all its wrappers.
 
-    All entries must have the magic of the first. Raises OverBudget, see `unwrap`.
+    All entries must have the magic of the first entry. Raises OverBudget like `unwrap`.
     """
     result = MessageSet([])
     room = limit
@@ -256,7 +257,7 @@ def read_set(
 def decode(
     buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, partial: bool = False
 ) -> list[Record]:
-    """The records of a message set; see ``read_set``."""
+    """The records of a message set, decoded by ``read_set``."""
     return read_set(buffer, limit, partial=partial).records
 
 
@@ -271,8 +272,8 @@ def encode(
 ) -> bytes:
     """Encode records, whose offsets must ascend, as plain messages or as one wrapper message.
 
-    ``append_time`` is the wrapper's timestamp under LOG_APPEND_TIME, by default the largest of the
-    records'. These magics have no headers, so headers are left out.
+    ``append_time`` is the wrapper's timestamp with LOG_APPEND_TIME, by default the largest
+    timestamp of the records. Magic 0 and 1 have no headers, so headers are omitted.
     """
     flag = _LOG_APPEND_BIT if magic == 1 and timestamp_type == LOG_APPEND_TIME else 0
     if not compression:
@@ -289,7 +290,7 @@ def encode(
 
 
 def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
-    """The same set with offsets from 0; ``counts`` are the records in each of its messages."""
+    """The set with offsets from 0; ``counts`` are the numbers of records in its messages."""
     out = bytearray(data)
     position = offset = 0
     for count in counts:
@@ -301,10 +302,10 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """Assign offsets to a checked set whose offsets count from 0: ``base_offset`` is added.
+    """Assign offsets to a checked set whose offsets count from 0, by adding ``base_offset``.
 
-    A wrapper of magic 0 is encoded again, since its inner offsets are absolute. With
-    ``append_time`` messages of magic 1 get that time, and LOG_APPEND_TIME. Raises CorruptRecords.
+    A wrapper of magic 0 is encoded again, because its inner offsets are absolute. With
+    ``append_time`` messages of magic 1 get this time, and LOG_APPEND_TIME. Raises CorruptRecords.
     """
     view = memoryview(data)
     out = bytearray()
@@ -329,7 +330,8 @@ def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> by
 
 
 def _stamp(out: bytearray, at: int, attributes: int, append_time: int) -> None:
-    """Set the append time in the message of magic 1 that begins at ``at`` and ends ``out``."""
+    """Set the append time in the message of magic 1 that begins at ``at`` and is the last one in
+    ``out``."""
     out[at + _CHECKED_POSITION + 1] = (attributes | _LOG_APPEND_BIT) & 0xFF
     _INT64.pack_into(out, at + _ENTRY.size, append_time)
     with memoryview(out) as view:

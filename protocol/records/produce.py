@@ -1,9 +1,8 @@
 """Validation of produced records, before anything is appended.
 
-The order of checks is Kafka's: the rules of the request's version, then each batch from outside
-(length, size, CRC), then its header, then its records. Kafka drops bytes after the last complete
-batch and answers success. Muster rejects them, since only what was sent completely may be
-acknowledged.
+The order of checks is Kafka's: the rules of the request's version, then the length, size and CRC of
+each batch, then its header, then its records. Kafka drops bytes after the last complete batch and
+answers success. Muster rejects such bytes, because only complete batches may be acknowledged.
 """
 
 from __future__ import annotations
@@ -48,14 +47,15 @@ from protocol.records.produce_sets import store_as_set, take_set
 from protocol.records.section import CheckedSection, check_section, decode_section
 
 REQUEST_RATIO = 16
-"""The limit of decompressed record bytes for each byte of a request, however large it is."""
+"""The limit of decompressed record bytes per byte of a request of any size."""
 REQUEST_BYTES_PER_ELEMENT = 64
-"""One record or header for this many decompressed bytes: 1.6 million in 100 MiB."""
+"""The number of decompressed bytes per allowed record or header: 1.6 million are allowed in 100
+MiB."""
 
 SMALL_BUDGET = (1 << 20, 4096, 1 << 15)
-"""The `Budget` of records that are checked at once, in the event loop: some 5 ms.
+"""The `Budget` of records that are checked directly in the event loop, which takes some 5 ms.
 
-It covers an uncompressed batch of the default max.message.bytes.
+The budget is enough for an uncompressed batch of the default max.message.bytes.
 """
 
 _MAGIC_POSITION = 16
@@ -66,9 +66,8 @@ _NO_MAGIC = -1
 def request_budget(size_bytes: int) -> Budget:
     """The budget for all records of a request of ``size_bytes``.
 
-    A small request may have as much as a single batch, a large one as much as well-compressed text
-    decompresses to. One mebibyte is checked in some 3 ms, and everything that raises its cost
-    counts as elements.
+    A small request may cost as much as a single batch, a large request as much as well-compressed
+    text. A check of one mebibyte takes some 3 ms; additional costs are counted as elements.
     """
     opened = max(DECOMPRESSED_BYTES_MAX, REQUEST_RATIO * size_bytes)
     return Budget(opened, opened // REQUEST_BYTES_PER_ELEMENT, opened)
@@ -84,8 +83,8 @@ def analyse(
     """Validate the records of one partition of a Produce request of ``api_version``.
 
     ``now_ms`` is wall time in milliseconds. Raises CorruptRecords with Kafka's error code and, for
-    single invalid records, their indexes; OverBudget, a subclass, when ``budget`` (by default that
-    of a request) has no room for them.
+    single invalid records, their indexes. Raises the subclass OverBudget if the records exceed
+    ``budget``, which is by default the budget of a request.
     """
     if budget is None:
         budget = request_budget(0)
@@ -138,8 +137,8 @@ def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
 
 
 def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> list[BatchHeader]:
-    """The headers of the batches in ``data``: checks the number of batches that the version allows,
-    then size, CRC and header of each."""
+    """Check the number of batches that the version allows, then size, CRC and header of each batch;
+    returns the headers."""
     headers = []
     position = 0
     while position < len(data):
@@ -175,7 +174,7 @@ def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> lis
 
 
 def _bad_header(header: BatchHeader) -> CorruptRecords:
-    """The error for a header that no client may send, although its CRC is valid."""
+    """The error for a header that clients may not send, although its CRC is valid."""
     count = header.record_count
     if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
@@ -199,7 +198,7 @@ def _bad_header(header: BatchHeader) -> CorruptRecords:
 def _check_records(
     data: Buffer, headers: list[BatchHeader], now_ms: int, rules: ProduceRules, budget: Budget
 ) -> Produced:
-    """Check every record; apply the topic's settings to the batches."""
+    """Check every record, and apply the topic's settings to the batches."""
     changed: list[bytearray | None] = []
     view = memoryview(data)
     for header in headers:
@@ -253,7 +252,7 @@ def _check_times(
 def _adjusted(
     data: Buffer, header: BatchHeader, section: Unpacked, max_timestamp: int, rules: ProduceRules
 ) -> bytearray:
-    """The batch with the topic's codec and timestamp type, and with ``max_timestamp``."""
+    """The batch, changed to the topic's codec and timestamp type, and to ``max_timestamp``."""
     codec = header.compression if rules.compression is None else rules.compression
     if codec != header.compression:
         if codec == NO_COMPRESSION:

@@ -1,4 +1,4 @@
-"""The requirements of a topic's settings for produced records, in any format."""
+"""The requirements that a topic's settings make of produced records in any format."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
 RECORD_ERRORS_MAX = 100
-"""How many records one response reports; a batch may have a million, each with its own message."""
+"""The maximum number of invalid records in one response; a batch may have a million, each with a
+message."""
 
 
 @slotted(frozen=True)
 class ProduceRules:
     """The topic's and broker's settings for validation, in Kafka's units.
 
-    ``compression`` is a codec or None for ``producer``, ``compression_level`` that codec's or None
-    for its default; the two timestamp bounds are None for Kafka's default, the largest long.
+    ``compression`` is a codec; None: ``producer``. ``compression_level`` is the level of the codec;
+    None: the default. The two timestamp bounds are None for Kafka's default, the largest long.
     """
 
     max_message_bytes: int = 1048588
@@ -47,8 +48,8 @@ class Produced:
     """Validated records to be appended: batches of magic 2 whose base offsets are still 0, or a
     message set of the topic's older magic with offsets from 0.
 
-    ``data`` is the request's own bytes if nothing had to be changed; ``batches`` are the headers in
-    ``data``, empty when an old client sent an empty set.
+    ``data`` is the request's own bytes if no change was necessary; ``batches`` are the headers in
+    ``data``, empty if an old client sent an empty set.
     """
 
     data: Buffer
@@ -87,7 +88,7 @@ def append_time_from_client(count: int) -> CorruptRecords:
 
 
 def has_time_bounds(rules: ProduceRules) -> bool:
-    """Whether any record can be rejected for its time."""
+    """Whether a record can be rejected for its timestamp."""
     return rules.timestamp_type == CREATE_TIME and (
         rules.timestamp_before_max_ms is not None or rules.timestamp_after_max_ms is not None
     )
@@ -102,13 +103,14 @@ def _bounds(now_ms: int, rules: ProduceRules) -> tuple[int, int]:
 
 
 def in_bounds(checked: CheckedSection, now_ms: int, rules: ProduceRules) -> bool:
-    """Whether all times of a section are within the topic's bounds around ``now_ms``."""
+    """Whether all timestamps of a section are within the topic's bounds around ``now_ms``."""
     low, high = _bounds(now_ms, rules)
     return low <= checked.min_timestamp and checked.max_timestamp <= high
 
 
 def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> None:
-    """Raise CorruptRecords with the index of each time outside the bounds; -1 is never outside."""
+    """Raise CorruptRecords with the index of each timestamp outside the bounds; -1 is always
+    valid."""
     low, high = _bounds(now_ms, rules)
     blamed = [
         index
@@ -124,6 +126,7 @@ def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> 
 
 
 def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
-    """The error for the first of ``count`` invalid records; as in Kafka, the message has three."""
+    """The error for the first ones of ``count`` invalid records; as in Kafka, the message has
+    three."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
     return CorruptRecords(f"{count} records are rejected. {shown}", error_code, tuple(errors))

@@ -1,8 +1,8 @@
-"""Produce with old message sets: from an old client, or for a topic that stores them.
+"""Produce of old message sets: from an old client, or for a topic that stores old message sets.
 
-The topic's magic decides (`ProduceRules.magic`). Records of that magic are stored unchanged, others
-are converted once. Old formats have no producer ids, no transactions, no headers and no zstd: a
-batch with any of these is rejected rather than stored without them.
+Records with the topic's magic (`ProduceRules.magic`) are stored unchanged; other records are
+converted once. Old formats have no producer ids, transactions, headers or zstd: a batch that has
+one of these is rejected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from protocol.records.stored import iter_stored
 def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> Produced:
     """Validate a message set, and convert it to the topic's format.
 
-    Raises CorruptRecords, of which OverBudget is a subclass.
+    Raises CorruptRecords, including its subclass OverBudget.
     """
     left = budget.bytes_left
     decoded = read_set(data, rules.decompressed_bytes_max, budget=budget)
@@ -90,7 +90,7 @@ def store_as_set(data: Buffer, headers: Sequence[BatchHeader], rules: ProduceRul
 
 
 def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes | None:
-    """The set with only its offsets changed; None if it must be encoded again."""
+    """The set, in which only the offsets are changed; None if it must be encoded again."""
     if decoded.magic != rules.magic:
         return None
     if not all(_fits(message, records, rules) for message, records in decoded.entries):

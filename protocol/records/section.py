@@ -1,8 +1,9 @@
-"""The records section of a magic 2 batch: a sequence of records, lengths as zigzag varints.
+"""The records section of a magic 2 batch: a sequence of records, with lengths as zigzag varints.
 
-A record is: length, attributes (one unused byte), timestamp delta (varlong), offset delta, key
-length and key, value length and value (-1: null), header count, and per header key length, key,
-value length, value. Deltas are relative to the batch's base timestamp and base offset.
+A record has a length, attributes (one unused byte), a timestamp delta (varlong), an offset delta,
+key length and key, value length and value (-1: null), and a header count; each header has key
+length, key, value length and value. Deltas are relative to the batch's base timestamp and base
+offset.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Record(NamedTuple):
     """One record, of any magic.
 
-    ``timestamp`` is in wall milliseconds, -1 for a magic without it. A header's key is decoded from
-    UTF-8 with surrogate escapes, so that invalid UTF-8 is written back unchanged.
+    ``timestamp`` is in wall milliseconds, -1 for magic 0. A header's key is decoded from UTF-8 with
+    surrogate escapes, so that invalid UTF-8 is written back unchanged.
     """
 
     offset: int
@@ -45,7 +46,7 @@ class Record(NamedTuple):
 def encode_section(
     records: Iterable[Record], base_offset: int, base_timestamp: int
 ) -> tuple[bytes, int]:
-    """Encode a records section; returns it and the number of its records."""
+    """Encode a records section; returns the section and the number of its records."""
     out = bytearray()
     count = 0
     for count, record in enumerate(records, 1):  # noqa: B007
@@ -94,7 +95,7 @@ def decode_section(
 ) -> list[Record]:
     """Decode a whole records section of ``count`` records.
 
-    Raises CorruptRecords unless lengths and count are exact and offset deltas ascend within 0 to
+    Raises CorruptRecords unless lengths and count are exact and offset deltas ascend from 0 to
     ``last_offset_delta``.
     """
     records: list[Record] = []
@@ -148,7 +149,7 @@ def decode_section(
     return records
 
 
-_new_tuple = tuple.__new__  # creates a Record in half the time of its class
+_new_tuple = tuple.__new__  # creates a Record in half the time of Record(...)
 
 
 def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
@@ -197,7 +198,7 @@ def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
 
 
 def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | None) -> int:
-    """The position after the headers at ``position``, which are checked like in `_headers` but not
+    """The position after the headers at ``position``, which are checked as in `_headers` but not
     created."""
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
@@ -232,7 +233,7 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
 class CheckedSection(NamedTuple):
     """The results of ``check_section``.
 
-    Timestamps are the smallest and the largest of the records, including -1 for NO_TIMESTAMP.
+    The timestamps are the smallest and the largest of the records, including -1 (NO_TIMESTAMP).
     """
 
     null_keys: list[int]
@@ -250,10 +251,10 @@ def check_section(
     """Check a producer's records section without creating records; offset deltas must be 0, 1, 2
     ...
 
-    Returns the indexes of records without a key if ``find_null_keys`` is set. Raises CorruptRecords
-    like ``decode_section``, and OverBudget when ``budget`` has no room for the headers of the
-    records. It is one tight loop with short varints read inline; consecutive records of one shape
-    are checked together (stretch.py).
+    With ``find_null_keys`` the result has the indexes of records without a key. Raises
+    CorruptRecords like ``decode_section``, and OverBudget if the headers of the records exceed
+    ``budget``. For speed it is one loop that reads short varints inline; consecutive records of one
+    shape are checked together (stretch.py).
     """
     null_keys: list[int] = []
     size = len(section)
@@ -351,7 +352,7 @@ def check_section(
                 next(islice(indexes, found.records - 1, None))
         else:
             if position == size:
-                # every delta is negative: rare, so the largest is computed only here
+                # all deltas are negative, a rare case: compute the largest
                 if latest < 0:
                     stamps = [r.timestamp for r in decode_section(section, count, 0, 0, count)]
                     low, high = min(stamps, default=0), max(stamps, default=0)
@@ -369,7 +370,7 @@ def check_section(
 
 
 def _longer(section: Unpacked, position: int, bits: int, width: int = 32) -> tuple[int, int]:
-    """Finish a varint of more than one byte; ``bits`` is its first, before ``position``."""
+    """Finish a varint of more than one byte; ``bits`` is its first byte, before ``position``."""
     byte = section[position]
     if byte < 0x80:
         return bits & 0x7F | byte << 7, position + 1

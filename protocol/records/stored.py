@@ -1,11 +1,11 @@
-"""The entries of a log of any Kafka version: batches of magic 2 and messages of magic 0 and 1.
+"""The entries of a log of any Kafka version: batches of magic 2, and messages of magic 0 and 1.
 
-An *entry* is a batch, or one message of an old set: a plain one or a wrapper. Both begin with an
-offset and a size and have their magic at the same position, so that a `BatchHeader` describes
-either. For an old message base and last offset are the message's own (a wrapper has that of the
-last message inside; its first offset is known only after decompression), leader epoch and producer
-are missing, the largest timestamp is the message's (magic 0: none), and a wrapper's record count is
--1.
+An *entry* is a batch, or one message of an old set, which may be a wrapper. All entries begin with
+an offset and a size and have the magic at the same position, so that a `BatchHeader` can describe
+every entry. For an old message, base and last offset are the message's offset (for a wrapper, the
+offset of its last message, because its first offset is known only after decompression). Leader
+epoch and producer are missing, the largest timestamp is the message's (magic 0: none), and a
+wrapper's record count is -1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OVERHEAD = 12
 SMALLEST_BYTES = (26, 34, HEADER_BYTES)
 """The minimum size of an entry of magic 0, 1 and 2."""
 ATTRIBUTES = (0x07, 0x0F)
-"""The defined attribute bits in magic 0 and 1: the codec, and log append time."""
+"""The defined attribute bits in magic 0 (the codec) and magic 1 (the codec and log append time)."""
 
 _OLD = struct.Struct(">qiIbB")
 _TIMESTAMP = struct.Struct(">q")
@@ -46,7 +46,7 @@ UNKNOWN_COUNT = -1
 def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header of the whole entry at ``position``, of any magic; its CRC is not checked.
 
-    Raises CorruptRecords when the entry has another magic, is shorter than its magic allows or
+    Raises CorruptRecords if the entry has an unknown magic, is shorter than its magic allows or
     longer than the buffer.
     """
     left = len(buffer) - position
@@ -90,8 +90,8 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
 def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
     """Yields headers and positions of the entries in ``buffer``.
 
-    With ``partial`` an incomplete entry at the end is left out, as in a Fetch response; without it,
-    it raises CorruptRecords.
+    With ``partial`` an incomplete entry at the end, as in a Fetch response, is omitted; without
+    ``partial`` CorruptRecords is raised for it.
     """
     position = 0
     size = len(buffer)
@@ -127,9 +127,9 @@ def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
 def stored_records(
     buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
-    """The records of an entry, decompressed to at most ``limit`` bytes, those in wrappers too.
+    """The records of an entry, also of a wrapper, decompressed to at most ``limit`` bytes.
 
-    Offsets are those of the log. Raises CorruptRecords.
+    The records have the offsets of the log. Raises CorruptRecords.
     """
     if header.magic == 2:
         return records_of(buffer, header, limit)

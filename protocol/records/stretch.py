@@ -1,10 +1,10 @@
 """Stretches: consecutive records of one shape, checked as tables instead of one by one.
 
 Consecutive records often differ only in their contents: the lengths of record, key and value are
-the same, and so are the widths of the two deltas. Each field of all of them is then a column, a
-slice of the section with the record's size as its step, and columns are compared as bytes. The
-check is exact: each record of a stretch begins where the previous one ends, because that one has
-the same lengths.
+the same, and the widths of the two deltas too. Each field of these records is then a column, which
+is a slice of the section with the record's size as its step, and columns are compared as bytes. The
+check is exact: each record of a stretch begins at the end of the previous record, because the
+previous record has the same lengths.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
-"""The number of failed attempts in a batch after which no more stretches are searched."""
+"""The number of failed attempts in a batch after which the search for stretches ends."""
 STRETCH_MIN = 16
-"""For shorter stretches, record by record is as fast."""
+"""The minimum length of a stretch: for fewer records, record by record is as fast."""
 LAST_BYTES = bytes(range(128))
 """The possible values of the last byte of a varint."""
 NEXT_BYTES = bytes(range(128, 256))
-"""The possible values of all bytes before the last."""
+"""The possible values of all bytes of a varint before the last."""
 _EVEN_BYTES = bytes(range(0, 256, 2))
 TWO_BYTES_FROM = 64
 DELTAS_MAX = 8192
@@ -36,7 +36,7 @@ DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
 def deltas_from(first: int, width: int, count: int) -> bytes:
     """The varints of ``count`` offset deltas of ``width`` bytes, 1 or 2, from ``first`` on.
 
-    Fewer if the next one would have another width.
+    The result has fewer deltas if a delta would have another width.
     """
     if width == 1:
         return DELTAS[first : min(first + count, TWO_BYTES_FROM)]
@@ -45,10 +45,10 @@ def deltas_from(first: int, width: int, count: int) -> bytes:
 
 
 class Stretch(NamedTuple):
-    """The number of records after a checked one, and the zigzag values of their timestamp deltas.
+    """The number of records in a stretch, and the extreme zigzag values of their timestamp deltas.
 
-    ``latest`` is the largest even one (of 0 or more), ``earliest`` the largest odd one (negative);
-    -1 and 0 without one.
+    ``latest`` is the largest even value (of a delta of 0 or more), -1 without one; ``earliest`` is
+    the largest odd value (of a negative delta), 0 without one.
     """
 
     records: int
@@ -61,7 +61,7 @@ NONE = Stretch(0)
 
 
 class Places(NamedTuple):
-    """The positions of the parts of one record in its section, and its end."""
+    """The positions of the parts of one record in its section, and the end of the record."""
 
     length: int
     attributes: int
@@ -75,10 +75,11 @@ class Places(NamedTuple):
 
 
 def records_alike(section: Unpacked, places: Places, count: int) -> int:
-    """How many of the ``count`` records after the one at ``places`` have its shape, up to the first
-    that differs.
+    """The number of the ``count`` records after the record at ``places`` that have its shape, up to
+    the first record of another shape.
 
-    Their lengths of record, key and value are the same, and their deltas have as many bytes.
+    Records of one shape have the same lengths of record, key and value, and deltas of the same
+    width.
     """
     stride = places.end - places.length
     count = min(count, (len(section) - places.end) // stride)
@@ -96,8 +97,8 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are in ``kind``, up to the
-    first that is not."""
+    """The number of leading bytes that are in ``kind``, among ``count`` bytes that are ``stride``
+    apart from ``at`` on."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -114,11 +115,12 @@ def deltas_ascend(
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
-    """The records after the one at ``start`` to ``end`` that have its shape and consecutive
-    offsets.
+    """The stretch of records that follow the record from ``start`` to ``end`` and have its shape
+    and consecutive offsets.
 
-    That record is complete and valid, has offset delta ``index`` and is followed by ``left`` more.
-    NONE unless there are at least STRETCH_MIN without headers.
+    The record from ``start`` to ``end`` must be complete and valid, have offset delta ``index``,
+    and be followed by ``left`` records. NONE if the stretch has fewer than STRETCH_MIN records, or
+    records with headers.
     """
     stride = end - start
     count = min(left, (len(section) - end) // stride, DELTAS_MAX)
@@ -160,7 +162,8 @@ def _behind(section: Unpacked, position: int) -> int:
 
 
 def _extremes(columns: list[bytes]) -> tuple[int, int]:
-    """The largest even and the largest odd of varints given by columns of their bytes."""
+    """The largest even and the largest odd value of varints, which are given as columns of their
+    bytes."""
     low, *others = columns
     if len(others) <= 1 and not low.translate(None, _EVEN_BYTES):
         if not others:

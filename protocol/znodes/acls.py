@@ -1,9 +1,9 @@
-"""``/kafka-acl`` and ``/kafka-acl-extended``: ACL entries, and notices of their changes.
+"""``/kafka-acl`` and ``/kafka-acl-extended``: ACL entries, and change notifications.
 
-One node per pattern has all its entries: ``/kafka-acl/<Type>/<name>`` those of literal names,
-``/kafka-acl-extended/prefixed/<Type>/<name>`` those of prefixes. Names in paths are not encoded.
-Each change creates a notice, a sequential node in a separate directory for each of the two trees.
-Source: Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
+One node per pattern has all entries of the pattern: ``/kafka-acl/<Type>/<name>`` for literal names,
+``/kafka-acl-extended/prefixed/<Type>/<name>`` for prefixes. Names in paths are not encoded. Each
+change creates a notice, a sequential node in a directory; each of the two trees has a separate
+directory. Source: Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 from protocol.znodes.fields import BadNode, Fields, encode
 
 LITERAL, PREFIXED = "LITERAL", "PREFIXED"
-"""How a pattern covers names, in the spelling of notices."""
+"""The pattern types, in the spelling of notices."""
 TREES: Mapping[str, str] = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
-"""By pattern type, the parent of its nodes: it has a directory for each resource type."""
+"""The parent of the nodes by pattern type; it has a directory for each resource type."""
 CHANGES: Mapping[str, str] = {
     LITERAL: "/kafka-acl-changes",
     PREFIXED: "/kafka-acl-extended-changes",
 }
-"""By pattern type, the directory of the notices."""
+"""The directory of the notices by pattern type."""
 CHANGE = "acl_changes_"
 """The prefix of a notice's name."""
 TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
@@ -44,12 +44,12 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of its node."""
+        """The path of the pattern's node."""
         return f"{TREES[self.pattern_type]}/{self.resource_type}/{self.name}"
 
     @property
     def notice_path(self) -> str:
-        """The path of the notice of a change, without its number."""
+        """The path of the notice of a change, without the sequence number."""
         return f"{CHANGES[self.pattern_type]}/{CHANGE}"
 
 
@@ -77,7 +77,7 @@ def _is_entry(value: object) -> bool:
 
 
 def encode_change(place: Place) -> bytes:
-    """The notice that the entries of a pattern have changed."""
+    """The data of the notice that the entries of a pattern have changed."""
     kind = _spelled_in_notices(place.resource_type)
     if place.pattern_type == LITERAL:
         return f"{kind}:{place.name}".encode()
@@ -106,7 +106,7 @@ def decode_change(path: str, data: bytes) -> Place:
 
 
 def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
-    """The place in a notice.
+    """The pattern in a notice.
 
     Brokers before 2.0 wrote ``Topic`` in notices, later ones ``TOPIC``.
     """

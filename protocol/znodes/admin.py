@@ -1,6 +1,7 @@
 """``/admin``: requests that old tools send to the controller by creating nodes.
 
-``delete_topics/<topic>`` has no data. ``reassign_partitions`` shrinks as partitions are done.
+``delete_topics/<topic>`` has no data. From ``reassign_partitions`` the controller removes completed
+partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def encode_reassignments(targets: Mapping[Place, Sequence[int]]) -> bytes:
 
 
 def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
-    """The replicas that partitions are to have. Raises BadNode."""
+    """The requested replicas by partition. Raises BadNode."""
     fields = Fields(REASSIGN, data)
     targets: dict[Place, tuple[int, ...]] = {}
     for each in fields.partitions("partitions"):
@@ -49,6 +50,6 @@ def encode_preferred(places: Sequence[Place]) -> bytes:
 
 
 def decode_preferred(data: bytes) -> list[Place]:
-    """The partitions whose preferred replica is to become leader. Raises BadNode."""
+    """The partitions for which the preferred replica must become leader. Raises BadNode."""
     there = Fields(PREFERRED, data).partitions("partitions")
     return [(each["topic"], each["partition"]) for each in there]

@@ -1,8 +1,10 @@
-"""``/brokers/ids/<id>``: a broker's registration; and ``/brokers/seqid``, which generates ids.
+"""``/brokers/ids/<id>``, a broker's registration, and ``/brokers/seqid``, which generates broker
+ids.
 
-Version 5 since Kafka 2.7 (features); 4 since 0.10.2 (listener map); 3 had the rack, 2 endpoints, 1
-only a host and a port. ``host`` and ``port`` are the first PLAINTEXT endpoint, for old clients;
-null and -1 without one. Source: KIP-4, KIP-103, KIP-584.
+Kafka since 2.7 writes version 5 (with features), since 0.10.2 version 4 (with a listener map).
+Version 3 added the rack, 2 the endpoints; 1 had only a host and a port. ``host`` and ``port`` are
+the first PLAINTEXT endpoint, for old clients; null and -1 without such an endpoint. Source: KIP-4,
+KIP-103, KIP-584.
 """
 
 from __future__ import annotations

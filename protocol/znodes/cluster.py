@@ -1,4 +1,5 @@
-"""The nodes that exist once in a cluster: controller and its epoch, cluster id, producer ids."""
+"""The nodes that exist once in a cluster: the controller, its epoch, the cluster id, and producer
+ids."""
 
 from __future__ import annotations
 
@@ -35,14 +36,15 @@ class ProducerIdBlock(NamedTuple):
     """The last block of producer ids that was allocated."""
 
     broker_id: int
-    """The broker that got it."""
+    """The broker that got the block."""
     first: int
     last: int
     """The last id in the block."""
 
 
 def encode_controller(broker_id: int, wall_ms: int) -> bytes:
-    """The controller's broker id; version 2 (since 3.4) has KRaft's epoch, which is -1 here."""
+    """The node of the controller's broker id; version 2 (since 3.4) has KRaft's epoch, which is
+    always -1."""
     return encode(
         {
             "version": 2,
@@ -59,7 +61,7 @@ def decode_controller(data: bytes) -> int:
 
 
 def encode_epoch(epoch: int) -> bytes:
-    """The controller's epoch, a plain number."""
+    """The node of the controller's epoch, a plain number."""
     return str(epoch).encode()
 
 
@@ -75,7 +77,7 @@ def decode_epoch(data: bytes) -> int:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The cluster's id; the version is a string here."""
+    """The node of the cluster's id, in which the version is a string."""
     return encode({"version": "1", "id": cluster_id})
 
 
@@ -85,7 +87,8 @@ def decode_cluster_id(data: bytes) -> str:
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """The last block of producer ids; its bounds are strings, since they exceed 32 bits."""
+    """The node of the last block of producer ids; its bounds are strings, because they may exceed
+    32 bits."""
     return encode(
         {
             "version": 1,
@@ -97,7 +100,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """The last block, None for a node without data. Raises BadNode."""
+    """The last block of producer ids; None for a node without data. Raises BadNode."""
     if not data:
         return None
     fields = Fields(PRODUCER_IDS, data)
@@ -109,10 +112,11 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
 
 
 def encode_feature(version: int, is_enabled: bool) -> bytes:
-    """``/feature`` without any finalized feature: version 1 before Kafka 3.3, 2 since then."""
+    """The data of ``/feature`` without finalized features: version 1 before Kafka 3.3, later
+    version 2."""
     return encode({"version": version, "status": int(is_enabled), "features": {}})
 
 
 def has_finalized_features(data: bytes) -> bool:
-    """Whether ``/feature`` has any finalized feature. Raises BadNode."""
+    """Whether ``/feature`` has at least one finalized feature. Raises BadNode."""
     return bool(Fields(FEATURE, data).all.get("features"))

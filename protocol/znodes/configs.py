@@ -11,7 +11,7 @@ from protocol.znodes.fields import BadNode, Fields, encode
 CONFIG = "/config"
 TOPICS, BROKERS, CLIENTS, USERS, IPS = "topics", "brokers", "clients", "users", "ips"
 DEFAULT = "<default>"
-"""The name of the default entity of a type, whose settings apply to all of them."""
+"""The name of the default entity of a type, whose settings apply to all entities of the type."""
 CLIENT_KINDS = (CLIENTS, USERS, IPS)
 """The types that have quotas and credentials; their names are percent-encoded in paths."""
 _NOUNS = {CLIENTS: "client-id", USERS: "user", IPS: "ip"}
@@ -22,9 +22,10 @@ class ClientEntity(NamedTuple):
     address."""
 
     path: str
-    """Its node's path below ``/config``, as in notices. Writers encode names differently."""
+    """The path of the entity's node below ``/config``, as in notices. Different writers encode
+    names differently."""
     parts: tuple[tuple[str, str | None], ...]
-    """The type and name of each part; None is the default of its type."""
+    """The type and name of each part; None: the default of the type."""
 
     @property
     def words(self) -> str:
@@ -42,7 +43,7 @@ def entity(kind: str, name: str) -> str:
 
 
 def sanitized(text: str) -> str:
-    """A text encoded by Kafka's ``Sanitizer``, as in paths."""
+    """A text, encoded like Kafka's ``Sanitizer`` does for paths."""
     return quote(text, safe="").replace("~", "%7E")
 
 
@@ -52,7 +53,7 @@ def path(kind: str, name: str) -> str:
 
 
 def name_of(kind: str, node: str) -> str:
-    """The entity's name in the last part of a path."""
+    """The name of an entity, from the last part of a path."""
     return unquote(node) if kind in CLIENT_KINDS else node
 
 
@@ -71,7 +72,8 @@ def client_entity(entity_path: str) -> ClientEntity:
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> ClientEntity:
-    """The entity with these parts, users before clients; a name may be that of the default."""
+    """The entity with these parts, of which the user comes before the client; a name may be the
+    default's."""
     named = tuple(parts)
     path = "/".join(
         f"{kind}/{DEFAULT if name is None else sanitized(name)}" for kind, name in named

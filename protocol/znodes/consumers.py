@@ -1,6 +1,7 @@
 """``/consumers/<group>``: members, owners and offsets of the old consumer of 0.8 to 0.11.
 
-An offset's node has the next offset as plain text, an owner's the thread that has the partition.
+The node of an offset has the next offset as plain text; the node of an owner has the thread that
+owns the partition.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ CONSUMERS = "/consumers"
 
 
 class OldMember(NamedTuple):
-    """An old consumer."""
+    """A member of an old consumer's group."""
 
     consumer_id: str
     subscription: dict[str, int]
@@ -28,12 +29,12 @@ def ids_path(group_id: str) -> str:
 
 
 def owner_path(group_id: str, topic: str, partition: int) -> str:
-    """The path of a partition's owner."""
+    """The path of the owner's node of a partition."""
     return f"{CONSUMERS}/{group_id}/owners/{topic}/{partition}"
 
 
 def offset_path(group_id: str, topic: str, partition: int) -> str:
-    """The path of a group's offset of a partition."""
+    """The path of the node of a group's offset in a partition."""
     return f"{CONSUMERS}/{group_id}/offsets/{topic}/{partition}"
 
 
@@ -43,7 +44,7 @@ def encode_offset(offset: int) -> bytes:
 
 
 def decode_offset(path: str, data: bytes) -> int:
-    """The next offset to be read. Raises BadNode."""
+    """The next offset that the group reads. Raises BadNode."""
     try:
         return int(data)
     except ValueError:

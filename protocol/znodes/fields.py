@@ -1,4 +1,4 @@
-"""Helpers of all readers: parse bytes to an object, and read its fields with their types."""
+"""Helpers of all readers: parse a node's bytes to a JSON object, and read typed fields from it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 _PARTITION_DIGITS_MAX = 6
-"""The maximum digits of a partition's number: brokers count partitions up to the largest one."""
+"""The maximum number of digits of a partition's number, because brokers count partitions up to the
+largest number."""
 
 
 class BadNode(ValueError):
-    """A node's data is invalid. The message has its path and the problem."""
+    """A node's data is invalid. The message has the node's path and the problem."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"ZooKeeper's node {path} {problem}")
@@ -21,7 +22,8 @@ class BadNode(ValueError):
 
 
 class Fields:
-    """The fields of a node's JSON object; each lookup checks its type and raises BadNode."""
+    """The fields of a node's JSON object; each lookup checks the type of the field and raises
+    BadNode."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self._path = path
@@ -38,7 +40,8 @@ class Fields:
         return BadNode(self._path, f"has {name}={str(self.all.get(name))[:100]!r}, not {wanted}")
 
     def number(self, name: str, default: int | None = None, most: int = INT32_MAX) -> int:
-        """A whole number that fits a request's field; older writers wrote some as strings."""
+        """A whole number that fits in a request's field, also as a string, which older writers used
+        for some fields."""
         value = self.all.get(name, default)
         if isinstance(value, str):
             try:
@@ -68,7 +71,8 @@ class Fields:
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """An object of strings; empty if missing. The error has no value: it may be a secret."""
+        """An object of strings; empty if missing. The error does not contain a value, because it
+        may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise BadNode(self._path, f"has {name} that is not an object of strings")
@@ -103,7 +107,7 @@ def _is_partition(value: Any) -> bool:
 
 
 def is_int32(value: Any) -> bool:
-    """Whether it is a whole number that fits a request's field."""
+    """Whether ``value`` is a whole number that fits in a request's field (an int32)."""
     return type(value) is int and -INT32_MAX - 1 <= value <= INT32_MAX
 
 
@@ -114,7 +118,7 @@ def _numbers(fields: Fields, name: str, value: Any) -> tuple[int, ...]:
 
 
 def partition_list(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """The JSON that `Fields.partitions` reads."""
+    """The value that `Fields.partitions` reads from JSON."""
     return [{"topic": topic, "partition": partition} for topic, partition in places]
 
 

@@ -19,18 +19,21 @@ Place = tuple[str, int]
 
 
 def number_of(name: str) -> int:
-    """The number that ZooKeeper gave a sequential node; -1 for a name without one."""
+    """The number that ZooKeeper added to the name of a sequential node; -1 for a name without a
+    number."""
     digits = name.rpartition("_")[2]
     return int(digits) if digits.isascii() and digits.isdigit() else -1
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """The path of the changed entity, since 0.10.1: ``topics/orders``, ``users/a/clients/b``."""
+    """The data of a notice with the path of the changed entity, since 0.10.1: ``topics/orders``,
+    ``users/a/clients/b``."""
     return encode({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(path: str, data: bytes) -> str:
-    """The path of the entity whose settings have changed, from version 1 too. Raises BadNode."""
+    """The path of the entity whose settings have changed, also from a notice of version 1. Raises
+    BadNode."""
     fields = Fields(path, data)
     version = fields.number("version")
     if version == 1:
@@ -52,7 +55,7 @@ def decode_isr_change(path: str, data: bytes) -> list[Place]:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """The notice that a log directory of a broker has failed (KIP-112)."""
+    """The data of the notice that a log directory of a broker has failed (KIP-112)."""
     return encode({"version": 1, "broker": broker_id, "event": LOG_DIR_FAILURE})
 
 

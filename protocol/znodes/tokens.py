@@ -1,7 +1,7 @@
-"""``/delegation_token``: tokens, and notices of their changes.
+"""``/delegation_token``: tokens, and notices of changes.
 
-A node has no secret: a token's password is computed from its id. Principals are percent-encoded,
-with their colon. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
+A node has no secret, because a token's password is computed from its id. Principals, including
+their colon, are percent-encoded. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _ID_CHARACTERS_MAX = 200
 
 
 class TokenNode(NamedTuple):
-    """The content of a token's node; principals as ``User:alice``, times by the wall clock."""
+    """The content of a token's node; principals are like ``User:alice``, times are wall times in
+    ms."""
 
     token_id: str
     owner: str
@@ -35,7 +36,7 @@ class TokenNode(NamedTuple):
 
 
 def path(token_id: str) -> str:
-    """The path of a token."""
+    """The path of a token's node."""
     return f"{TOKENS}/{token_id}"
 
 
@@ -56,7 +57,7 @@ def encode_token(token: TokenNode) -> bytes:
 
 
 def decode_token(path: str, data: bytes) -> TokenNode:
-    """A token, from versions 1 and 2 too. Raises BadNode."""
+    """A token from a node of any version, from 1 on. Raises BadNode."""
     fields = Fields(path, data)
     version = fields.number("version")
     if version not in _VERSIONS:

@@ -1,8 +1,10 @@
-"""``/brokers/topics/<topic>``: a topic's assignment; below it the state of each partition.
+"""``/brokers/topics/<topic>``, a topic's assignment, and the nodes below it: the state of each
+partition.
 
-Version 3 of a topic has its id (2.8, KIP-516), 2 the replicas that a reassignment adds and removes
-(2.4, KIP-455), 1 only the replicas. Kafka before 2.4 and its tools drop newer fields when they
-rewrite a node. The ZooKeeper version of the node ``state`` is the partition epoch.
+Version 3 of a topic's node has the topic id (Kafka 2.8, KIP-516), version 2 the replicas that a
+reassignment adds and removes (2.4, KIP-455), version 1 only the replicas. Kafka before 2.4 and its
+tools drop newer fields when they rewrite a node. The ZooKeeper version of the node ``state`` is the
+partition epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ NO_LEADER = -1
 _KNOWN = frozenset({"version", "topic_id", "partitions", "adding_replicas", "removing_replicas"})
 
 Assignment = Mapping[int, tuple[int, ...]]
-"""Broker ids by partition; the first of each is the preferred leader."""
+"""Broker ids by partition; the first broker of a partition is the preferred leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,11 @@ class TopicNode:
 
     partitions: Assignment
     topic_id: str | None = None
-    """22 characters; None if the node has none."""
+    """The topic id as 22 characters; None: the node has none."""
     adding: Assignment = field(default_factory=dict)
-    """By partition being reassigned: the replicas to be added."""
+    """The replicas that are being added, by partition that is being reassigned."""
     removing: Assignment = field(default_factory=dict)
-    """By partition being reassigned: the replicas to be removed."""
+    """The replicas that are being removed, by partition that is being reassigned."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a later Kafka; a rewrite keeps them."""
 
@@ -46,14 +48,14 @@ class StateNode:
     """A broker's id, or NO_LEADER."""
     leader_epoch: int
     isr: tuple[int, ...]
-    """May be empty: Kafka 0.10.2 writes that."""
+    """The in-sync replicas; may be empty, as Kafka 0.10.2 writes."""
     controller_epoch: int
     recovering: bool = False
-    """Its leader was elected uncleanly and has not recovered yet (3.2, KIP-704)."""
+    """Whether the leader was elected uncleanly and has not recovered yet (Kafka 3.2, KIP-704)."""
 
 
 def topic_path(topic: str) -> str:
-    """The path of a topic."""
+    """The path of a topic's node."""
     return f"{TOPICS}/{topic}"
 
 
@@ -63,12 +65,12 @@ def partitions_path(topic: str) -> str:
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """The parent of a partition's state."""
+    """The parent of a partition's state node."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
 def state_path(topic: str, partition: int) -> str:
-    """The path of a partition's state."""
+    """The path of a partition's state node."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 

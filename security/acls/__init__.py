@@ -1,1 +1,1 @@
-"""Access control lists: the entries, their index, and the decision by them."""
+"""Access control lists: the entries, their index, and the decision by the entries."""

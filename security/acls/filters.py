@@ -24,7 +24,8 @@ class AclFilter(NamedTuple):
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
     pattern_type: PatternType = PatternType.ANY
-    """ANY: entries of exactly ``name``, of either type. MATCH: entries whose pattern covers it."""
+    """ANY: entries with exactly ``name``, literal or prefixed. MATCH: entries whose pattern covers
+    ``name``."""
     principal: str | None = None
     host: str | None = None
     operation: Operation = Operation.ANY
@@ -57,7 +58,7 @@ class AclFilter(NamedTuple):
 
     @property
     def wrong(self) -> str | None:
-        """Why the filter is invalid, in Kafka's words; None for a valid filter."""
+        """Kafka's message for an invalid filter; None for a valid filter."""
         if not (self.resource_type and self.pattern_type):
             return "Unknown patternFilter."
         return None if self.operation and self.permission else "Unknown entryFilter."

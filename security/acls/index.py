@@ -1,8 +1,9 @@
-"""The index of the entries, so that a decision reads few of them.
+"""The index of the ACL entries, so that a decision reads only few entries.
 
-Literal patterns are indexed by type and name, prefixed ones by type and prefix, and each pattern's
-entries by principal. A name is looked up only by the lengths of existing prefixes, so a lookup
-depends on the number of different lengths, not on the number of entries.
+Literal patterns are indexed by type and name, prefixed patterns by type and prefix, and the entries
+of a pattern by principal. Prefixes of a name are looked up only in the lengths of existing
+prefixes, so the time of a lookup depends on the number of different lengths, not on the number of
+entries.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from security.acls.model import (
 )
 
 AT_A_TIME = 100
-"""Entries of a pattern that are read between two pauses: half a millisecond, including the
-encoding."""
+"""The number of entries of a pattern that are read between two pauses; they take half a
+millisecond, including the encoding."""
 
 _Of = dict[str, dict[AclEntry, None]]
 """The entries of one pattern, by principal."""
@@ -42,12 +43,12 @@ class AclIndex:
     def __init__(self, entries: Iterable[AclEntry] = ()) -> None:
         self._patterns: dict[Pattern, _Of] = {}
         self._principals: dict[tuple[ResourceType, str, Operation], dict[AclEntry, None]] = {}
-        """A principal's entries for an operation on resources of a type."""
+        """The entries by resource type, principal and operation."""
         self._prefixes: dict[ResourceType, dict[str, Pattern]] = {}
-        """Prefixed patterns by their prefix: looking up a string takes a tenth of the time of a
-        pattern."""
+        """The prefixed patterns by type and prefix: the lookup of a string takes a tenth of the
+        time of a pattern's."""
         self._lengths: dict[ResourceType, Counter[int]] = {}
-        """The number of prefixes of each length."""
+        """The number of prefixes of each length, by type."""
         self._lengths_sorted: dict[ResourceType, list[int]] = {}
         self._count = 0
         self.epoch = 0
@@ -66,7 +67,7 @@ class AclIndex:
         return entry in self._patterns.get(entry.pattern, {}).get(entry.principal, ())
 
     def add(self, entry: AclEntry) -> bool:
-        """Add an entry; False if it exists already."""
+        """Add an entry; returns False if it already exists."""
         pattern, principal = entry.pattern, entry.principal
         of = self._patterns.get(pattern)
         if of is None:
@@ -84,7 +85,7 @@ class AclIndex:
         return True
 
     def remove(self, entry: AclEntry) -> bool:
-        """Remove an entry; False if it does not exist."""
+        """Remove an entry; returns False if it does not exist."""
         if entry not in self:
             return False
         pattern, principal = entry.pattern, entry.principal
@@ -110,15 +111,15 @@ class AclIndex:
         return sorted(found, key=itemgetter(0))
 
     def walk(self, wanted: AclFilter) -> Iterator[tuple[Pattern, list[AclEntry]]]:
-        """Yields the entries that match a filter, by pattern and few at a time; a list may be
-        empty.
+        """Yields the entries that match a filter, pattern by pattern and few at a time; a yielded
+        list may be empty.
 
         The entries may change between two steps.
         """
         for pattern in self._candidates(wanted):
             of = self._patterns.get(pattern)
             if of is None:
-                continue  # removed between two steps
+                continue  # the pattern was removed between two steps
             if not wanted.takes_pattern(pattern):
                 yield pattern, []
                 continue
@@ -128,7 +129,8 @@ class AclIndex:
                 yield pattern, [entry for entry in some if wanted.takes(entry)]
 
     def _candidates(self, wanted: AclFilter) -> Iterable[Pattern]:
-        """The patterns to read: all, or only those that may match the filter's name."""
+        """The patterns to read: all patterns, or only the patterns that may match the filter's
+        name."""
         if wanted.name is None or wanted.resource_type == ResourceType.ANY:
             return list(self._patterns)
         kind, name = wanted.resource_type, wanted.name
@@ -138,7 +140,8 @@ class AclIndex:
         return dict.fromkeys(exact)
 
     def covering(self, kind: ResourceType, name: str) -> list[Pattern]:
-        """The patterns with entries that cover a name: its own, the wildcard, its prefixes."""
+        """The patterns with entries that cover a name: the literal name, the wildcard, and prefixes
+        of the name."""
         patterns = self._patterns
         found = [
             each for each in (Pattern(kind, name), Pattern(kind, ANYTHING)) if each in patterns

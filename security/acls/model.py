@@ -10,7 +10,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 ANYTHING: Final = "*"
-"""As the name of a literal pattern: every resource of its type. As a host: every host."""
+"""The wildcard: as the name of a literal pattern it means every resource of the type, as a host
+every host."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of a resource of type CLUSTER."""
 
@@ -18,7 +19,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 class ResourceType(IntEnum):
     """The type of a resource."""
 
-    # an enum's own hash is four times as slow, and decisions are cached by it
+    # Enum's own hash is four times as slow, and resource types are keys of cached decisions
     __hash__ = int.__hash__
 
     UNKNOWN = 0
@@ -32,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a pattern covers names; ANY and MATCH are used only in filters."""
+    """The way in which a pattern covers names; ANY and MATCH are used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -143,13 +144,15 @@ GRANTS: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""The operations that imply another one: an allow of any of these allows the key.
+"""The operations that imply the operation in the key: an entry that allows one of them also allows
+the key.
 
-A deny implies nothing.
+A deny entry does not imply other operations.
 """
 
 
-# Looking up an enum member takes longer than the rest of a check, and there may be 100,000 entries.
+# The lookup of an enum member takes longer than the other parts of a check, and there may be
+# 100,000 entries.
 _OF_NOTHING: Final = frozenset({ResourceType.UNKNOWN, ResourceType.ANY})
 _CLUSTER: Final = ResourceType.CLUSTER
 _PATTERNS_KEPT: Final = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
@@ -163,10 +166,10 @@ def spelled(member: IntEnum) -> str:
 
 
 def wrong_with(entry: AclEntry) -> str | None:
-    """Why an entry can't be stored, in Kafka's words; None for a valid one.
+    """Kafka's message for an entry that can't be stored; None for a valid entry.
 
-    Source: Kafka ``AclApis``, ``AclControlManager`` and the answers of 4.3.1. It accepts any host,
-    and a principal without a name; such an entry matches no client.
+    Source: Kafka ``AclApis``, ``AclControlManager`` and the answers of 4.3.1. Kafka accepts any
+    host, and a principal without a name, although such an entry never matches a client.
     """
     pattern, principal, _, operation, permission = entry
     resource_type, name, pattern_type = pattern

@@ -1,6 +1,7 @@
-"""Entries as texts: Kafka's JSON, as stored in ZooKeeper and in our own file, and sentences.
+"""Entries as texts: Kafka's JSON, as stored in ZooKeeper and in Muster's file, and sentences.
 
-Source: Kafka 3.9 ``ZkData`` and ``AclEntry``; operations are read in any case.
+Source: Kafka 3.9 ``ZkData`` and ``AclEntry``; the names of operations are read in upper or lower
+case.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ VERSION = 1
 
 
 def member_of(kind: type[Member], text: str) -> Member:
-    """The enum member with this name, in any case, with or without ``_`` and ``-``.
+    """The enum member with this name, in upper or lower case, with or without ``_`` and ``-``.
 
-    ValueError, as a sentence, for an unknown name.
+    Raises ValueError with a message for users if the name is unknown.
     """
     found: Member | None = _member_of(kind, text)
     if found is not None:
@@ -50,7 +51,7 @@ def _plain(text: str) -> str:
 
 
 def json_of(entry: AclEntry) -> dict[str, str]:
-    """An entry's JSON within the node of its pattern."""
+    """The JSON of an entry, as in the node of its pattern."""
     return {
         "principal": entry.principal,
         "permissionType": spelled(entry.permission),
@@ -60,7 +61,8 @@ def json_of(entry: AclEntry) -> dict[str, str]:
 
 
 def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
-    """The entry of a pattern in JSON from ``json_of`` or Kafka; ValueError for anything else."""
+    """The entry of a pattern from JSON of ``json_of`` or Kafka; raises ValueError for other
+    JSON."""
     try:
         principal, host = value["principal"], value["host"]
         permission = member_of(Permission, value["permissionType"])
@@ -73,7 +75,7 @@ def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
 
 
 def sentence(rule: AclEntry | Rule) -> str:
-    """The deciding entry or rule, as a sentence."""
+    """A sentence about the entry or rule that decided."""
     if isinstance(rule, Rule):
         return rule.value
     kind, name, pattern_type = rule.pattern
@@ -86,5 +88,6 @@ def sentence(rule: AclEntry | Rule) -> str:
 
 
 def type_of(text: str) -> ResourceType:
-    """The resource type with this name; ValueError, as a sentence, for an unknown one."""
+    """The resource type with this name; raises ValueError with a message for users if it is
+    unknown."""
     return member_of(ResourceType, text)

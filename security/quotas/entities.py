@@ -1,9 +1,9 @@
-"""Quota entities: which of several quotas applies, and which clients share it.
+"""Quota entities: the quota that applies to a client, and the clients that share a quota.
 
-An entity names a user, a client id, both, or an address; each part may be the default, which
-applies to all without a quota of their own. The most specific quota applies, separately for each
-key. Source: KIP-13, 55, 124, 257, 546, 599, 612; Kafka 3.9 ``ClientQuotaManager``,
-``ClientQuotaControlManager``.
+An entity names a user, a client id, a user and a client id, or an address. Each part may be the
+default, which applies to all names without a separate quota. The most specific quota applies,
+separately for each key. Source: KIP-13, 55, 124, 257, 546, 599, 612; Kafka 3.9
+``ClientQuotaManager``, ``ClientQuotaControlManager``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ OF_CLIENTS: Final = (
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
 
 ABSENT: Final = ""
-"""An entity without this part; no user, client id or address is empty in a quota."""
+"""The value of a part that an entity does not have; in a quota a user, client id or address is
+never empty."""
 
 
 class Entity(NamedTuple):
-    """The name of each part, None for the default, `ABSENT` for a missing part."""
+    """A quota entity: the name of each part; None: the default; `ABSENT`: the entity does not have
+    the part."""
 
     user: str | None = ABSENT
     client_id: str | None = ABSENT
@@ -49,9 +51,10 @@ class Entity(NamedTuple):
 
 
 def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity in a request. ValueError, as a sentence, for an entity that Kafka rejects.
+    """The entity in a request. Raises ValueError with a message for users for an entity that Kafka
+    rejects.
 
-    It does not check that an address resolves.
+    Host names are not resolved.
     """
     given: dict[str, str | None] = {}
     for kind, name in parts:
@@ -70,15 +73,15 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def named_parts(entity: Entity) -> list[tuple[str, str | None]]:
-    """The parts of an entity, as requests and files name them."""
+    """(type, name) of each part of an entity, as in requests and files."""
     named = zip((USER, CLIENT_ID, IP), entity, strict=True)
     return [(kind, name) for kind, name in named if name != ABSENT]
 
 
 def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
-    """Why an entity can't have this quota, as a sentence; None for a valid quota.
+    """A message for users about a quota that the entity can't have; None for a valid quota.
 
-    ``value`` is None when the quota is to be removed.
+    ``value`` is None to remove the quota.
     """
     allowed = (CONNECTION_CREATION_RATE,) if entity.ip != ABSENT else OF_CLIENTS
     if key not in allowed:
@@ -93,7 +96,7 @@ def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
 
 
 def address_of(text: str) -> str:
-    """The ip of a quota in the index's format; ValueError if it is not an address."""
+    """The address of a quota in normal form; raises ValueError if the text is not an IP address."""
     return ipaddress.ip_address(text).compressed
 
 
@@ -108,7 +111,7 @@ class Found(NamedTuple):
     """The entity with the quota."""
     value: float
     shared_by: tuple[str, str]
-    """User and client id of the clients that share the quota; "" means all."""
+    """User and client id of the clients that share the quota; "": all users or all client ids."""
 
 
 def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | None:
@@ -147,16 +150,17 @@ class Component(NamedTuple):
 
     kind: str
     is_any: bool = False
-    """Matches any name, the default included; otherwise only ``name``."""
+    """Whether the component matches every name, including the default; if not, it matches only
+    ``name``."""
     name: str | None = None
-    """None for the default."""
+    """The name to match; None: the default."""
 
 
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
     """The entities with quotas that have all components and, if ``strict``, no other part.
 
-    ValueError, as a sentence, for a filter that Kafka rejects; UnknownKind for an unknown entity
-    type.
+    Raises ValueError with a message for users for a filter that Kafka rejects, and UnknownKind for
+    an unknown entity type.
     """
     wanted: dict[str, Component] = {}
     for component in components:

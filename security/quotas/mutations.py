@@ -1,9 +1,9 @@
-"""How many partitions one request may create or delete.
+"""The number of partitions that one request may create or delete.
 
-For a client that understands THROTTLING_QUOTA_EXCEEDED, topics are rejected once the bucket is
-overdrawn; the topic that overdraws it is done whole. For an older client everything is done, and
-the client is throttled afterwards. Source: KIP-599, Kafka 3.9 ``StrictControllerMutationQuota``,
-``PermissiveControllerMutationQuota``.
+For a client that understands THROTTLING_QUOTA_EXCEEDED, topics are rejected when the bucket is
+overdrawn; the topic that overdraws the bucket is still created or deleted. For an older client all
+topics are created or deleted, and the client is throttled afterwards. Source: KIP-599, Kafka 3.9
+``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Mutations:
     __slots__ = ()
 
     def take(self, partitions: int) -> bool:  # noqa: ARG002
-        """Whether ``partitions`` may be created or deleted; if so, they count."""
+        """Whether ``partitions`` partitions may be created or deleted; if so, they are counted."""
         return True
 
     @property
     def wait_ms(self) -> int:
-        """The throttle time for the client."""
+        """The throttle time for the client, in milliseconds."""
         return 0
 
 
@@ -43,7 +43,7 @@ class BoundMutations(Mutations):
         self._is_over = False
 
     def take(self, partitions: int) -> bool:
-        """See `Mutations`."""
+        """Implements Mutations.take."""
         now_ms = self._now_ms()
         if not self._is_strict:
             self._tokens.force(partitions, now_ms)
@@ -55,5 +55,6 @@ class BoundMutations(Mutations):
 
     @property
     def wait_ms(self) -> int:
-        """See `Mutations`: 0 if nothing was rejected, even if the bucket is overdrawn."""
+        """Implements Mutations.wait_ms; 0 if no partition was rejected, even if the bucket is
+        overdrawn."""
         return self._tokens.wait_ms(self._now_ms()) if self._is_over else 0

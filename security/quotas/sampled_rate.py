@@ -1,13 +1,13 @@
 """The rate per second of an amount, over the last windows of time.
 
-An amount is added to the open window. When the open window has reached its age, the next amount
-opens a new one, which replaces the oldest. A window without an amount for as long as all windows
-last is emptied at the next read. The rate is the sum of the windows, divided by the time since the
-oldest began.
+An amount is added to the open window. When the open window is as old as a window lasts, the next
+amount opens a new window, which replaces the oldest one. A window that got no amount for the
+duration of all windows is emptied at the next read. The rate is the sum of the windows, divided by
+the time since the oldest window began.
 
-That time is at least one window for replication (`SampledRate`; Kafka's ``SimpleRate``), and at
-least all windows but one for clients (`ClientRate`; Kafka's ``Rate``), so that a burst after a
-pause is averaged over ten seconds and not over one.
+The divisor is at least one window for replication (`SampledRate`; Kafka's ``SimpleRate``). For
+clients (`ClientRate`; Kafka's ``Rate``) it is at least all windows except one, so that a burst
+after a pause is averaged over ten seconds instead of one second.
 
 Source: Kafka 3.9 ``SampledStat``, ``SimpleRate``, ``Rate``, ``QuotaUtils``.
 """
@@ -30,12 +30,14 @@ class _Window:
 
 
 class SampledRate:
-    """See the module. Times are monotonic."""
+    """The rate of an amount over the last windows, as described in the module. Times are
+    monotonic."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self.window_ms = window_ms
         self._most = windows + 1
-        """One more than configured, since the oldest is only partly within the measured time."""
+        """The number of windows: one more than configured, because the oldest window is only partly
+        within the measured time."""
         self._span_ms = windows * window_ms
         self._windows: list[_Window] = []
         self._open = 0
@@ -50,17 +52,17 @@ class SampledRate:
         window.last_ms = now_ms
 
     def per_second(self, now_ms: int) -> float:
-        """The current rate."""
+        """The current rate per second."""
         total, since_ms = self._whole(now_ms)
         return total * 1000 / self._measured_ms(now_ms - since_ms)
 
     def _measured_ms(self, elapsed_ms: int) -> int:
-        """The time by which the amounts are divided, when the oldest window began ``elapsed_ms``
-        ago."""
+        """The time in ms by which the amounts are divided, if the oldest window began
+        ``elapsed_ms`` ago."""
         return max(elapsed_ms, self.window_ms)
 
     def _whole(self, now_ms: int) -> tuple[float, int]:
-        """The sum of all windows, and the beginning of the oldest."""
+        """The sum of all windows, and the time at which the oldest window began."""
         self._current(now_ms)
         total: float = 0
         since_ms = now_ms
@@ -99,8 +101,8 @@ class ClientRate(SampledRate):
         self._current(now_ms).amount -= amount
 
     def wait_ms(self, allowed_per_second: float, now_ms: int) -> int:
-        """The time without amounts until the rate falls to the allowed one; 0 if it is not above
-        it."""
+        """Milliseconds without amounts after which the rate is the allowed rate; 0 if the rate does
+        not exceed it."""
         total, since_ms = self._whole(now_ms)
         measured_ms = self._measured_ms(now_ms - since_ms)
         if total * 1000 <= allowed_per_second * measured_ms:

@@ -1,8 +1,8 @@
 """The bucket of permits for partitions that the controller creates and deletes.
 
-Permits accrue at the allowed rate, up to what accrues in all windows together. While the bucket is
-not overdrawn a request may take any number of permits, and so overdraw it once. Source: KIP-599,
-Kafka 3.9 ``TokenBucket``, ``ControllerMutationQuotaManager``.
+Permits accrue at the allowed rate, up to the number that accrues during all windows. As long as the
+bucket is not overdrawn, a request may take any number of permits, and may therefore overdraw the
+bucket once. Source: KIP-599, Kafka 3.9 ``TokenBucket``, ``ControllerMutationQuotaManager``.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ class TokenBucket:
         self._permits = min(self._permits, self._burst)
 
     def permits(self, now_ms: int) -> float:
-        """The number of permits; below 0 when the bucket is overdrawn."""
+        """The number of permits; below 0 if the bucket is overdrawn."""
         self._fill(now_ms)
         return self._permits
 
     def take(self, permits: float, now_ms: int) -> bool:
-        """Take permits unless the bucket is overdrawn; False if it is."""
+        """Take permits; returns False, without taking permits, if the bucket is overdrawn."""
         if self.permits(now_ms) < 0:
             return False
         self._permits -= permits
         return True
 
     def force(self, permits: float, now_ms: int) -> None:
-        """Take permits in any case: for clients too old to understand a rejection."""
+        """Take permits even if the bucket is overdrawn, for clients that are too old to understand
+        a rejection."""
         self._fill(now_ms)
         self._permits -= permits
 
     def wait_ms(self, now_ms: int) -> int:
-        """The time until the bucket is no longer overdrawn."""
+        """Milliseconds until the bucket is no longer overdrawn."""
         permits = self.permits(now_ms)
         return 0 if permits >= 0 else round(-permits * 1000 / self._rate)
 

@@ -1,1 +1,2 @@
-"""Logins: both sides of each SASL mechanism, and the server's exchange around it."""
+"""SASL logins: the client's and the server's side of each mechanism, and the server's exchange of
+messages."""

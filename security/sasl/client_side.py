@@ -1,10 +1,10 @@
-"""The client's side of each mechanism: for commands, the pipeline, and a broker that connects to
-others.
+"""The client's side of each mechanism, for commands, the pipeline, and connections between brokers.
 
-A login sends its first message, then an answer to each of the broker's messages until there is
-none. The client's options in ``sasl.jaas.config`` are also read here. Source: RFC 4616, 5802, 7628;
-Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``, which bind no channel
-and normalise no name (`ScramFormatter.normalize` is plain UTF-8).
+A login sends its first message, and then an answer to each message of the broker, until the login
+has no further answer. The client's options in ``sasl.jaas.config`` are also read here. Source: RFC
+4616, 5802, 7628; Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``,
+which do not use channel binding and do not normalise names (`ScramFormatter.normalize` is plain
+UTF-8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from security.sasl.scram import TOKEN_LOGIN
 
 MECHANISMS: Final = (plain.MECHANISM, *BY_NAME, oauthbearer.MECHANISM)
 ITERATIONS_MAX: Final = 10_000_000
-"""Some seconds of CPU: a server can't make a client compute for hours."""
+"""The maximum number of iterations, which take some seconds of CPU, so that a server can't make a
+client compute for hours."""
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _NO_BINDING: Final = "n,,"
@@ -33,8 +34,8 @@ _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")
 
 
 class NotBelieved(Exception):
-    """The broker's message is invalid for the mechanism, or does not prove that it knows the
-    password."""
+    """The broker's message is invalid for the mechanism, or does not prove that the broker knows
+    the password."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,11 @@ class ClientLogin(Protocol):
         """The first message."""
 
     def answer(self, message: bytes) -> bytes | None:
-        """The answer to the broker's message, or None for none. Raises NotBelieved."""
+        """The answer to the broker's message; None: no answer. Raises NotBelieved."""
 
 
 def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
-    """A login by one of `MECHANISMS`; ``nonce`` must be fresh and unpredictable."""
+    """A login by one of `MECHANISMS`; ``nonce`` must be new and unpredictable."""
     if mechanism == plain.MECHANISM:
         return PlainClient(who)
     if mechanism == oauthbearer.MECHANISM:
@@ -78,7 +79,7 @@ def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
     """The credentials in the options of a module. Raises JaasError."""
     expected = module_of(mechanism)
     if module.name != expected:
-        raise JaasError(f"{module.name:.60} is for another mechanism: {mechanism} needs {expected}")
+        raise JaasError(f"{module.name:.60} does not support {mechanism}: use {expected}")
     name, secret = module.options.get("username"), module.options.get("password")
     if not name or secret is None:
         raise JaasError(f'{expected} needs username="..." and password="..."')
@@ -87,21 +88,22 @@ def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
 
 
 class PlainClient:
-    """PLAIN: sends the password itself."""
+    """PLAIN: the client sends the password itself."""
 
     def __init__(self, who: Credentials) -> None:
         self._who = who
 
     def first(self) -> bytes:
-        """The only message."""
+        """The name and the password: the only message."""
         return f"\0{self._who.name}\0{self._who.secret}".encode()
 
     def answer(self, message: bytes) -> None:
-        """No answer: the broker's message is empty."""
+        """Returns None, because the broker's message is empty."""
 
 
 class OAuthBearerClient:
-    """OAUTHBEARER: the secret is a token. Raises NotBelieved if it can't be a bearer token."""
+    """OAUTHBEARER: the secret is a token. Raises NotBelieved if the secret can't be a bearer
+    token."""
 
     def __init__(self, who: Credentials) -> None:
         if _TOKEN.fullmatch(who.secret) is None:
@@ -113,12 +115,13 @@ class OAuthBearerClient:
         return f"{_NO_BINDING}\x01auth=Bearer {self._token}\x01\x01".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """None if the token is accepted; otherwise the confirmation of the error message."""
+        """None if the token is accepted; after an error message, the confirmation of this
+        message."""
         return _HEARD if message else None
 
 
 class ScramClient:
-    """SCRAM: the client proves the password without sending it, and the broker proves that it knows
+    """SCRAM: the client and the broker each prove that they know the password, without sending
     it."""
 
     def __init__(self, mechanism: ScramMechanism, who: Credentials, nonce: str) -> None:
@@ -135,7 +138,7 @@ class ScramClient:
         return f"{_NO_BINDING}{self._first_bare}".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """The proof; None after the broker's own proof."""
+        """The client's proof; None after the broker's own proof."""
         if self._signature is None:
             return self._proof(message)
         self._verify(message, self._signature)
@@ -146,12 +149,13 @@ class ScramClient:
         nonce, salt = fields.get("r", ""), _decoded(fields.get("s", ""))
         iterations = fields.get("i", "")
         if not nonce.startswith(self._nonce) or nonce == self._nonce or not salt:
-            raise NotBelieved("its nonce is that of another exchange")
+            raise NotBelieved("the nonce belongs to another exchange")
         if not _DECIMAL.fullmatch(iterations) or not (
-            # Fewer make the password cheap to guess; Kafka's client rejects them too.
+            # With fewer iterations the password is cheap to guess; Kafka's client rejects fewer
+            # too.
             ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX
         ):
-            raise NotBelieved(f"it requests {iterations:.20} iterations")
+            raise NotBelieved(f"the message requests {iterations:.20} iterations")
         bare = f"c={b64encode(_NO_BINDING.encode()).decode()},r={nonce}"
         covered = b",".join((self._first_bare.encode(), server_first, bare.encode()))
         mechanism = self._mechanism
@@ -167,14 +171,14 @@ class ScramClient:
         if "e" in fields:
             raise NotBelieved(fields["e"])
         if not hmac.compare_digest(_decoded(fields.get("v", "")), expected):
-            raise NotBelieved("it does not know the password")
+            raise NotBelieved("the server signature does not match the password")
 
 
 def _fields(message: bytes) -> dict[str, str]:
     try:
         parts = [part.partition("=") for part in message.decode().split(",")]
     except UnicodeDecodeError:
-        raise NotBelieved("its response is not text") from None
+        raise NotBelieved("the message is not UTF-8") from None
     return {name: value for name, _, value in parts}
 
 
@@ -182,4 +186,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (NotBase64, ValueError):
-        raise NotBelieved("its response is not base64") from None
+        raise NotBelieved("the message has a field that is not base64") from None

@@ -3,10 +3,10 @@
     INITIAL ----ApiVersions----> HANDSHAKE ----SaslHandshake----> AUTHENTICATE ----> COMPLETE
        \\________________________________SaslHandshake______________/      ^____________/
 
-It gets frames, and returns the answer and what happens to the connection; the caller owns bytes,
-codecs and clocks, and waits where a `Reply` says so. After a handshake of version 0 tokens are sent
-without a request around them. Source: KIP-43, 152, 255, 306, 368; Kafka 3.9
-``SaslServerAuthenticator``.
+The exchange gets frames, and returns the answer and the next step of the connection. The caller
+owns bytes, codecs and clocks, and delays an answer if the `Reply` requires it. After a handshake of
+version 0, tokens are sent without a request around them. Source: KIP-43, 152, 255, 306, 368; Kafka
+3.9 ``SaslServerAuthenticator``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ API_VERSIONS: Final = 18
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 RENEWAL_MS_MIN: Final = 1000
-"""The minimum time between the beginnings of two re-authentications."""
+"""The minimum time in ms between the beginnings of two re-authentications."""
 
 
 class Mechanism(Protocol):
     """One login by one mechanism."""
 
     def tries(self, message: bytes) -> str | None:
-        """The name whose secret the next message tries; None if it decides no login."""
+        """The name whose secret the next message tries; None: the message tries no secret."""
 
     def step(self, message: bytes) -> Step:
         """The result of the client's next message."""
@@ -46,11 +46,11 @@ class Mechanism(Protocol):
 class Then(Enum):
     """The next step of the connection, after the answer."""
 
-    GO_ON = "the next frame is for the exchange"
-    SERVE = "the request is served as after a login; then the next frame is for the exchange"
-    LOGGED_IN = "frames are ordinary requests from here on"
-    FAIL = "after the delay the answer is sent and the connection closed"
-    CLOSE = "it is closed at once"
+    GO_ON = "the answer is sent; the next frame belongs to the login"
+    SERVE = "the request is served as after a login; the next frame belongs to the login"
+    LOGGED_IN = "the login is complete; the next frames are ordinary requests"
+    FAIL = "after the delay the answer is sent and the connection is closed"
+    CLOSE = "the connection is closed at once"
 
 
 class Reply(NamedTuple):
@@ -58,10 +58,10 @@ class Reply(NamedTuple):
 
     then: Then
     answer: Mapping[str, Any] | bytes | None = None
-    """The body of a response, or of a raw frame; None for no answer."""
+    """The body of the response, or the bytes of a raw frame; None: no answer."""
     error_code: int = NONE
     reason: str | None = None
-    """Why the login failed; only for the operator."""
+    """The reason why the login failed, only for the operator; None if it did not fail."""
 
 
 class Login(NamedTuple):
@@ -71,22 +71,23 @@ class Login(NamedTuple):
     mechanism: str
     by_token: bool
     expires_ms: int | None
-    """Monotonic: after this only SaslHandshake is served; None for no limit."""
+    """Monotonic time in ms after which only SaslHandshake is served; None: no limit."""
 
 
 class _State(Enum):
-    INITIAL = "nothing has come"
+    INITIAL = "no request has arrived"
     HANDSHAKE = "ApiVersions was answered"
     AUTHENTICATE = "a mechanism was chosen"
-    OTHER_MECHANISM = "a renewal has asked for another mechanism"
+    OTHER_MECHANISM = "a re-authentication has chosen another mechanism"
     COMPLETE = "logged in"
 
 
 class Exchange:
-    """See the module.
+    """The SASL exchange of one connection.
 
-    ``offered`` creates a login of each enabled mechanism, in the order of the SaslHandshake
-    response; ``session_ms`` has ``connections.max.reauth.ms`` of each, 0 for no limit.
+    ``offered`` has a function that creates a login for each enabled mechanism, in the order of the
+    SaslHandshake response; ``session_ms`` has ``connections.max.reauth.ms`` of each mechanism, 0:
+    no limit.
     """
 
     def __init__(
@@ -98,11 +99,11 @@ class Exchange:
         self._mechanism_name = ""
         self._mechanism: Mechanism | None = None
         self._refusal: str | None = None
-        """Why the mechanism rejects the login, while the client must still confirm the error
-        message."""
+        """The reason why the mechanism rejects the login, as long as the client must still confirm
+        the error message; else None."""
         self._renewal_began_ms: int | None = None
         self.login: Login | None = None
-        """Set by the first login; a re-authentication replaces it."""
+        """The completed login; None before the first login. A re-authentication replaces it."""
         self.takes_raw = False
         """Whether the next frame is a raw token."""
 
@@ -113,37 +114,43 @@ class Exchange:
 
     @property
     def mechanism_name(self) -> str:
-        """The last mechanism chosen; "" before the first handshake with an enabled one."""
+        """The last chosen mechanism; "" before the first handshake with an enabled mechanism."""
         return self._mechanism_name
 
     def tries(self, token: bytes) -> str | None:
-        """The name whose secret the next token tries; None if it decides no login."""
+        """The name whose secret the next token tries; None: the token tries no secret."""
         return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
         """Handle a request before the login is complete.
 
-        ``body`` is set for the two SASL requests.
+        ``body`` has the fields of SaslHandshake and SaslAuthenticate; for other requests it is not
+        read.
         """
         match self._state:
             case _State.INITIAL | _State.HANDSHAKE:
                 if api_key == API_VERSIONS:
                     if self._state == _State.HANDSHAKE:
-                        return Reply(Then.CLOSE, reason="a second ApiVersions before the login")
+                        return Reply(
+                            Then.CLOSE, reason="a second ApiVersions arrived before the login"
+                        )
                     return Reply(Then.SERVE)
                 if api_key == SASL_HANDSHAKE:
                     return self._handshake(version, body["mechanism"])
-                said = f"{_name(api_key)} before the login: is the client configured for SASL?"
+                said = (
+                    f"{_name(api_key)} arrived before the login: check that the client is"
+                    " configured for SASL"
+                )
                 return Reply(Then.FAIL, reason=said)
             case _State.AUTHENTICATE:
                 if api_key == SASL_AUTHENTICATE:
                     return self._answered(self._step(body["auth_bytes"], now), now)
-                said = f"{_name(api_key)} during the login"
+                said = f"{_name(api_key)} arrived during the login"
                 return Reply(
                     Then.FAIL,
                     {"error_code": ILLEGAL_SASL_STATE} if api_key == SASL_HANDSHAKE else {},
                     ILLEGAL_SASL_STATE,
-                    # aiokafka takes the message with the error for the last one of the login.
+                    # aiokafka takes the message with the error for the last message of the login.
                     said if self._refusal is None else f"{self._refusal}; {said}",
                 )
             case _State.OTHER_MECHANISM:
@@ -157,7 +164,8 @@ class Exchange:
                 raise AssertionError("the login is complete")
 
     def served(self, error_code: int) -> None:
-        """Note that ApiVersions was answered; after an error the client may send it again."""
+        """Note that ApiVersions was answered; after an error the client may send ApiVersions
+        again."""
         if error_code == NONE:
             self._state = _State.HANDSHAKE
 
@@ -173,7 +181,7 @@ class Exchange:
                 return Reply(Then.FAIL, None, SASL_AUTHENTICATION_FAILED, reason)
 
     def renew(self, version: int, body: Mapping[str, Any], now: Now) -> Reply | None:
-        """Handle SaslHandshake after the login; None where the answer is ILLEGAL_SASL_STATE."""
+        """Handle a SaslHandshake after the login; None: the caller answers ILLEGAL_SASL_STATE."""
         assert self.login is not None
         began_ms = self._renewal_began_ms
         if self.login.expires_ms is None or (
@@ -202,7 +210,7 @@ class Exchange:
         return Reply(Then.GO_ON, {"error_code": NONE, **answer})
 
     def _step(self, token: bytes, now: Now) -> Step:
-        """The mechanism's step; an acceptance completes the login."""
+        """The mechanism's result for a token; an acceptance completes the login."""
         assert self._mechanism is not None
         step = self._mechanism.step(token)
         self._refusal = step.refusal if isinstance(step, Challenge) else None
@@ -212,7 +220,7 @@ class Exchange:
                 old, new = (".".join(each) for each in (before.principal, principal))
                 said = f"Cannot change principals during re-authentication from {old}: {new}"
                 return Refused(
-                    f"reauthentication of {before.principal} with the credentials of {principal}",
+                    f"{before.principal} re-authenticated with the credentials of {principal}",
                     said,
                 )
             self.login = Login(

@@ -1,7 +1,8 @@
-"""OAUTHBEARER: a token instead of a password. The caller passes the function that checks tokens.
+"""OAUTHBEARER: the client sends a token instead of a password. The caller passes the function that
+checks tokens.
 
-A rejection takes two messages: the client gets the reason, confirms it, and is then rejected.
-Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
+A rejection takes two messages: the client gets the reason, confirms the reason, and is then
+rejected. Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 MECHANISM: Final = "OAUTHBEARER"
 
 MESSAGE_BYTES_MAX: Final = 65536
-"""A token may name a thousand groups. Kafka accepts up to the size of a frame."""
+"""The maximum size of a message: a token may name a thousand groups. Kafka accepts the size of a
+frame."""
 
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -32,11 +34,12 @@ class TokenClaims(NamedTuple):
     name: str
     """The user's name."""
     expires_ms: int
-    """Wall clock."""
+    """Wall time in ms at which the token expires."""
 
 
 class TokenRefused(NamedTuple):
-    """Why a token is rejected. ``reason`` is for the operator and has no part of the token."""
+    """The rejection of a token. ``reason`` is for the operator and does not contain parts of the
+    token."""
 
     reason: str
     status: str = "invalid_token"
@@ -47,16 +50,16 @@ CheckToken = Callable[[str], TokenClaims | TokenRefused]
 
 
 class OAuthBearerServer:
-    """One login."""
+    """One login by OAUTHBEARER, on the server's side."""
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
         self._refused: Refused | None = None
 
     def tries(self, message: bytes) -> str | None:
-        """The message itself: a token has no name before it is checked.
+        """The message itself, because the user's name is unknown before the token is checked.
 
-        None after a rejection: the client then only confirms that it has received it.
+        None after a rejection, because the client then only confirms the rejection.
         """
         return message.decode("latin-1") if self._refused is None else None
 
@@ -64,7 +67,7 @@ class OAuthBearerServer:
         """The result of the client's next message."""
         if self._refused is not None:
             if message != _HEARD:
-                said = f"{self._refused.reason}; and the client did not confirm the error"
+                said = f"{self._refused.reason}; the client did not confirm the error message"
                 return Refused(said)
             return self._refused
         refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
@@ -72,7 +75,9 @@ class OAuthBearerServer:
             return refused
         found = _FIRST.fullmatch(message)
         if found is None:
-            return Refused("the first message is not n,[a=AUTHZID],^Aauth=Bearer TOKEN^A^A")
+            return Refused(
+                "the first message does not have the form n,[a=AUTHZID],^Aauth=Bearer TOKEN^A^A"
+            )
         pairs = [part.partition(b"=")[::2] for part in found["pairs"].split(b"\x01") if part]
         values = dict(pairs)
         if len(values) < len(pairs):

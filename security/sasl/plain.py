@@ -1,6 +1,6 @@
-"""PLAIN: sends the password itself, so that only an encrypted connection keeps it secret.
+"""PLAIN: the client sends the password itself, which is secret only on an encrypted connection.
 
-Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose messages the client gets.
+Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose error messages the client gets.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from security.sasl.steps import Accepted, Refused, Step, too_long
 MECHANISM: Final = "PLAIN"
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 MESSAGE_BYTES_MAX: Final = 16384
-"""Kafka accepts up to the size of a frame."""
+"""The maximum size of the message; Kafka accepts the size of a frame."""
 _USER: Final = "user_"
 _NOBODYS: Final = b"\0"
-"""Compared with the password when the user is unknown: no password has this byte."""
+"""The value that is compared with the client's password if the user is unknown; a password never
+has this byte."""
 
 
 def users_of(options: Mapping[str, str]) -> dict[str, str]:
-    """User to password, from the options ``user_NAME`` of a login module."""
+    """The passwords by user, from the options ``user_NAME`` of a login module."""
     return {
         name.removeprefix(_USER): password
         for name, password in options.items()
@@ -30,13 +31,13 @@ def users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def tried_name(message: bytes) -> str | None:
-    """The name whose password this message tries; None if `log_in` compares no password."""
+    """The name whose password this message tries; None if `log_in` does not compare a password."""
     tokens = message.split(b"\0", 3) if len(message) <= MESSAGE_BYTES_MAX else ()
     return tokens[1].decode(errors="replace") if len(tokens) == 3 and tokens[1] else None
 
 
 def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
-    """The result of the one message of PLAIN."""
+    """The result of the only message of PLAIN."""
     refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
     if refused is not None:
         return refused

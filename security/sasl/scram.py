@@ -1,9 +1,10 @@
 """SCRAM-SHA-256 and -512: the server's side.
 
-Four messages: the client's name and nonce; salt, iterations and the joined nonce; the client's
-proof; the server's. The exchange does not reveal whether a name exists: an unknown name gets a salt
-and iterations like those of users, always the same ones, and its proof is computed in the same way.
-Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``, ``ScramFormatter``.
+A login has four messages: the client's name and nonce; the salt, iterations and joined nonce; the
+client's proof; the server's proof. The exchange does not reveal whether a name exists: an unknown
+name always gets the same salt and iterations, which are similar to those of users, and its proof is
+computed in the same way. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``,
+``ScramFormatter``.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from security.credentials import ITERATIONS_MIN, Decoy, Find, Found, ScramCreden
 from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 
 TOKEN_LOGIN: Final = "tokenauth"
-"""The extension by which a client says that its name is a delegation token's id."""
+"""The extension which states that the client's name is the id of a delegation token."""
 
 MESSAGE_BYTES_MAX: Final = 4096
-"""The maximum of each of the client's messages: 0.5 ms. Kafka accepts up to the size of a frame."""
+"""The maximum size of a client's message, which takes 0.5 ms to parse. Kafka accepts the size of a
+frame."""
 
-# One regex step for each run of ordinary letters: a step for each letter costs 200 bytes and 0.2
-# us.
+# One regex step matches a run of ordinary letters, because a step per letter costs 200 bytes and
+# 0.2 us.
 _NAME: Final = rb"(?!,)[\x01-\x2b\x2d-\x3c\x3e-\x7f]*(?:=(?:2C|3D)[\x01-\x2b\x2d-\x3c\x3e-\x7f]*)*"
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>" + _NAME + rb"))?,"
@@ -38,12 +40,12 @@ _FINAL = re.compile(
 
 
 class ScramServer:
-    """One login; `step` gets the client's first message, then its final one."""
+    """One login; `step` gets the client's first message, then its final message."""
 
     def __init__(
         self, mechanism: ScramMechanism, find: Find, server_nonce: str, decoy: Decoy
     ) -> None:
-        """``server_nonce`` is fresh and has 130 random bits or more."""
+        """``server_nonce`` must be new and have at least 130 random bits."""
         self._mechanism = mechanism
         self._find = find
         self._server_nonce = server_nonce
@@ -55,10 +57,11 @@ class ScramServer:
         self._nonce = b""
         self._channel = b""
         self._said = b""
-        """Both first messages, as the proof covers them."""
+        """The client's and the server's first message, in the form that the proof covers."""
 
-    def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's has the name
-        """The name in the first message, which the final one proves; None for the first one."""
+    def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's message has the name
+        """The name in the first message, whose password the final message proves; None before the
+        first message."""
         return self._name if self._said else None
 
     def step(self, message: bytes) -> Step:
@@ -72,14 +75,14 @@ class ScramServer:
         found = _FIRST.fullmatch(message)
         if found is None:
             return Refused(
-                "client-first-message is not n,[a=AUTHZID],n=NAME,r=NONCE in ASCII,"
+                "client-first-message does not have the form n,[a=AUTHZID],n=NAME,r=NONCE in ASCII,"
                 " without channel binding"
             )
         name = _unescaped(found["name"])
         if found["authzid"] is not None and _unescaped(found["authzid"]) not in ("", name):
             said = "Authentication failed: Client requested an authorization id that is different"
             return Refused(
-                f"{name!r} requests another authorization id",
+                f"user {name!r} requests another authorization id",
                 said + " from username",
             )
         extensions = dict(
@@ -87,7 +90,8 @@ class ScramServer:
         )
         self._by_token = extensions.get(TOKEN_LOGIN.encode(), b"").lower() == b"true"
         self._name = name
-        # A decoy is made for every name: otherwise the time would reveal which names exist.
+        # A decoy is computed for every name, because otherwise the time would reveal which names
+        # exist.
         self._shown = self._decoy(name, self._by_token)
         known = self._known()
         if known is not None:
@@ -101,14 +105,15 @@ class ScramServer:
         return Challenge(answer)
 
     def _known(self) -> Found | None:
-        """The current credential; None if it does not exist or has too few iterations."""
+        """The current credential of the name; None if it does not exist or has too few
+        iterations."""
         known = self._find(self._name, self._by_token)
         return known if known and known.credential.iterations >= ITERATIONS_MIN else None
 
     def _final(self, message: bytes) -> Step:
         found = _FINAL.fullmatch(message)
         if found is None:
-            return Refused("client-final-message is not c=...,r=NONCE,p=PROOF")
+            return Refused("client-final-message does not have the form c=...,r=NONCE,p=PROOF")
         if found["channel"] != self._channel:
             return Refused("SCRAM: channel binding of client-final-message does not match")
         if not hmac.compare_digest(found["nonce"], self._nonce):

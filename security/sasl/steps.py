@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 
 class Challenge(NamedTuple):
-    """The client must answer this message."""
+    """A message that the client must answer."""
 
     message: bytes
     refusal: str | None = None
-    """Why the login is rejected already, if the message says so to the client; for the operator."""
+    """The reason, for the operator, if the message reports a rejection to the client; else None."""
 
 
 class Accepted(NamedTuple):
     """The login has succeeded."""
 
     message: bytes
-    """The last message to the client; may be empty."""
+    """The last message to the client, which may be empty."""
     name: str
     """The name of the principal, which is a user."""
     expires_ms: int | None = None
-    """When the credential expires, such as a token (wall clock); None for no limit."""
+    """Wall time in ms at which the credential, such as a token, expires; None: no limit."""
     by_token: bool = False
     """Whether the login used a delegation token."""
 
@@ -31,7 +31,8 @@ class Refused(NamedTuple):
 
     reason: str
     to_client: str | None = None
-    """None for the general message that the credentials are invalid."""
+    """The error message for the client; None: the general message that the credentials are
+    invalid."""
     message: bytes = b""
 
 
@@ -39,7 +40,7 @@ Step = Challenge | Accepted | Refused
 
 
 def too_long(message: bytes, mechanism: str, bytes_max: int) -> Refused | None:
-    """The rejection of a message above the limit; None for a shorter one."""
+    """The rejection of a message above the limit; None for a shorter message."""
     if len(message) <= bytes_max:
         return None
     return Refused(f"message of {len(message)} bytes exceeds the limit of {mechanism}, {bytes_max}")

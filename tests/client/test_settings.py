@@ -120,7 +120,7 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
         ),
         (
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN_MODULE} required"},
-            "sasl.jaas.config: a semicolon is expected after the options of .*PlainLoginModule",
+            "sasl.jaas.config: expected a semicolon after the options of .*PlainLoginModule",
         ),
         (
             {**SASL, "sasl.mechanism": "PLAIN"},

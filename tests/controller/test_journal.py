@@ -93,16 +93,19 @@ def test_partition_without_a_leader_names_its_dead_isr() -> None:
 
 def test_requested_leader_change_has_its_reason() -> None:
     assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
-        "the election of its preferred leader, broker 1, was requested"
+        "the election of the preferred leader, broker 1, was requested"
     )
     assert why(written(Cause.BALANCE, 2, 1, (1, 2, 3))) == (
-        "broker 1, its preferred leader, is in the ISR again, and auto.leader.rebalance.enable is"
+        "broker 1, the preferred leader, is in the ISR again, and auto.leader.rebalance.enable is"
         " set"
     )
     assert why(written(Cause.CREATED, NO_LEADER, 1, (1, 2, 3), ())) == (
         "elected when the partition was created"
     )
-    assert why(written(Cause.REASSIGNED, 2, 1, (1, 3))) == "its replicas are being reassigned"
+    assert (
+        why(written(Cause.REASSIGNED, 2, 1, (1, 3)))
+        == "the partition's replicas are being reassigned"
+    )
 
 
 def test_isr_change_names_its_cause() -> None:
@@ -140,10 +143,10 @@ def test_events_of_brokers_and_topics_have_their_names() -> None:
         (
             "topic t",
             "queued",
-            "its deletion was requested; it waits for broker 3 to return",
+            "the deletion of the topic was requested; the deletion waits for broker 3 to return",
         ),
-        ("topic t", "deleted", "it is deleted"),
+        ("topic t", "deleted", "the topic is deleted"),
         ("u-1", "started", "reassignment started from replicas 2, 1 to 2, 3"),
-        ("u-1", "done", "reassignment completed: its replicas are 2, 3"),
+        ("u-1", "done", "reassignment completed: the replicas are 2, 3"),
         ("broker 2", "refused", "broker 2 refused LeaderAndIsr: STALE_CONTROLLER_EPOCH"),
     ]

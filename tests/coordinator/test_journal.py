@@ -321,9 +321,9 @@ def test_refused_commits_are_counted_by_error_and_client() -> None:
     last = other.last
     assert last is not None
     assert (last.member_id, last.client_id, last.client_host) == (a, "x", "/10.9.9.9")
-    assert last.detail == "its generation is 8, the group's is 1"
+    assert last.detail == "the commit has generation 8, but the group has 1"
     assert admin.last is not None
-    assert admin.last.detail == "its client is not a member, but the group has members (Stable)"
+    assert admin.last.detail == "the client is not a member, but the group has members (Stable)"
 
 
 @pytest.mark.parametrize("partitions", [[0], [0, 1, 2], [5, 3, 9], [2**31 - 1, 7]])

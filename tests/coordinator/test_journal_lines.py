@@ -69,7 +69,7 @@ ENTRIES: list[Entry] = [
     Rejections(NOON, CommitRejected("g", "app-1", 22, "app", "/10.0.0.1", "late"), count=9),
     Rejections(
         NOON,
-        JoinRefused("g", "", 23, "app", "/10.0.0.1", "it offers range"),
+        JoinRefused("g", "", 23, "app", "/10.0.0.1", "the client offers range"),
         since_ms=NOON - 5,
         times=3,
         is_over=True,

@@ -40,7 +40,7 @@ def test_client_that_left_and_rejoined_is_a_restart() -> None:
     assert returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000)) is None
     same = returns.joined(Client("app", HOST), "app-2", at(4200))
     assert same == SameClient(
-        "app-1", "the same client rejoined with a new member id, 3.2 s after app-1 was gone"
+        "app-1", "the same client rejoined with a new member id, 3.2 s after app-1 had left"
     )
     (client,) = returns.clients
     assert (client.client_id, client.client_host, client.times) == ("app", HOST, 1)
@@ -321,7 +321,7 @@ def test_awaited_member_that_heartbeats_is_shown_as_not_rejoining() -> None:
     driver.mono_ms += 1600
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.HEARTBEATS, 1600)
-    assert found.words == "it still heartbeats (last 1.6 s ago) but does not rejoin"
+    assert found.words == "the member still heartbeats (last 1.6 s ago) but does not rejoin"
 
 
 def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> None:
@@ -330,7 +330,7 @@ def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> N
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.NOT_DUE, 2500)
     assert found.words == (
-        "its last heartbeat was 2.5 s ago, the next may not be due yet; its session expires in"
+        "the last heartbeat was 2.5 s ago; the next may not be due yet; the session expires in"
         " 7.5 s"
     )
 
@@ -340,7 +340,7 @@ def test_silent_awaited_member_shows_its_silence_and_session_end() -> None:
     driver.mono_ms += 3000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.SILENT, 3500)
-    assert found.words == "no heartbeat for 3.5 s; its session expires in 6.5 s"
+    assert found.words == "no heartbeat for 3.5 s; the session expires in 6.5 s"
 
 
 def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
@@ -350,7 +350,7 @@ def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     driver.mono_ms += 5001
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.SILENT, 5001)
-    assert found.words == "no heartbeat for 5.0 s; its session expires in 5.0 s"
+    assert found.words == "no heartbeat for 5.0 s; the session expires in 5.0 s"
 
 
 def test_phase_ends_with_the_session_of_the_only_member_that_is_awaited_and_silent() -> None:
@@ -386,9 +386,9 @@ def test_awaited_new_id_and_removed_member_have_their_signs() -> None:
     group = driver.shard.view.groups["g"]
     new = awaited(group, "c-m", driver.now)
     assert (new.sign, new.silent_ms) == (Sign.NEW, None)
-    assert new.words == "it received its member id but has not joined with it yet"
+    assert new.words == "the member received its id but has not joined with the id yet"
     gone = awaited(group, "nobody", driver.now)
-    assert gone == (Sign.GONE, None, "it is no longer a member of the group")
+    assert gone == (Sign.GONE, None, "the member is no longer in the group")
 
 
 def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
@@ -401,7 +401,7 @@ def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
     group = driver.shard.view.groups["g"]
     found = awaited(group, a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.CLOSED, 2500)
-    assert found.words == "its connection closed 2.0 s ago; its session expires in 7.5 s"
+    assert found.words == "the connection closed 2.0 s ago; the session expires in 7.5 s"
     assert not is_heard(group, group.members[a], driver.now)
 
 
@@ -442,7 +442,7 @@ def test_session_that_began_after_the_connection_closed_is_explained() -> None:
     expired = next(each for each in told.entry.rebalances if each.cause is Cause.SESSION_EXPIRED)
     assert expired.detail == (
         f"session of {a} from 10.0.0.1 expired after 10.0 s; its connection had closed 22.0 s"
-        " earlier, and its session did not run while its request waited"
+        " earlier; the session did not run while a request was parked"
     )
 
 
@@ -471,4 +471,4 @@ def test_awaited_member_in_the_sync_phase_does_not_sync() -> None:
     driver.handle(heartbeat("beat", a, 2))
     driver.mono_ms += 300
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
-    assert found.words == "it still heartbeats (last 0.3 s ago) but does not sync"
+    assert found.words == "the member still heartbeats (last 0.3 s ago) but does not sync"

@@ -18,7 +18,9 @@ from protocol.now import Now
 from tests.coordinator.calls_for_tests import join
 from tests.coordinator.test_journal import JournaledShard, measured
 
-REFUSED = JoinRefused("g", "", INCONSISTENT_GROUP_PROTOCOL, "app", "/10.0.0.7", "it offers range")
+REFUSED = JoinRefused(
+    "g", "", INCONSISTENT_GROUP_PROTOCOL, "app", "/10.0.0.7", "the client offers range"
+)
 JOINED = MemberJoined("g", "app-1", None, "app", "/10.0.0.7", None)
 
 
@@ -39,20 +41,20 @@ def refusals(journal: Journal) -> list[Rejections]:
             {},
             {"protocols": [("roundrobin", b"")]},
             INCONSISTENT_GROUP_PROTOCOL,
-            "it offers roundrobin; all members support range",
+            "the client offers roundrobin; all members support range",
         ),
         (
             {},
             {"protocol_type": "connect"},
             INCONSISTENT_GROUP_PROTOCOL,
-            "its protocol type is connect, the group's is consumer",
+            "the client's protocol type is connect, but the group's is consumer",
         ),
-        ({}, {"protocols": []}, INCONSISTENT_GROUP_PROTOCOL, "it offers no protocol"),
+        ({}, {"protocols": []}, INCONSISTENT_GROUP_PROTOCOL, "the client offers no protocol"),
         (
             {},
             {"session_timeout_ms": 100},
             INVALID_SESSION_TIMEOUT,
-            "its session.timeout.ms is 100, the broker accepts 6000 to 1800000",
+            "session.timeout.ms is 100, but the broker accepts 6000 to 1800000",
         ),
         (
             {"max_size": 1},
@@ -64,7 +66,8 @@ def refusals(journal: Journal) -> list[Rejections]:
             {"static_members": False},
             {"group_instance_id": "i-1"},
             UNSUPPORTED_VERSION,
-            "it has a group.instance.id, but the cluster does not support static members yet",
+            "the client has a group.instance.id,"
+            " but the cluster does not support static members yet",
         ),
     ],
 )
@@ -124,7 +127,9 @@ def test_refused_clients_of_one_group_are_bounded_and_the_latest_stay() -> None:
     journal = Journal()
     for number in range(1000):
         host = f"/10.1.{number // 256}.{number % 256}"
-        event = JoinRefused("g", "", INCONSISTENT_GROUP_PROTOCOL, "app", host, "it offers range")
+        event = JoinRefused(
+            "g", "", INCONSISTENT_GROUP_PROTOCOL, "app", host, "the client offers range"
+        )
         journal.observe(event, Now(0, number))
         journal.observe(REFUSED, Now(0, number))
     kept = refusals(journal)
@@ -138,7 +143,9 @@ def test_refused_joins_of_all_clients_together_stay_within_the_bound() -> None:
         journal = Journal(bytes_kept=1 << 20)
         for number in range(3000):
             client = f"{number}" + "c" * 32_000
-            event = JoinRefused(f"group-{number % 300}", "", 23, client, "/h", "it offers range")
+            event = JoinRefused(
+                f"group-{number % 300}", "", 23, client, "/h", "the client offers range"
+            )
             journal.observe(event, Now(number, number))
         return journal
 

@@ -69,7 +69,7 @@ def test_cluster_why_has_lag_failure_and_return_of_a_replica(tmp_path: Path) -> 
         found = why(cluster, "controller")
         assert (found["controller"], found["waits"], found["unasked"]) == (1, [], [])
         text = run("cluster", "why", f"orders-{own}", "-b", cluster.bootstrap).out
-        assert "broker 3, its preferred leader, is in the ISR again" in text
+        assert "broker 3, the preferred leader, is in the ISR again" in text
 
 
 def test_cluster_commands_with_a_kafka_name_what_is_unknown(tmp_path: Path) -> None:

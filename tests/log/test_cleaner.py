@@ -495,5 +495,5 @@ def test_segment_shorter_than_in_the_job_is_damage() -> None:
     data = fs.names[f"{DIRECTORY}/{0:020d}{LOG}"].data
     del data[len(data) // 2 :]
 
-    with pytest.raises(CorruptLog, match="the file ends here"):
+    with pytest.raises(CorruptLog, match="the file ends at this byte"):
         clean(fs, job, lambda _: None)

@@ -129,7 +129,7 @@ def test_an_index_without_its_segment_names_it(gone: int) -> None:
     fs = five_segments()
     remove(fs, gone, ".log")
 
-    with pytest.raises(MissingFiles, match=rf"{gone:020d}.log is missing: its .*index exists"):
+    with pytest.raises(MissingFiles, match=rf"{gone:020d}.log is missing: .*index exists"):
         open_log(fs, clean=True, recovery_point=5, cleaned_to=5, **SMALL)
 
 

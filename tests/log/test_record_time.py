@@ -159,7 +159,7 @@ def test_reader_can_be_used_after_damage() -> None:
 
     assert reader.first_at(1) == RecordTime(NOW_MS + 1000, False)
     for _ in range(2):
-        with pytest.raises(CorruptLog, match="its records are truncated"):
+        with pytest.raises(CorruptLog, match="records are truncated"):
             reader.first_at(8)
     assert reader.first_at(9) == RecordTime(NOW_MS + 77, False)
 

@@ -117,7 +117,7 @@ def test_false_count_is_refused_before_an_object_is_made(module: ModuleType, ver
         flexible = module.API.is_flexible(version)
         data = claimed(codec, module.API.request, version, path, flexible)
         tracemalloc.start()
-        with pytest.raises(ProtocolError, match="array of 2147483647 elements"):
+        with pytest.raises(ProtocolError, match="array has 2147483647 elements"):
             module.DECODE_REQUEST[version](data, 0)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()

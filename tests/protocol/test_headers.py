@@ -48,7 +48,7 @@ def test_request_header_is_read_and_written(frame: bytes, header: RequestHeader)
         (b"", "ends within its header"),
         (b"\0\x0c\0\0\0\0\0", "ends within its header"),
         (b"\0\x0c\0\0\0\0\0\7\0", "ends within its header"),
-        (b"\0\x0c\0\0\0\0\0\7\0\3me", "a string of 3 bytes, but 2 are left"),
+        (b"\0\x0c\0\0\0\0\0\7\0\3me", "a string has a length of 3 bytes, but 2 are left"),
         (b"\0\x0c\0\0\0\0\0\7\xff\xfe", "string of -2 bytes"),
         (b"\0\x0c\0\0\0\0\0\7\0\1\xff", "not UTF-8"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me", "ends within its header"),

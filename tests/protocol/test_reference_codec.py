@@ -95,7 +95,7 @@ def test_false_count_is_refused_before_an_object_is_made(name: str) -> None:
         for path in array_paths(tuple(api.request), version):
             data = claimed(codec, api.request, version, path, flexible)
             tracemalloc.start()
-            with pytest.raises(ProtocolError, match="array of 2147483647 elements"):
+            with pytest.raises(ProtocolError, match="array has 2147483647 elements"):
                 codec.decode(data)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
@@ -107,7 +107,7 @@ def test_false_count_is_refused_before_an_object_is_made(name: str) -> None:
 def test_count_above_the_least_size_of_its_elements_is_refused() -> None:
     # Ten topics of OffsetCommit v2 take at least 6 bytes each; 30 bytes cannot hold them.
     data = b"\0\x01g" + b"\0\0\0\1" + b"\0\0" + bytes(8) + b"\0\0\0\x0a" + bytes(30)
-    with pytest.raises(ProtocolError, match="an array of 10 elements, but 30 bytes are left"):
+    with pytest.raises(ProtocolError, match="an array has 10 elements, but 30 bytes are left"):
         BY_NAME["OffsetCommit"].decode_request(2, data)
 
 
@@ -121,7 +121,7 @@ def heartbeat(version: int, data: bytes) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("version", "data", "reason"),
     [
-        (0, b"\0\1g\0\0\0\1\0\1", "a string of 1 bytes, but 0 are left"),
+        (0, b"\0\1g\0\0\0\1\0\1", "a string has a length of 1 bytes, but 0 are left"),
         (0, b"\0\1g\0\0\0", "truncated"),
         (0, b"", "truncated"),
         (0, b"\xff\xffg\0\0\0\1\0\1m", "null, expected string"),
@@ -131,8 +131,8 @@ def heartbeat(version: int, data: bytes) -> dict[str, Any]:
         (3, b"\0\1g\0\0\0\1\0\1m\xff\xfe", "string of -2 bytes"),
         (4, b"\0\0\0\0\1\2m\0\0", "null, expected string"),
         (4, b"\x82\x80\x02" + b"g" * 40000, "string of 32769 bytes"),
-        (4, b"\xff\xff\xff\xff\xff\x01", "a varint of more than 5 bytes"),
-        (4, b"\xff\xff\xff\xff\x1f", "a varint of more than 32 bits"),
+        (4, b"\xff\xff\xff\xff\xff\x01", "a varint has more than 5 bytes"),
+        (4, b"\xff\xff\xff\xff\x1f", "a varint has more than 32 bits"),
         (4, b"\2g\0\0\0\1\2m\0\2\5\0\5\0", "tag 5 follows tag 5: tags must ascend"),
         (4, b"\2g\0\0\0\1\2m\0\2\5\0\4\0", "tag 4 follows tag 5: tags must ascend"),
         (4, b"\2g\0\0\0\1\2m\0\1\5\3ab", "tag 5 has 3 bytes, but fewer are left"),
@@ -152,7 +152,7 @@ def test_bytes_after_a_request_are_ignored_and_after_a_response_refused() -> Non
     assert asked["topics"] is None
     assert asked == BY_NAME["Metadata"].decode_request(13, bytes(4))
     answer = BY_NAME["Heartbeat"].encode_response(0, {"error_code": 27})
-    with pytest.raises(ProtocolError, match=r"^Heartbeat response v0: 1 bytes after its end"):
+    with pytest.raises(ProtocolError, match=r"^Heartbeat response v0: 1 excess bytes"):
         BY_NAME["Heartbeat"].decode_response(0, answer + b"\0")
 
 
@@ -164,7 +164,7 @@ def test_varint_may_be_longer_than_necessary_as_in_kafka() -> None:
 def test_negative_count_other_than_null_is_refused() -> None:
     metadata = BY_NAME["Metadata"]
     assert metadata.decode_request(1, b"\xff\xff\xff\xff")["topics"] is None
-    with pytest.raises(ProtocolError, match="array of -2 elements"):
+    with pytest.raises(ProtocolError, match="array has -2 elements"):
         metadata.decode_request(1, b"\xff\xff\xff\xfe")
     with pytest.raises(ProtocolError, match="null, expected an array"):
         metadata.decode_request(0, b"\xff\xff\xff\xff")
@@ -187,7 +187,7 @@ def test_known_tagged_field_is_written_if_it_differs_from_its_default() -> None:
     data = versions.encode_response(3, {"api_keys": [], "finalized_features_epoch": 7})
     assert data == plain[:-1] + b"\1\1\x08" + (7).to_bytes(8, "big")
     assert versions.decode_response(3, data)["finalized_features_epoch"] == 7
-    with pytest.raises(ProtocolError, match="finalized_features_epoch: 1 bytes after its end"):
+    with pytest.raises(ProtocolError, match="finalized_features_epoch: 1 excess bytes"):
         versions.decode_response(3, data.replace(b"\1\1\x08", b"\1\1\x09") + b"\0")
     with pytest.raises(ProtocolError, match="tag 1 is a known field"):
         versions.encode_response(3, {"api_keys": [], "_tagged_fields": {1: bytes(8)}})

@@ -136,7 +136,7 @@ def test_slotted_class_is_compiled_once_at_its_first_object(
 
 @pytest.mark.parametrize("more", [{"default": 1}, {"default_factory": int, "compare": False}])
 def test_unknown_option_of_a_field_is_an_error(more: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"Point\.x: of field"):
+    with pytest.raises(TypeError, match=r"Point\.x: field"):
 
         @slotted
         class Point:
@@ -146,7 +146,7 @@ def test_unknown_option_of_a_field_is_an_error(more: dict[str, Any]) -> None:
 
 
 def test_class_variable_of_a_slotted_class_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"Point\.x: no value of objects"):
+    with pytest.raises(TypeError, match=r"Point\.x: a ClassVar is not a field of the objects"):
 
         @slotted
         class Point:

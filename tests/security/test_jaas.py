@@ -33,15 +33,15 @@ def test_escapes_are_read_as_by_java():
     ("text", "said"),
     [
         ("", "the name of a login module is missing"),
-        ("M", "one of required, requisite, sufficient, optional is missing"),
-        ("M perhaps;", "after M one of required, requisite, sufficient, optional is"),
-        ("M required", "a semicolon is expected after the options of M"),
-        ('M required a="secret"', "a semicolon is expected after the options of M"),
-        ("M required a;", "after the option a, = and its value are expected"),
-        ("M required a=;", "the value of a, in quotes is missing"),
+        ("M", r"the flag \(required, requisite, sufficient, optional\) is missing"),
+        ("M perhaps;", "'perhaps' after M is not one of required, requisite, sufficient, optional"),
+        ("M required", "expected a semicolon after the options of M"),
+        ('M required a="secret"', "expected a semicolon after the options of M"),
+        ("M required a;", "expected = and a value after the option a"),
+        ("M required a=;", "the quoted value of the option a is missing"),
         ("M required a=1secret;", "unexpected character at position 14: put values in quotes"),
         ('M required a="secret;', "unexpected character at position 14: put values in quotes"),
-        ("M required; M required;", "the value has one login module"),
+        ("M required; M required;", "only one login module is allowed"),
     ],
 )
 def test_error_names_the_mistake_and_no_value(text, said):

@@ -42,20 +42,23 @@ def test_first_rule_that_matches_names_the_user(rules, mapped):
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ("RULE:^CN=(.*)", "write DEFAULT or RULE"),
+        ("RULE:^CN=(.*)", "write rules separated by commas"),
         ("default", "unexpected text at 'default'"),
         ("DEFAULT, RULE:a/b/X", "unexpected text at ' RULE:a/b/X'"),
         ("RULE:(/x/", "the pattern '\\(' can't be used: missing"),
         ("RULE:(?=a)b/x/", "can't be used: invalid perl operator"),
-        ("", "it has no rule, so every client would be rejected"),
-        (" , ", "it has no rule, so every client would be rejected"),
-        ("RULE:^CN=.*$/$1/", r"has '\$1', which is not a group of its pattern"),
-        ("RULE:^CN=(.*?),.*$/a$/", r"has '\$', which is not a group"),
-        ("RULE:^CN=(.*?),.*$/$a/", r"has '\$', which is not a group"),
-        ("RULE:^CN=(?<user>.*?),.*$/${name}/", r"has '\$\{name\}', which is not a group"),
-        (r"RULE:^CN=([a-z[A-Z]]+),.*$/$1/", "the combined classes in .* are Java's own"),
-        (r"RULE:^CN=([\w&&[^_]]+),.*$/$1/", "the combined classes in .* are Java's own"),
-        (r"RULE:^CN=([[:alpha:]]+),.*$/$1/", "the combined classes in .* are Java's own"),
+        ("", "no rule is set, so every client would be rejected"),
+        (" , ", "no rule is set, so every client would be rejected"),
+        ("RULE:^CN=.*$/$1/", r"refers to '\$1', a group that the pattern does not have"),
+        ("RULE:^CN=(.*?),.*$/a$/", r"refers to '\$', a group that"),
+        ("RULE:^CN=(.*?),.*$/$a/", r"refers to '\$', a group that"),
+        ("RULE:^CN=(?<user>.*?),.*$/${name}/", r"refers to '\$\{name\}', a group that"),
+        (r"RULE:^CN=([a-z[A-Z]]+),.*$/$1/", "only Java supports the combined character classes in"),
+        (r"RULE:^CN=([\w&&[^_]]+),.*$/$1/", "only Java supports the combined character classes in"),
+        (
+            r"RULE:^CN=([[:alpha:]]+),.*$/$1/",
+            "only Java supports the combined character classes in",
+        ),
     ],
 )
 def test_malformed_rule_is_refused_by_a_sentence(rules, said):

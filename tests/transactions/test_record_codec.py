@@ -141,8 +141,8 @@ def test_values_of_kafkas_serializer_are_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "error"),
     [
-        (None, b"", "its key is missing"),
-        (b"\0", b"", "its key is missing or too short"),
+        (None, b"", "the key is missing"),
+        (b"\0", b"", "the key is missing or too short"),
         (b"\0\0\0\x05abc", b"", "has an id of 5"),
         (b"\0\0\0\x01\xff", None, "utf-8"),
         (b"\0\0\0\x01a", b"\0", "too short for a version"),

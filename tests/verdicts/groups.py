@@ -129,7 +129,7 @@ def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
         "error": "INVALID_SESSION_TIMEOUT",
         "client": "late",
         "host": "/10.0.0.9",
-        "why": "its session.timeout.ms is 100, the broker accepts 6000 to 1800000",
+        "why": "session.timeout.ms is 100, but the broker accepts 6000 to 1800000",
         **fields,
     }
     return RefusedFacts(since_ms=ago(last_s + 55), last_ms=ago(last_s), times=times, **fields)

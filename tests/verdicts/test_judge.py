@@ -170,18 +170,18 @@ TABLE = [
     # ---- refused
     ("a client that can't join", stable(at(0, 9, 9), refused=[refused()]),
      "REFUSED", "client 'late' on 10.0.0.9 has been refused 7 times since 2026-11-22T12:04:31Z with"
-     " INVALID_SESSION_TIMEOUT: its session.timeout.ms is 100, the broker accepts 6000 to 1800000"),
+     " INVALID_SESSION_TIMEOUT: session.timeout.ms is 100, but the broker accepts 6000 to 1800000"),
     ("many with the same error",
      stable(at(0, 9, 9), refused=[refused(30, 1, host="/10.0.0.8"), refused(5, 2)]),
      "REFUSED", "2 clients, the last of them client 'late' on 10.0.0.9, have been refused 3 times"
-     " since 2026-11-22T12:04:06Z with INVALID_SESSION_TIMEOUT: its session.timeout.ms is 100, the"
+     " since 2026-11-22T12:04:06Z with INVALID_SESSION_TIMEOUT: session.timeout.ms is 100, but the"
      " broker accepts 6000 to 1800000"),
     ("its last attempt is long ago", stable(at(0, 9, 9), refused=[refused(601)]),
      "OK", "all records of 1 partition are read"),
     ("nobody is in the group, since nobody could join",
      empty(at(0, 5, 9, stands=600, oldest=600, moved=600), refused=[refused(times=1)]),
      "REFUSED", "client 'late' on 10.0.0.9 has been refused 1 time since 2026-11-22T12:04:31Z with"
-     " INVALID_SESSION_TIMEOUT: its session.timeout.ms is 100, the broker accepts 6000 to 1800000"),
+     " INVALID_SESSION_TIMEOUT: session.timeout.ms is 100, but the broker accepts 6000 to 1800000"),
 
     # ---- stalled
     ("no progress", stable(at(0, 5, 9, moved=40, stands=30)),

@@ -204,5 +204,5 @@ async def test_forged_token_is_logged_when_client_sends_another_request(
         assert await all_until_closed(client)
     (line,) = [each for each in lines if each["event"] == "login failed"]
     assert line["reason"] == (
-        "the token is not valid: InvalidSignatureError; ListGroups during the login"
+        "the token is not valid: InvalidSignatureError; ListGroups arrived during the login"
     )

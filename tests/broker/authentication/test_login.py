@@ -142,7 +142,7 @@ async def test_trap_2_second_valid_api_versions_closes_the_connection(
         client.send(VERSIONS, 0)
 
         assert await all_until_closed(client) == b""
-        assert reasons(lines) == ["a second ApiVersions before the login"]
+        assert reasons(lines) == ["a second ApiVersions arrived before the login"]
 
 
 @pytest.mark.proves("security 3")
@@ -173,7 +173,9 @@ async def test_trap_3_metadata_before_the_login_is_not_answered(
         client.send(METADATA, 1, topics=None)
 
         assert await all_until_closed(client) == b""
-        assert reasons(lines) == ["Metadata before the login: is the client configured for SASL?"]
+        assert reasons(lines) == [
+            "Metadata arrived before the login: check that the client is configured for SASL"
+        ]
 
 
 @pytest.mark.proves("security 4")

@@ -34,7 +34,7 @@ async def test_matching_acl_or_super_user_allows_and_other_requests_are_denied()
     assert rights.allows(peer("User:root"), WRITE, TOPIC, "other", api="Produce")
     assert rights.audit.counts == {("Produce", WRITE, TOPIC): 2, ("Fetch", READ, TOPIC): 1}
     rules = [denial.rule for denial in rights.audit.denials()]
-    assert rules == ["no matching ACL allows it"] * 2
+    assert rules == ["no matching ACL allows the operation"] * 2
     rights.audit.stop()
 
 

@@ -61,8 +61,8 @@ OTHER = dataclasses.replace(STATIC, member_id="other")
 EMPTY = dataclasses.replace(GROUP, members=[], leader=None, protocol_name=None)
 
 UNREADABLE: dict[str, tuple[bytes, bytes | None, str]] = {
-    "an empty key": (b"", VALUE, "key is missing or shorter"),
-    "a key of one byte": (b"\0", VALUE, "key is missing or shorter"),
+    "an empty key": (b"", VALUE, "key is missing or too short"),
+    "a key of one byte": (b"\0", VALUE, "key is missing or too short"),
     "a key that ends in its group": (b"\0\1\0\x05g", VALUE, "has no string"),
     "a key that is not UTF-8": (b"\0\2\0\1\xff", group_value(GROUP), "not UTF-8"),
     "an empty value": (KEY, b"", "a value of 0 bytes has no version"),

@@ -97,12 +97,12 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        (b"", VALUE, "its key is missing or too short for a version"),
+        (b"", VALUE, "the key is missing or too short for a version"),
         (KEY[:-1], VALUE, "has an id of"),
         (KEY, b"", "too short for a version"),
-        (KEY, b"\0\2" + VALUE[2:], "its value has version 2, expected 0 or 1"),
+        (KEY, b"\0\2" + VALUE[2:], "the value has version 2, expected 0 or 1"),
         (KEY, VALUE[:-3], "TransactionLogValue"),
-        (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}', which belongs to partition"),
+        (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}' belongs to partition"),
     ],
 )
 async def test_unreadable_record_fails_only_its_partition(

@@ -84,10 +84,10 @@ STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) 
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        (b"", VALUE, "its key is missing or shorter than its type"),
+        (b"", VALUE, "the key is missing or too short for a type"),
         (KEY, b"", "a value of 0 bytes has no version"),
         (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
-        (group_key(STRANGER), None, f"group '{STRANGER}', which belongs to partition"),
+        (group_key(STRANGER), None, f"group '{STRANGER}' belongs to partition"),
     ],
 )
 async def test_unreadable_record_fails_only_its_partition(

@@ -350,7 +350,7 @@ async def test_group_is_refused_while_a_client_joins_with_another_assignor(tmp_p
         assert trial.verdict == "REFUSED"
         sentence = trial.held().sentence
         assert "client 'late' on 127.0.0.1 has been refused 2 times since" in sentence
-        assert sentence.endswith("it offers roundrobin; all members support range")
+        assert sentence.endswith("the client offers roundrobin; all members support range")
         (finding,) = (await trial.judged()).findings
         assert "partition.assignment.strategy" in finding.advice
 

@@ -217,7 +217,7 @@ def test_topic_is_missed_before_the_first_periodic_checkpoint(tmp_path: Path) ->
     gone = partition_of(tmp_path / "killed", "g3")
     for file in gone.glob("0*"):
         file.unlink()
-    assert "the checkpoints name its log" in refusal(tmp_path / "killed")
+    assert "the checkpoints name this log" in refusal(tmp_path / "killed")
     shutil.rmtree(gone)
     assert refusal(tmp_path / "killed").startswith(f"{gone.name} is missing")
 
@@ -289,4 +289,4 @@ def test_groups_of_a_foreign_directory_with_missing_partitions_do_not_load(
 
     with capture_logs() as lines:
         assert asyncio.run(story()) == []
-    assert any("which belongs to partition" in str(line) for line in lines)
+    assert any("belongs to partition" in str(line) for line in lines)

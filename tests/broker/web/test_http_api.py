@@ -238,7 +238,7 @@ async def test_rejoin_with_a_new_member_id_is_shown_with_advice(
     (change,) = journal["rebalances"][-1]["changes"]
     assert (change["member"], change["same_client"]["member"]) == (after, before)
     assert change["same_client"]["words"] == (
-        f"the same client rejoined with a new member id, 3.2 s after {before} was gone"
+        f"the same client rejoined with a new member id, 3.2 s after {before} had left"
     )
     (returning,) = journal["returning"]
     assert (returning["client"], returning["times"], returning["away_ms"]) == ("tester", 1, 3200)
@@ -287,7 +287,9 @@ async def test_preparing_group_shows_awaited_members_and_the_deadline(tmp_path: 
     assert last["until_ms"] == now_ms + 55_000
     for (awaited,) in (group["awaits"]["members"], last["awaited"]):
         assert (awaited["sign"], awaited["last_heard_ms"]) == ("heartbeats", now_ms - 1600)
-        assert awaited["words"] == "it still heartbeats (last 1.6 s ago) but does not rejoin"
+        assert (
+            awaited["words"] == "the member still heartbeats (last 1.6 s ago) but does not rejoin"
+        )
 
 
 async def test_phase_ends_with_the_session_of_the_member_that_it_waits_for(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_explain_names_what_depends_on_host_and_super_users(
         "resource_type": "Topic",
         "name": "orders",
         "host": None,
-        "rule": "no matching ACL allows it",
+        "rule": "no matching ACL allows the operation",
         "entry": None,
         "unknown": [
             "the client's address: ACLs for a single host were not checked; name it with --host"

@@ -32,10 +32,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (
             "ssl.keystore.location=OWN\nssl.truststore.location=CA\nssl.truststore.password=x",
             "ssl.truststore.password",
-            "ssl.truststore.password is for PKCS12 and JKS",
+            "ssl.truststore.password applies to PKCS12 and JKS",
         ),
         ("ssl.keystore.location=OWN\nssl.keystore.password=x", "ssl.keystore.password", "is PEM"),
-        ("ssl.keystore.location=CA", "ssl.keystore.location", "has no private key"),
+        ("ssl.keystore.location=CA", "ssl.keystore.location", "must have a private key"),
         ("ssl.keystore.location=OWN\nssl.client.auth=required", "ssl.client.auth", "needs the CAs"),
         ("ssl.keystore.location=OWN\nssl.cipher.suites=NONE", "ssl.cipher.suites", "NONE"),
         (

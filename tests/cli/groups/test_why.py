@@ -97,13 +97,16 @@ def test_rebalance_in_progress_names_awaited_members_and_deadline() -> None:
         outcome=None,
         join_ms=None,
         sync_ms=None,
-        awaited=[member("b-2", words="it still heartbeats (last 1.6 s ago) but does not rejoin")],
+        awaited=[
+            member("b-2", words="the member still heartbeats (last 1.6 s ago) but does not rejoin")
+        ],
     )
     lines = story(journal(rebalances=[going_on]))
     assert lines[2:] == [
         "    join phase in progress: waiting for b-2,"
         f" until {instant(NOW_MS + 60_000)} at the latest",
-        "        b-2 from /10.0.0.1: it still heartbeats (last 1.6 s ago) but does not rejoin",
+        "        b-2 from /10.0.0.1: the member still heartbeats (last 1.6 s ago) but does not"
+        " rejoin",
     ]
 
 

@@ -189,7 +189,7 @@ def test_record_of_a_newer_kafka_is_kept_raw_with_its_group(
         (b"\0\3\0\1g", b"\0\0\1", "ConsumerGroupMetadataValue"),
         (b"\0\5\0\1g", None, "ConsumerGroupMemberMetadataKey"),
         (b"\0\2\0\1\xff", None, "not UTF-8"),
-        (None, b"x", "the record key is missing"),
+        (None, b"x", "the key is missing"),
     ],
 )
 def test_undecodable_record_is_kept_raw_with_the_reason(

@@ -60,7 +60,7 @@ def test_sentence_of_an_entry_has_its_rule():
         "an ACL allows User:alice from * DescribeConfigs"
         " on each Topic whose name begins with orders"
     )
-    assert sentence(Rule.NOTHING_ALLOWS) == "no matching ACL allows it"
+    assert sentence(Rule.NOTHING_ALLOWS) == "no matching ACL allows the operation"
 
 
 @pytest.mark.parametrize(

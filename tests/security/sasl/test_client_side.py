@@ -124,7 +124,7 @@ def test_malformed_token_is_not_sent(token: str) -> None:
         (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=" + b"9" * 5000, "9" * 20 + " iterations"),
         ("r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=٤".encode(), "٤ iterations"),
         (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==", "iterations"),
-        (b"\xff", "not text"),
+        (b"\xff", "not UTF-8"),
     ],
 )
 def test_malformed_first_message_of_a_server_is_refused(answer: bytes, said: str) -> None:
@@ -135,8 +135,8 @@ def test_malformed_first_message_of_a_server_is_refused(answer: bytes, said: str
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"v=AAAA", "does not know the password"),
-        (b"", "does not know the password"),
+        (b"v=AAAA", "does not match the password"),
+        (b"", "does not match the password"),
         (b"e=other-error", "other-error"),
     ],
 )
@@ -161,11 +161,11 @@ def test_credentials_are_read_from_the_login_module(mechanism: str) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "text", "said"),
     [
-        ("PLAIN", f"{module_of('SCRAM-SHA-256')} required;", "is for another mechanism: PLAIN"),
+        ("PLAIN", f"{module_of('SCRAM-SHA-256')} required;", "does not support PLAIN"),
         (
             "SCRAM-SHA-512",
             f'{module_of("PLAIN")} required username="a" password="hidden";',
-            "is for another",
+            "does not support SCRAM",
         ),
         ("PLAIN", f'{module_of("PLAIN")} required password="hidden";', "needs username"),
         ("PLAIN", f'{module_of("PLAIN")} required username="a" user_a="hidden";', "password="),

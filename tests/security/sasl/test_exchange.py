@@ -137,7 +137,10 @@ def test_other_request_before_the_login_fails_without_an_answer(after):
         one.served(NONE)
     reply = one.request(METADATA, 9, {}, START)
     assert (reply.then, reply.answer) == (Then.FAIL, None)
-    assert reply.reason == "Metadata before the login: is the client configured for SASL?"
+    assert (
+        reply.reason
+        == "Metadata arrived before the login: check that the client is configured for SASL"
+    )
 
 
 def test_refusal_of_an_unknown_mechanism_lists_the_known_ones():

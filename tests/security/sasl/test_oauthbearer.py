@@ -54,7 +54,7 @@ def test_bad_token_has_an_error_message_before_its_refusal():
     told = '{"status":"insufficient_scope","scope":"kafka"}'
     assert other.step(first("poor")) == Challenge(told.encode(), "lacks the scope kafka")
     assert other.step(first()) == Refused(
-        "lacks the scope kafka; and the client did not confirm the error"
+        "lacks the scope kafka; the client did not confirm the error message"
     )
 
 

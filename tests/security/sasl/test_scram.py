@@ -242,7 +242,7 @@ def test_credential_is_written_and_read_as_by_kafka():
 
 @pytest.mark.parametrize("text", ["", "salt=x", "salt=!,stored_key=,server_key=,iterations=1"])
 def test_malformed_credential_is_refused_without_its_text(text):
-    with pytest.raises(ValueError, match=r"^a SCRAM credential is not salt=,stored_key=,"):
+    with pytest.raises(ValueError, match=r"^a SCRAM credential must have the form salt="):
         parse_credential(text)
 
 
