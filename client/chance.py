@@ -1,4 +1,4 @@
-"""The only randomness and clock of `client/`."""
+"""The source of all random values and of the clock of `client/`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 def fresh_nonce() -> str:
-    """A fresh random nonce of letters and digits."""
+    """Returns a new random nonce of letters and digits."""
     return secrets.token_hex(18)
 
 
@@ -17,5 +17,5 @@ def fresh_number(bits: int) -> int:
 
 
 def monotonic_s() -> float:
-    """Monotonic seconds."""
+    """Returns the monotonic clock in seconds."""
     return time.monotonic()

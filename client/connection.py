@@ -1,7 +1,6 @@
 """One blocking connection to a broker of Kafka 0.10 or newer.
 
-The version is chosen for each call: the newest that the broker, our tables and the caller's cap
-share.
+Each call uses the newest version that the broker, the protocol tables and the caller's limit allow.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ VERSION_CAPS: Mapping[str, int] = {
     "OffsetFetch": 9,
     "Produce": 12,
 }
-"""The newest versions with topic names: later versions have only topic ids."""
+"""The newest version of each API that has topic names: later versions have only topic ids."""
 MAX_RESPONSE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 20
 _RENEWED_AT = 0.85
@@ -45,10 +44,10 @@ class Sent(NamedTuple):
 
 
 class Connection:
-    """The broker answers requests in their order: several may be sent before the first answer is
-    received.
+    """A connection to a broker. The broker responds to requests in order, so that several requests
+    may be sent before the first response is received.
 
-    Raises ClientError and its subclasses; NoBroker where no broker listens.
+    Methods raise ClientError and its subclasses: NoBroker if no broker listens at the address.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Connection:
         security: Security = PLAINTEXT,
         left_s: Callable[[], float] | None = None,
     ) -> None:
-        """``left_s`` returns the rest of the time for connecting."""
+        """``left_s`` returns the time left for connecting, in seconds."""
         self.host = host
         self.port = port
         self.address = name_of((host, port))
@@ -68,20 +67,21 @@ class Connection:
         self.timeout_s = timeout_s
         self.security = security
         self.moved_bytes = 0
-        """Bytes of requests and responses, with their length fields."""
+        """The number of bytes of all requests and responses, with their length fields."""
         left = left_s or (lambda: timeout_s)
         self._correlation_id = 0
         self._answered_id = 0
         """The correlation id of the last response received."""
         self._renew_s: float | None = None
-        """When to log in again (monotonic), since the broker closes expired sessions; None for
-        never."""
+        """The monotonic time at which the client logs in again, before the broker closes the
+        expired session; None: never."""
         self._received = bytearray()
-        """Bytes of an incomplete response: Ctrl-C may interrupt its reading."""
+        """The received part of an incomplete response: Ctrl-C may interrupt a read."""
         self._socket = self._connect(left)
         try:
             self.ranges = self._versions(left())
-            """Minimum and maximum version by API key, from the broker's response."""
+            """The minimum and maximum version of each API key, from the broker's ApiVersions
+            response."""
             self._log_in(left)
         except BaseException:
             self._socket.close()
@@ -94,7 +94,7 @@ class Connection:
             self._renew_s = monotonic_s() + _RENEWED_AT * lifetime_ms / 1000
 
     def _renew(self) -> None:
-        """Log in again if that is due and no response is outstanding."""
+        """Log in again if the login must be renewed and no response is outstanding."""
         if self._renew_s is None or self._answered_id < self._correlation_id:
             return
         if monotonic_s() >= self._renew_s:
@@ -134,7 +134,8 @@ class Connection:
         return least <= version <= most
 
     def version_of(self, name: str) -> int:
-        """The version to use for an API; ClientError when broker and client share none."""
+        """Returns the version to use for an API. Raises ClientError if broker and client have no
+        common version."""
         api = BY_NAME[name]
         least, most = self.ranges.get(api.key, (0, -1))
         chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
@@ -147,7 +148,7 @@ class Connection:
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Send one request, by default of the newest version; return its decoded response."""
+        """Send one request, by default in the newest version; return the decoded response."""
         return self.receive(self.send(name, value, timeout_s, version))
 
     def send(
@@ -193,7 +194,8 @@ class Connection:
             ) from None
 
     def exchange(self, token: bytes, timeout_s: float) -> bytes:
-        """Send bytes outside of a request, as SASL did before Kafka 1.0; return the response."""
+        """Send bytes without a request header, as SASL did before Kafka 1.0; return the
+        response."""
         try:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(token)) + token)
@@ -215,7 +217,7 @@ class Connection:
         )
 
     def _read_frame(self, least_bytes: int = 4) -> bytes:
-        """The next complete response, without its length."""
+        """Return the next complete response without its length field."""
         self._receive(4)
         size = int.from_bytes(self._received[:4], signed=True)
         if not least_bytes <= size <= MAX_RESPONSE_BYTES:
@@ -243,6 +245,6 @@ class Connection:
 
 
 def name_of(address: Address) -> str:
-    """HOST:PORT, an IPv6 address in brackets."""
+    """Return HOST:PORT, with brackets around an IPv6 address."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -8,7 +8,7 @@ from typing import Final
 from client.errors import ClientError
 
 BYTES_MAX: Final = 16 << 20
-"""The maximum bytes read of a file: a device such as /dev/zero has no end."""
+"""The maximum number of bytes read from a file: a device such as /dev/zero has no end."""
 
 
 def read_bytes(place: Path | str) -> bytes:

@@ -1,7 +1,7 @@
 """The security of a connection: TLS by the standard library, and SASL.
 
-The mechanisms are those of `security/sasl/client_side.py`. Before Kafka 1.0 their messages are sent
-without a request around them (SaslHandshake version 0).
+The mechanisms are those of `security/sasl/client_side.py`. For brokers before Kafka 1.0
+(SaslHandshake version 0), SASL messages are sent without a request header.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPTION: Final = "--command-config"
 
 
 class Caller(Protocol):
-    """A connection by which a login sends its requests."""
+    """The connection that a login uses to send its requests."""
 
     address: str
 
@@ -47,16 +47,16 @@ class Tls:
     """Trusted certificates, and the client's own key and certificates, in PEM."""
 
     trusted: str | None = None
-    """None for the certificates that this machine trusts."""
+    """The trusted certificates; None: the certificates that this machine trusts."""
     certificates: str | None = None
     """The client's own certificate, followed by its chain."""
     key: str | None = field(default=None, repr=False)
     key_password: str = field(default="", repr=False)
     check_host: bool = True
-    """Whether the certificate must have the host name that the client connects to."""
+    """Whether the broker's certificate must contain the host name to which the client connects."""
 
     def context(self) -> ssl.SSLContext:
-        """The SSL context; ClientError for unusable certificates or keys."""
+        """Return the SSL context. Raises ClientError for unusable certificates or keys."""
         import ssl  # not imported for plaintext connections
 
         try:
@@ -93,10 +93,11 @@ class Login:
     mechanism: str
     who: Credentials
     token_file: str | None = None
-    """The file of the OAUTHBEARER token, read for each login, since the token in it is renewed."""
+    """The file with the OAUTHBEARER token; it is read at each login, since the token may be
+    renewed."""
 
     def credentials(self) -> Credentials:
-        """The current credentials. ClientError if the token's file can't be read."""
+        """Return the current credentials. Raises ClientError if the token's file can't be read."""
         if self.token_file is None:
             return self.who
         from security.sasl.client_side import Credentials
@@ -129,7 +130,8 @@ class Security:
         return "; does security.protocol match this listener?"
 
     def wrap(self, plain: socket.socket, host: str, address: str) -> socket.socket:
-        """The socket to use. ClientError for a certificate that is not trusted."""
+        """Return the socket to use: ``plain``, or TLS over it. Raises ClientError for a certificate
+        that is not trusted."""
         if self.tls is None:
             return plain
         import ssl
@@ -156,7 +158,7 @@ class Security:
         """Log in if SASL is configured; returns the session's lifetime in milliseconds, 0 for no
         limit.
 
-        ClientError when the broker rejects the login.
+        Raises ClientError if the broker rejects the login.
         """
         if self.login is None:
             return 0

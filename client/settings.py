@@ -21,7 +21,7 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
 _JAAS: Final = "sasl.jaas.config"
 _LOGIN: Final = ("sasl.username", "sasl.password")
-"""librdkafka's properties."""
+"""librdkafka's properties for a login."""
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _TOKEN: Final = ("oauth.access.token", "oauth.access.token.location")
 """Options of OAuthBearerLoginModule: a token, or a file with a token, as in Strimzi's clients."""
@@ -35,7 +35,8 @@ _CHECK: Final = "ssl.endpoint.identification.algorithm"
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 """Ignored: the type of a file is detected from its content."""
 _CALLBACKS: Final = ("sasl.login.callback.handler.class", "sasl.login.class")
-"""Java's ways to get a token; ignored here, where the token's own property is enough."""
+"""Java's properties for getting a token; ignored, since Muster's client reads the token from a file
+or a property."""
 _KNOWN: Final = frozenset(
     {
         "security.protocol",
@@ -65,7 +66,8 @@ class Settings(NamedTuple):
 
 
 def read_settings(file: Path) -> Settings:
-    """The settings in a file of client properties. ClientError names the invalid property."""
+    """Return the settings in a file of client properties. Raises ClientError that names the invalid
+    property."""
     try:
         pairs = parse(read_bytes(file).decode())
     except UnicodeDecodeError:
@@ -77,7 +79,7 @@ def read_settings(file: Path) -> Settings:
 
 
 def settings_of(pairs: Mapping[str, str]) -> Settings:
-    """The settings in these properties."""
+    """Return the settings in ``pairs`` of property and value."""
     protocol = pairs.get("security.protocol", PROTOCOLS[0]).upper()
     if protocol not in PROTOCOLS:
         raise ClientError(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 MOST_PARTITIONS: Final = 100_000
-"""More than any topic has: a longer range is a typing error."""
+"""More partitions than any topic has: a larger number is a typing error."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_MS = re.compile(r"\d{13}")
@@ -22,14 +22,14 @@ LONGEST_MS: Final = 36_525 * _UNITS_MS["d"]
 
 
 class MisspelledError(ValueError):
-    """The message says how to write the value."""
+    """A value can't be parsed; the message says how to write it."""
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, in UTC unless it has a zone, as in Apache's
-    tools.
+    """Return the milliseconds since 1970 of an ISO 8601 time, which is in UTC unless it has a zone,
+    as in Apache's tools.
 
-    Thirteen digits are taken as these milliseconds, as in JSON and in Kafka's records.
+    Thirteen digits are milliseconds since 1970, as in JSON and in Kafka's records.
     """
     text = text.strip()
     if _EPOCH_MS.fullmatch(text):
@@ -51,12 +51,13 @@ def time_ms(text: str) -> int:
 
 
 def is_duration(text: str) -> bool:
-    """Whether a text is a duration rather than a time."""
+    """Return whether a text is a duration, not a time."""
     return bool(_SHORT.fullmatch(text.strip())) or text.strip()[:1] in ("P", "p")
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number with its unit (90m)."""
+    """Return the milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number with its unit
+    (90m)."""
     short = _SHORT.fullmatch(text.strip())
     if short is not None:
         return _bounded(float(short[1]) * _UNITS_MS[short[2]])
@@ -76,7 +77,7 @@ def _bounded(milliseconds: float) -> int:
 
 
 def partition_numbers(text: str) -> list[int]:
-    """The partitions in a text such as ``0-1,5``, in ascending order."""
+    """Return the partitions in a text such as ``0-1,5``, in ascending order."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -90,5 +91,5 @@ def partition_numbers(text: str) -> list[int]:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a partition, which is an int32 and never negative."""
+    """Return whether a text is a partition number: an int32 that is not negative."""
     return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 1 << 31

@@ -1,24 +1,24 @@
-"""Journals, as pure code: which past events are kept, for how long, and how they are saved.
+"""Journals, as pure code: which past events a journal keeps, for how long, and how they are saved.
 
 Four cores report the events of groups, transactions, partitions and brokers. Their journals have
 one structure:
 
-- An *entry* is one past event: a value of the core. It has its size, its line, and a copy for
+- An *entry* is one past event, a value of the core. It has a size and a line, and can be copied for
   another thread.
 - A *ring* has the last entries of one kind, up to a maximum. A later version of an entry has the
-  same key and replaces it.
-- A *page* has the entries of one name: of a group, a transactional id, a partition. It has the
-  rings, and marks the entries to be saved.
+  same key and replaces the earlier version.
+- A *page* has the entries of one name, such as a group, a transactional id or a partition. It
+  consists of rings, and marks the entries to be saved.
 - `Pages` has the pages of all names, up to a maximum of bytes. The page without events for the
   longest time is dropped first; a single page drops its oldest entries.
-- `Unsaved` has the new and changed entries that are to be saved, each once, in its state at the
-  save. Some are saved only when they are old enough.
+- `Unsaved` has the new and changed entries that are to be saved, each once, in the state at the
+  time of the save. Some entries are saved only when they are old enough.
 - A `Form` converts entries to lines, and lines to entries.
 
 A core defines its entries, its form, and for each of its events the change to the page of its name.
-A turn only queues its events: they change their pages when the journal is read or saved.
-`Pages.restore` loads the entries that an earlier run saved. The file, its thread and its timers are
-in `broker/cores`.
+A turn only queues events; they change the pages when the journal is read or saved. `Pages.restore`
+loads the entries that an earlier run saved. The file, its thread and its timers are in
+`broker/cores`.
 
 Where to change:
 

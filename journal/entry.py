@@ -12,17 +12,17 @@ SAVED_AGAIN_MS = 60_000
 """The minimum time between two saves of a repeated event's entry."""
 
 Fields = dict[str, Any]
-"""A line before it is encoded as JSON."""
+"""The fields of a line, before they are encoded as JSON."""
 
 
 class Entry(Protocol):
     """One past event, as a journal keeps it."""
 
     def size(self) -> int:
-        """Estimated bytes of its own objects and of its texts."""
+        """Estimated memory of the entry in bytes: its objects and its texts."""
 
     def fields(self) -> Fields:
-        """The fields of its line, with its `kind` and without the name of its page."""
+        """The fields of the entry's line, with `kind` and without the name of the page."""
 
     def copied(self) -> Entry:
         """A copy for another thread, since the original may change."""
@@ -30,7 +30,7 @@ class Entry(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Recurring:
-    """An entry of a repeated event: how often it happened, and how much of that is saved."""
+    """An entry of a repeated event: how often the event happened, and which count is saved."""
 
     count: int = 0
     saved_count: int = 0
@@ -39,13 +39,14 @@ class Recurring:
 
     @property
     def key(self) -> Hashable:
-        """Distinguishes this entry from others of its kind."""
+        """The key that distinguishes this entry from others of the same kind."""
         raise NotImplementedError
 
     def is_due(self, now: Now) -> bool:
-        """Whether to save it: the 1st, 2nd, 4th, 8th ... time, and once every `SAVED_AGAIN_MS`."""
+        """Whether to save the entry: at the 1st, 2nd, 4th, 8th ... event, and once in
+        `SAVED_AGAIN_MS`."""
         return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= SAVED_AGAIN_MS
 
     def saved(self, now_ms: int) -> None:
-        """Note that the present count is saved."""
+        """Record that the present count is saved."""
         self.saved_count, self.saved_ms = self.count, now_ms

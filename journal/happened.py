@@ -1,8 +1,8 @@
 """The entries of the cluster's journal and their lines.
 
-An entry is about a name: a partition, a broker, a topic, or the controller. The broker that saw the
-event writes it: the controller, the reason why it moved a leader; a leader, the reason why a
-replica left the ISR. The lines are in docs/formats/journals.md.
+An entry is about a name: a partition, a broker, a topic, or the controller. The broker that
+observes an event writes the entry: the controller writes why it moved a leader, a leader writes why
+a replica left the ISR. The lines are in docs/formats/journals.md.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from journal.unsaved import Unsaved
 
 NOBODY = -1
 CONTROLLER = "controller"
-"""The name of the controller's page; it differs from a partition's, which ends in a number."""
+"""The name of the controller's page; it is not the name of a partition, since these end in a
+number."""
 SESSION = "zookeeper"
 """The name of the page of this broker's ZooKeeper session."""
 
 KEPT = 16
-"""The maximum number of entries of each kind and name."""
+"""The maximum number of entries kept for each kind and name."""
 _NAME_BYTES = 500
 _ENTRY_BYTES = 750
 
 
 class Kind(StrEnum):
-    """The kind of an entry; the last few of each kind are kept."""
+    """The kind of an entry; the last few entries of each kind are kept."""
 
     LEADER = "leader"
-    """A partition has another leader, or none."""
+    """A partition got another leader, or lost its leader."""
     ISR = "isr"
-    """A partition has other in-sync replicas."""
+    """The ISR of a partition changed."""
     MOVE = "move"
     """A partition is being reassigned to other replicas."""
     TOPIC = "topic"
@@ -42,10 +43,10 @@ class Kind(StrEnum):
     BROKER = "broker"
     """A broker joined, left or rejected a request."""
     CONTROLLER = "controller"
-    """A broker became or stopped being the controller, or this broker obeys another one.
+    """A broker became or stopped being the controller, or this broker follows another controller.
     """
     SESSION = "session"
-    """This broker's session with ZooKeeper, and its registration."""
+    """This broker's ZooKeeper session or registration changed."""
 
 
 class Happened(NamedTuple):
@@ -56,9 +57,9 @@ class Happened(NamedTuple):
     cause: str
     """A keyword for the cause."""
     why: str
-    """The sentence for users."""
+    """The reason, as a sentence for users."""
     broker: int = NOBODY
-    """The broker of the event, if it is about one."""
+    """The id of the broker that the event is about, if any."""
     controller_epoch: int = -1
     leader: int = NOBODY
     leader_before: int = NOBODY
@@ -66,21 +67,21 @@ class Happened(NamedTuple):
     isr: tuple[int, ...] = ()
     isr_before: tuple[int, ...] = ()
     records: int = -1
-    """By how many records the replica was behind; -1 if unknown or not applicable."""
+    """The lag of the replica in records; -1 if unknown or not applicable."""
     source: Source = Source.SEEN
 
     @property
     def ring(self) -> tuple[Kind, int]:
         """The ring of the entry.
 
-        ISR entries have a ring for each replica, so that a replica which often leaves and joins
-        displaces no other.
+        ISR entries have one ring for each replica, so that a replica that often leaves and rejoins
+        the ISR does not displace the entries of other replicas.
         """
         return self.kind, self.broker if self.kind is Kind.ISR else NOBODY
 
     @classmethod
     def read(cls, fields: Fields) -> Happened:
-        """The entry in a line."""
+        """Return the entry with the fields of a line."""
         rest = fields.copy()
         del rest["name"]
         values: dict[str, Any] = {
@@ -95,7 +96,7 @@ class Happened(NamedTuple):
         return cls(**values)
 
     def fields(self) -> Fields:
-        """The fields of its line, without those that have their default."""
+        """The fields of the entry's line, without fields that have the default."""
         fields = self._asdict()
         del fields["source"]
         for left_out, default in self._field_defaults.items():
@@ -104,16 +105,16 @@ class Happened(NamedTuple):
         return fields
 
     def copied(self) -> Happened:
-        """See `Entry`."""
+        """Implements `Entry.copied`."""
         return self
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Estimated memory of the entry in bytes."""
         return _ENTRY_BYTES + long_bytes(self.why)
 
 
 Named = tuple[str, Happened]
-"""The name of a page, and an entry for it."""
+"""The name of a page, and an entry of that page."""
 
 
 def _replicas(value: Any) -> tuple[int, ...]:
@@ -121,7 +122,7 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 class HappenedPage(Page):
-    """The page of one name: a ring of each kind. Its entries do not change."""
+    """The page of one name, with a ring for each kind of entry. Its entries do not change."""
 
     __slots__ = ("_kinds",)
 
@@ -134,12 +135,12 @@ class HappenedPage(Page):
         return sorted([each for ring in self._kinds.values() for each in ring], key=_at)
 
     def last(self, kind: Kind, broker: int = NOBODY) -> Happened | None:
-        """The last entry of a kind; of the ISR, that of one replica."""
+        """Return the last entry of a kind; for the ISR, the last entry of one replica."""
         ring = self._kinds.get((kind, broker))
         return None if ring is None else ring.last
 
     def add(self, entry: Happened) -> None:
-        """Add a new entry, to be saved."""
+        """Add a new entry, and mark it to be saved."""
         self.restore(entry)
         self.save((*entry.ring, self._kinds[entry.ring].number), entry)
 

@@ -1,7 +1,7 @@
-"""The lines in which journals are written down: docs/formats/journals.md.
+"""The lines of a journal's file; docs/formats/journals.md describes them.
 
 A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
-Thus damage by a crash or a disk ends with the next line feed, and the lines after it are read.
+Damage by a crash or a disk therefore ends at the next line feed, and later lines are read.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ class NotALine(Exception):
 
 @slotted(frozen=True)
 class Form:
-    """How a journal is saved."""
+    """The format in which a journal is saved."""
 
     file: str
-    """The name of its file in the data directory; the other half's name has a suffix."""
+    """The name of the journal's file in the data directory; the older half of the journal has this
+    name with a suffix."""
     header: str
-    """The key of the version in the first line."""
+    """The field of the first line that has the version."""
     version: int
     name: str
-    """The field of a line that has the name of the entry's page."""
+    """The field of a line that contains the name of the entry's page."""
     kinds: Mapping[str, Callable[[Fields], Entry]]
-    """By a line's `kind`, the function that makes an entry of it; it raises the errors of wrong
-    fields."""
+    """For each `kind` of line, the function that makes an entry from the line's fields; it raises
+    errors for invalid fields."""
     says_gone: Callable[[Fields], bool] = lambda _: False
-    """Whether a line says that its name is deleted."""
+    """Returns whether a line reports that the object of its name was deleted."""
 
     def line_of(self, name: str, entry: Entry) -> bytes:
-        """The line of an entry on the page ``name``."""
+        """Return the line of an entry of the page ``name``."""
         return line_of({self.name: name, **entry.fields()})
 
     def entry_of(self, line: bytes) -> tuple[str, Entry]:
-        """The name and the entry in a line, without its line feed. Raises NotALine."""
+        """Return the name and the entry in a line, which has no line feed. Raises NotALine."""
         fields = fields_of(line)
         try:
             read = self.kinds.get(fields["kind"])
@@ -54,17 +55,17 @@ class Form:
             raise NotALine(f"not an entry: {error!r}") from None
 
     def name_of(self, line: bytes) -> tuple[str, bool]:
-        """The name of a line, and whether the line says that it is deleted. Raises NotALine."""
+        """Return the name in a line, and whether the line reports its deletion. Raises NotALine."""
         fields = fields_of(line)
         return str(fields.get(self.name)), self.says_gone(fields)
 
     @property
     def first_line(self) -> bytes:
-        """The first line of a file, with the journal's header and version."""
+        """Return the first line of a file: the journal's header and version."""
         return line_of({self.header: self.version})
 
     def version_of(self, line: bytes) -> int:
-        """The version in the first line of a file. Raises NotALine."""
+        """Return the version in the first line of a file. Raises NotALine."""
         version = fields_of(line).get(self.header)
         if not isinstance(version, int):
             raise NotALine("the version is missing")
@@ -72,13 +73,13 @@ class Form:
 
 
 def line_of(fields: Fields) -> bytes:
-    """A JSON object as a line."""
+    """Return a JSON object as a line."""
     body = json.dumps(fields, separators=(",", ":")).encode()
     return b"%08x %b\n" % (crc32c(body), body)
 
 
 def fields_of(line: bytes) -> Fields:
-    """The JSON object in a line, without its line feed. Raises NotALine."""
+    """Return the JSON object in a line, which has no line feed. Raises NotALine."""
     body = line[_CRC_DIGITS + 1 :]
     if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or line[:_CRC_DIGITS] != b"%08x" % crc32c(body):
         raise NotALine("the checksum does not match")
@@ -92,21 +93,21 @@ def fields_of(line: bytes) -> Fields:
 
 
 def text_of(value: Any) -> str:
-    """A field that must be text. Raises TypeError."""
+    """Return a field that must be text. Raises TypeError for other values."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
 
 
 def number_of(value: Any) -> int:
-    """A field that must be a whole number. Raises TypeError."""
+    """Return a field that must be a whole number. Raises TypeError for other values."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is not a number")
     return value
 
 
 def listed_of(value: Any) -> list[Any]:
-    """A field that must be a list. Raises TypeError."""
+    """Return a field that must be a list. Raises TypeError for other values."""
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is not a list")
     return value

@@ -1,4 +1,4 @@
-"""Rings of entries, the pages of names, and the pages of all names."""
+"""Rings of entries, pages of rings, and `Pages`: the pages of all names."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Sized(Protocol):
     """An element of a ring."""
 
     def size(self) -> int:
-        """Estimated bytes of its own objects and of its texts."""
+        """Estimated memory of the element in bytes: its objects and its texts."""
 
 
 KeptT = TypeVar("KeptT", bound=Sized)
 
 
 class Bytes:
-    """Estimated bytes of the entries of some rings."""
+    """The estimated memory of the entries of some rings, in bytes."""
 
     __slots__ = ("count",)
 
@@ -35,15 +35,15 @@ class Bytes:
 class Ring(Generic[KeptT]):
     """Up to ``most`` entries in the order in which they were added, the newest last.
 
-    A ring stores the size of each entry: an entry that grows must be measured, or added, again.
+    A ring stores the size of each entry. An entry that grows must be measured or added again.
     """
 
     __slots__ = ("_bytes", "_kept", "_most", "number")
 
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
-        """``counted`` counts the bytes of all rings of a page."""
+        """``counted`` counts the bytes of all rings of the same page."""
         self.number = 0
-        """The last key that was a number: numbered entries have their numbers as keys."""
+        """The last key that is a number; numbered entries have their number as key."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -65,9 +65,10 @@ class Ring(Generic[KeptT]):
         return self._kept[next(reversed(self._kept))][0] if self._kept else None
 
     def put(self, key: Hashable, entry: KeptT, size: int = -1) -> None:
-        """Add an entry as the newest, replacing the one with its key.
+        """Add an entry as the newest; it replaces the entry with the same key.
 
-        ``size`` is set for an entry that is measured later; with -1 it is measured now.
+        With ``size`` -1 the entry is measured now; another ``size`` is for an entry that is
+        measured later.
         """
         kept = self._kept
         if isinstance(key, int):
@@ -82,7 +83,7 @@ class Ring(Generic[KeptT]):
         self._bytes.count += size
 
     def measure(self, key: Hashable) -> None:
-        """Update the stored size of an entry, if it is still kept."""
+        """Update the stored size of an entry that is still in the ring."""
         known = self._kept.get(key)
         if known is not None:
             entry, before = known
@@ -91,7 +92,7 @@ class Ring(Generic[KeptT]):
             self._bytes.count += size - before
 
     def grow(self, key: Hashable, size: int) -> None:
-        """Add to the stored size of an entry, if it is still kept."""
+        """Increase the stored size of an entry that is still in the ring."""
         known = self._kept.get(key)
         if known is not None:
             self._kept[key] = known[0], known[1] + size
@@ -115,32 +116,32 @@ class Ring(Generic[KeptT]):
         return taken
 
     def drop_oldest(self) -> bool:
-        """Remove the oldest entry; returns whether there was one."""
+        """Remove the oldest entry; return whether the ring had an entry."""
         return bool(self._kept) and self.take(next(iter(self._kept))) is not None
 
 
 class Page:
-    """The rings of one name; each kind of page has its own rings.
+    """The entries of one name, in several rings; each kind of page defines its rings.
 
-    When the total size is exceeded, the ring that was created first loses entries first.
+    When the journal is too large, the page drops entries from the ring that was created first.
     """
 
     __slots__ = ("_unsaved", "counted", "entry_bytes", "loads", "name", "own_bytes", "rings")
 
     def __init__(self, name: str, unsaved: Unsaved | None, own_bytes: int) -> None:
-        """``own_bytes`` is the size of a page without entries."""
+        """``own_bytes`` is the estimated memory of a page without entries."""
         self.name = name
         self.own_bytes = own_bytes + long_bytes(name)
         self.entry_bytes = Bytes()
         self.counted = 0
-        """Its total bytes when `Pages` counted them last."""
+        """The total bytes of this page when `Pages` last counted them."""
         self.rings: list[Ring[Any]] = []
         self.loads = 0
-        """The number of log loads whose result this page includes."""
+        """The number of loads of the log whose results this page includes."""
         self._unsaved = unsaved
 
     def ring(self, most: int) -> Ring[Any]:
-        """A new ring of this page."""
+        """Create a ring of this page."""
         ring: Ring[Any] = Ring(most, self.entry_bytes)
         self.rings.append(ring)
         return ring
@@ -151,7 +152,7 @@ class Page:
         return self.own_bytes + self.entry_bytes.count
 
     def drop_oldest(self) -> bool:
-        """Remove an entry; returns whether there was one."""
+        """Remove an entry; return whether the page had an entry."""
         return any(ring.drop_oldest() for ring in self.rings)
 
     def clear(self) -> None:
@@ -164,12 +165,12 @@ class Page:
         raise NotImplementedError
 
     def save(self, key: Hashable, entry: Entry) -> None:
-        """Have a new or changed entry saved."""
+        """Mark a new or changed entry to be saved."""
         if self._unsaved is not None:
             self._unsaved.mark(self.name, key, entry)
 
     def save_counts(self) -> None:
-        """Have the unsaved counts saved, before a stop."""
+        """Mark the counts that are not saved yet, before a stop."""
         for ring in self.rings:
             for entry in ring:
                 counted = entry if isinstance(entry, Recurring) else None
@@ -179,11 +180,11 @@ class Page:
 
 PageT = TypeVar("PageT", bound=Page)
 Fold = Callable[[PageT, Any, Now], None]
-"""Changes the page of an event's name."""
+"""A function that applies an event to the page of the event's name."""
 
 
 OBSERVED_MAX = 64
-"""The maximum number of events that are queued. Each holds at most as much as a record does."""
+"""The maximum number of queued events. Each uses at most as much memory as a record."""
 
 
 class Pages(Generic[PageT]):
@@ -195,7 +196,7 @@ class Pages(Generic[PageT]):
 
     form: Form
     folds: Mapping[type, Fold[PageT]]
-    """By the type of an event; events of other types change no page."""
+    """The function for each type of event; events of other types change no page."""
 
     def __init__(
         self,
@@ -204,20 +205,20 @@ class Pages(Generic[PageT]):
         unsaved: Unsaved | None,
         name_of: Callable[[Any], str] = str,
     ) -> None:
-        """``unsaved`` collects the entries to be saved, None where nothing is saved; ``name_of``
-        returns the name of an event that has a fold."""
+        """``unsaved`` collects the entries to be saved; it is None if the journal is not saved.
+        ``name_of`` returns the name that an event is about."""
         self.observed: deque[tuple[Any, Now]] = deque()
-        """The queued events, which have not changed their pages yet, each with the time of its
-        emission."""
+        """The queued events, each with the time at which it was emitted; they have not changed a
+        page yet."""
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
-        """The number of log loads that may add facts about a name."""
+        """The number of loads of the log, each of which may add facts about a name."""
         self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
         self._pages: dict[str, PageT] = {}
-        """Ordered by their last event, the oldest first."""
+        """The pages by name, ordered by their last event, oldest first."""
 
     @property
     def bytes(self) -> int:
@@ -226,7 +227,7 @@ class Pages(Generic[PageT]):
         return self._bytes
 
     def get(self, name: str) -> PageT | None:
-        """The page of a name; None without past events, or when they were dropped."""
+        """Return the page of a name; None if it has no events, or if they were dropped."""
         self.fold_observed()
         page = self._pages.get(name)
         if page is not None and page.loads != self.loads:
@@ -240,7 +241,7 @@ class Pages(Generic[PageT]):
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Queue an event with the time of its emission; events must be passed in their order.
+        """Queue an event with the time at which it was emitted; callers pass events in order.
 
         An event without a name may be large, and is applied at once.
         """
@@ -251,7 +252,8 @@ class Pages(Generic[PageT]):
             self.unsaved.wake()
 
     def fold_observed(self) -> None:
-        """Apply the queued events to their pages. An event that raises does not lose later ones."""
+        """Apply the queued events to their pages. If one event raises, later events are still
+        applied."""
         while self.observed:
             self.fold(*self.observed.popleft())
 
@@ -266,16 +268,16 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def fold_other(self, event: Any, now: Now) -> None:
-        """Apply an event that has no name."""
+        """Apply an event that is not about a name."""
 
     def restore(self, name: str, entry: Any) -> None:
-        """Load an entry that an earlier run saved; the oldest entry comes first."""
+        """Load an entry that an earlier run saved; callers pass the oldest entry first."""
         page = self.turn_to(name)
         page.restore(entry)
         self.count(page)
 
     def save_counts(self) -> None:
-        """Have unsaved counts and young entries saved, before a stop."""
+        """Mark unsaved counts and young entries to be saved, before a stop."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -283,7 +285,8 @@ class Pages(Generic[PageT]):
                 page.save_counts()
 
     def turn_to(self, name: str) -> PageT:
-        """The page of a name that has a new event; the caller must count the page afterwards."""
+        """Return the page of a name that has a new event; afterwards the caller must call
+        `count`."""
         page = self._pages.pop(name, None)
         if page is None:
             page = self._new_page(name, self.unsaved)
@@ -293,11 +296,11 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Add to a page the facts that only the log has."""
+        """Add the facts to a page that are only in the log."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:
-        """Update the total size for a changed page, and drop what exceeds the limit."""
+        """Update the total size after a page has changed, and drop entries above the limit."""
         entries = page.entry_bytes.count
         size = page.own_bytes + entries
         self._bytes += size - page.counted
@@ -316,9 +319,10 @@ class Pages(Generic[PageT]):
                 self.unsaved.young.pop(name, None)
 
     def forget_oldest(self) -> bool:
-        """Drop the page without events for the longest time, or of a single page the oldest entry.
+        """Drop the page whose last event is the oldest; if only one page exists, drop its oldest
+        entry.
 
-        Returns whether there was anything to drop.
+        Return whether something was dropped.
         """
         page = next(iter(self._pages.values()), None)
         if page is None:
@@ -329,7 +333,7 @@ class Pages(Generic[PageT]):
         return self.drop_oldest(page)
 
     def drop_oldest(self, page: Page) -> bool:
-        """Drop the oldest entry of a page; returns whether there was one."""
+        """Drop the oldest entry of a page; return whether the page had an entry."""
         dropped = page.drop_oldest()
         self._bytes += page.bytes - page.counted
         page.counted = page.bytes

@@ -1,6 +1,6 @@
 """Shortens the texts that journals keep, and estimates their memory.
 
-Texts come from clients, and ids may be 32 kB long: a journal keeps the two ends of each.
+Texts come from clients, and ids may be 32 kB long: a journal keeps both ends of a long text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from sys import getsizeof
 
 ID_CHARACTERS = 512
 SENTENCE_CHARACTERS = 2048
-"""The maximum length that is kept of an id and of a sentence."""
+"""The maximum length of an id and of a sentence in a journal, in characters."""
 USUAL_TEXT_BYTES = 100
 """The bytes of a text that an entry's fixed size includes; only longer texts are counted
 separately."""
@@ -20,15 +20,16 @@ class Source(StrEnum):
     """The origin of a journal's entry."""
 
     SEEN = "seen"
-    """This run of the broker observed it."""
+    """This run of the broker observed the event."""
     KEPT = "kept"
-    """An earlier run observed and saved it."""
+    """An earlier run of the broker observed and saved the event."""
     LOG = "log"
-    """Only its result is known, from the log."""
+    """Only the result of the event is known, from the log."""
 
 
 def cut(text: str, at_most: int) -> str:
-    """A text, or both ends of a longer one, since the unique part of an id is often at its end."""
+    """Return the text, or both ends of a text longer than ``at_most``: the unique part of an id is
+    often at its end."""
     if len(text) <= at_most:
         return text
     end = (at_most - 3) // 2
@@ -36,17 +37,17 @@ def cut(text: str, at_most: int) -> str:
 
 
 def kept_id(text: str) -> str:
-    """An id, a client's name or the like, shortened if necessary."""
+    """Return an id or a client's name, shortened if it is too long."""
     return text if len(text) <= ID_CHARACTERS else cut(text, ID_CHARACTERS)
 
 
 def kept_sentence(text: str) -> str:
-    """A sentence, shortened if necessary."""
+    """Return a sentence, shortened if it is too long."""
     return text if len(text) <= SENTENCE_CHARACTERS else cut(text, SENTENCE_CHARACTERS)
 
 
 def long_bytes(*texts: str | None) -> int:
-    """The bytes of texts beyond `USUAL_TEXT_BYTES` each."""
+    """Return by how many bytes the texts exceed `USUAL_TEXT_BYTES` each, in total."""
     size = 0
     for text in texts:
         if text is not None and (taken := getsizeof(text)) > USUAL_TEXT_BYTES:

@@ -1,7 +1,7 @@
 """The new and changed entries of a journal, to be saved for the next run.
 
-An entry that changes again before it is taken is taken once, in its last state. A journal that is
-not saved has no `Unsaved`.
+An entry that changes again before `take` returns it is returned once, in its last state. A journal
+that is not saved has no `Unsaved`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from journal.entry import Entry
 from protocol.now import Now
 
 UNSAVED_MAX = 20_000
-"""Entries beyond this number are not saved, but counted in `lost`."""
+"""The maximum number of entries that wait to be saved; `lost` counts further entries."""
 
 
 class Unsaved:
-    """See the module."""
+    """The new and changed entries of one journal that wait to be saved."""
 
     __slots__ = ("_entries", "lost", "wake", "young")
 
@@ -26,18 +26,19 @@ class Unsaved:
         journal has queued events that may produce one."""
         self.wake = wake
         self.lost = 0
-        """The number of entries that were not taken in time."""
+        """The number of entries that were dropped because `UNSAVED_MAX` entries waited."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
-        """By name, the oldest first: the key of an entry that is saved only when it is old, the
-        entry, and the time from which it is old (monotonic)."""
+        """Entries that are saved only when they are old, by name, oldest first: the key, the entry,
+        and the monotonic time from which the entry is old."""
         self._entries: dict[tuple[str, str, Hashable], Entry] = {}
-        """By name, type of entry, and the key among entries of that type."""
+        """The waiting entries, by name, type of entry, and key among the entries of that type."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def mark(self, name: str, key: Hashable, entry: Entry) -> None:
-        """Add a new or changed entry; ``key`` distinguishes it from others of its type."""
+        """Add a new or changed entry; ``key`` distinguishes it from other entries of the same
+        type."""
         place = (name, type(entry).__name__, key)
         entries = self._entries
         if place in entries or len(entries) < UNSAVED_MAX:
@@ -48,13 +49,13 @@ class Unsaved:
             self.lost += 1
 
     def mark_old(self, name: str, key: Hashable, entry: Entry, old_ms: int) -> None:
-        """`mark` an entry later, once the monotonic time reaches ``old_ms``."""
+        """Call `mark` for an entry once the monotonic time reaches ``old_ms``."""
         self.young[name] = key, entry, old_ms
         if len(self.young) == 1:
             self.wake()
 
     def ripen(self, now: Now | None) -> None:
-        """Mark the young entries that are old enough at ``now``; with None, all of them."""
+        """Mark the young entries that are old enough at ``now``; None: all young entries."""
         while self.young:
             name = next(iter(self.young))
             key, entry, old_ms = self.young[name]
@@ -64,6 +65,7 @@ class Unsaved:
             self.mark(name, key, entry)
 
     def take(self, at_most: int) -> list[tuple[str, Entry]]:
-        """Remove the first entries; returns their names with copies in their present state."""
+        """Remove the first ``at_most`` entries; return their names, and copies in their present
+        state."""
         places = list(islice(self._entries, at_most))
         return [(place[0], self._entries.pop(place).copied()) for place in places]

@@ -1,16 +1,16 @@
-"""Muster, a Kafka broker in Python, as seen by its environment: one package, and the command
+"""Muster, a Kafka broker in Python: the package that other programs import, and the command
 `muster`.
 
-The program's own packages have short names, such as `log` and `broker`. Only its own process can
-import them by these names (`musterd.rooms`), never a program that imports `musterd`.
+The program's own packages have short names, such as `log` and `broker`. Only Muster's own processes
+can import packages by these names (`musterd.rooms`); a program that imports `musterd` can't.
 
 Where to change:
 
-- the API for tests of users: `musterd/testing/`. Then docs/test/testing-with-muster.md,
+- the API for users' tests: `musterd/testing/`. Then docs/test/testing-with-muster.md,
   `tests/musterd`.
 - the contents of a wheel, `make dist`: pyproject.toml, `tools/make_dist.py`, `musterd/rooms.py`.
   Then docs/use/installing.md, `tests/dist`.
 """
 
 __version__ = "0.1.0"
-"""The version of Muster; builds, `muster --version` and the tests read it here."""
+"""The version of Muster, which builds, `muster --version` and the tests read."""

@@ -6,7 +6,7 @@ from musterd import rooms
 
 
 def main() -> None:
-    """Run the command; the entry point of the script `muster` too."""
+    """Run the command `muster`; the script `muster` has the same entry point."""
     rooms.add()
     from cli.main import main as command
 

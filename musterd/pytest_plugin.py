@@ -43,9 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
-    """Kafka broker properties of the fixtures `muster` and `muster_server`; override it as needed.
+    """The Kafka broker properties of the fixtures `muster` and `muster_server`; override this
+    fixture to change them.
 
-    By default they come from the ini setting `muster_settings`.
+    By default the properties come from the ini setting `muster_settings`.
     """
     settings = {}
     for line in pytestconfig.getini("muster_settings"):
@@ -98,7 +99,7 @@ def _muster_names() -> Callable[[str], str]:
 def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], str]) -> str:
     """The name of a new topic on the test's broker; no other test uses it.
 
-    The marker `muster_topic(partitions, **configs)` sets its partitions and configs.
+    The marker `muster_topic(partitions, **configs)` sets the topic's partitions and configs.
     """
     own = "muster_server" in request.fixturenames
     broker: Muster = request.getfixturevalue("muster_server" if own else "muster")
@@ -112,7 +113,7 @@ def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], 
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the log lines of the test's brokers to the report of its failure."""
+    """Add the log lines of a test's brokers to the report of the failed test."""
     report = yield
     # Without this import the test has no broker.
     if report.failed and item.config.getoption("--muster-log") and "musterd.testing" in sys.modules:

@@ -1,7 +1,7 @@
-"""The packages of the program: their names, their folder, and how its own process imports them.
+"""The packages of Muster: their names, their folder, and how Muster's processes import them.
 
-An installed Muster has them in `musterd/_rooms`, where their flat names are invisible to the
-environment. In a checkout they are the folders next to `musterd`.
+An installed Muster has the packages in `musterd/_rooms`, where other programs can't import them by
+their short names. In a checkout the packages are the folders next to `musterd`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ FOLDER = _INSTALLED if os.path.isdir(_INSTALLED) else os.path.dirname(_HERE)
 
 
 def add() -> None:
-    """Give this process the program's packages: they are found first, by their flat names.
+    """Let this process import Muster's packages by their short names, before other packages of
+    these names.
 
-    Python's own first folder, the current one or the script's, is removed from the path: a foreign
-    module there could be imported instead of one that the program needs.
+    The first folder of Python's path, which is the current folder or the script's folder, is
+    removed: a module in that folder could be imported in place of a module that Muster needs.
     """
     if not sys.flags.safe_path and sys.path:
         del sys.path[0]

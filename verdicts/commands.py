@@ -1,4 +1,4 @@
-"""Commands to copy, quoted for a shell."""
+"""Formats commands that users copy, quoted for a shell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def command(verb: str, what: str | Sequence[str], *options: str) -> str:
-    """A command quoted for a shell; names that look like options follow ``--``."""
+    """Returns a command quoted for a shell; names that look like options follow ``--``."""
     names = [what] if isinstance(what, str) else list(what)
     quoted = [word(name) for name in names]
     if any(name.startswith("-") for name in names):
@@ -16,7 +16,7 @@ def command(verb: str, what: str | Sequence[str], *options: str) -> str:
 
 
 def word(name: str) -> str:
-    """A name as one shell word; unprintable characters are escaped in bash's syntax."""
+    """Returns a name as one shell word, with unprintable characters escaped in bash's syntax."""
     if name.isprintable():
         return shlex.quote(name)
     return "$'" + "".join([_spelled(character) for character in name]) + "'"

@@ -1,7 +1,7 @@
-"""The facts about a group, from which it is judged; None means unknown.
+"""The facts about a group from which the judge derives the verdict; None means unknown.
 
-The broker supplies all of them. Over the wire of another Kafka the history is missing: the times at
-which offsets moved, restarts, rebalances. The judge then leaves out what it can't know.
+The broker supplies all facts. A client of an Apache Kafka broker has no history: no times at which
+offsets moved, no restarts, no rebalances. The judge then omits the verdicts that need history.
 
 Fields that end in ``_ms`` are wall milliseconds since 1970, except for ``silent_ms``,
 ``session_timeout_ms``, ``closed_for_ms``, ``session_left_ms`` and ``away_ms``, which are durations.
@@ -25,33 +25,36 @@ class MemberFacts(NamedTuple):
     client: str | None = None
     host: str | None = None
     silent_ms: int | None = None
-    """The time since its last request; None also while a request of it is parked."""
+    """The time since the member's last request; None if unknown, or while a request is parked."""
     is_heard: bool = True
-    """Whether that means that it is alive; the rule is with the code that collects the facts."""
+    """Whether the member counts as alive after ``silent_ms``; the collector of the facts decides.
+    """
     session_timeout_ms: int | None = None
     closed_for_ms: int | None = None
-    """The time since its connection closed; None while it is open or if unknown."""
+    """The time since the member's connection closed; None if it is open or unknown."""
     session_left_ms: int | None = None
-    """The rest of its session; None while a request of it is parked or if unknown."""
+    """The time until the member's session expires; None if unknown, or while a request is parked.
+    """
 
 
 class HoldFacts(NamedTuple):
     """The oldest open transaction of a partition, at which read_committed consumers stop."""
 
     transactional_id: str | None
-    """None if the broker knows no id with this producer: it is hanging, unless ``is_elsewhere``."""
+    """None if the broker knows no id of this producer: the transaction hangs, unless
+    ``is_elsewhere`` is true."""
     producer_id: int
     producer_epoch: int
     offset: int
-    """Its first offset."""
+    """The first offset of the transaction."""
     since_ms: int
-    """When it began."""
+    """The start of the transaction."""
     ends_ms: int | None = None
-    """When it is aborted at the latest; None while it is ending, or if it is hanging."""
+    """The time at which the transaction times out; None while it is ending, or if it is hanging."""
     client: str | None = None
     host: str | None = None
     is_elsewhere: bool = False
-    """A transactional id of another broker's coordinator may have it."""
+    """Whether the coordinator of the transactional id may be another broker."""
 
 
 class PartitionFacts(NamedTuple):
@@ -60,33 +63,34 @@ class PartitionFacts(NamedTuple):
     topic: str
     partition: int
     committed: int | None = None
-    """None without a committed offset."""
+    """The committed offset; None if there is no commit."""
     log_start: int | None = None
-    """None, like the end, if the partition does not exist here."""
+    """The log start offset; like ``log_end``, None if this broker does not have the partition."""
     log_end: int | None = None
     committed_ms: int | None = None
     """The time of the last commit, even of the same offset."""
     moved_ms: int | None = None
     """The time when the committed offset last changed."""
     stands_since_ms: int | None = None
-    """Since when there have been unread records and the committed offset has not moved."""
+    """The time since which unread records wait and the committed offset has not moved."""
     unread_since_ms: int | None = None
     """The timestamp of the oldest unread record."""
     owner: str | None = None
-    """The id of the member that it is assigned to."""
+    """The id of the member to which the partition is assigned."""
     has_grown: bool = True
-    """Records were appended since its owner got it.
+    """Whether records were appended since the owner got the partition.
 
-    An owner that has never committed may have begun at the end, and then older records do not
-    concern it.
+    An owner that has never committed may have started at the log end; then older records do not
+    concern the owner.
     """
     hold: HoldFacts | None = None
-    """The transaction that the group waits for, if all records below it are read and none beyond.
-    """
+    """The transaction that the group waits for, if the group has read all records before the
+    transaction and none after."""
 
     @property
     def unread(self) -> int | None:
-        """The number of records from the committed offset or the log start to the log end."""
+        """The number of records from the committed offset, or the log start if higher, to the log
+        end."""
         if self.log_start is None or self.log_end is None:
             return None
         first = self.log_start if self.committed is None else max(self.committed, self.log_start)
@@ -94,14 +98,14 @@ class PartitionFacts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Records that were deleted before the group read them."""
+        """The number of records that were deleted before the group read them."""
         if self.committed is None or self.log_start is None:
             return 0
         return max(0, self.log_start - self.committed)
 
     @property
     def above(self) -> int:
-        """By how many offsets the committed offset is above the log end offset."""
+        """The distance of the committed offset above the log end offset; 0 if it is not above."""
         if self.committed is None or self.log_end is None:
             return 0
         return max(0, self.committed - self.log_end)
@@ -111,9 +115,9 @@ class AwaitedFacts(NamedTuple):
     """A running phase of a rebalance and the members that it waits for."""
 
     phase: str
-    """"join" or "sync"; other phases wait for time, not for members."""
+    """"join" or "sync" if the phase waits for members; other phases wait for a time."""
     until_ms: int | None
-    """When it ends at the latest: its deadline, or the end of its silent members' sessions."""
+    """The latest end of the phase: its deadline, or the expiry of the silent members' sessions."""
     members: tuple[str, ...]
 
 
@@ -126,35 +130,37 @@ class StreakFacts(NamedTuple):
 
 
 class ReturnFacts(NamedTuple):
-    """A client that was out and returned, or a member that rejoined as another."""
+    """A client that left its group and returned, or a member that rejoined under a new member id or
+    with a new subscription."""
 
     member: str
-    """Its present id."""
+    """The client's present member id."""
     client: str | None
     host: str | None
     at_ms: tuple[int, ...]
-    """The times of its last few returns, ascending."""
+    """The times of the client's last few returns, ascending."""
     has_new_id: bool = True
-    """It returned with a new member id each time."""
+    """Whether the client returned with a new member id each time."""
     why: str | None = None
-    """Its behaviour, in words, if known."""
+    """The client's behaviour in words; None if unknown."""
     streak: StreakFacts | None = None
-    """The whole series of its returns; None if they are not counted."""
+    """The whole series of returns; None if returns are not counted."""
     ways: Sequence[tuple[str, int]] = ()
-    """How often its old id was lost in each way, such as ``restarted`` (verdicts/flapping_words);
-    empty if unknown."""
+    """How often the client lost its member id in each way, such as ``restarted``
+    (verdicts/flapping_words); empty if unknown."""
     instance: str | None = None
     """The group.instance.id of a static member that was away for longer than its session."""
     away_ms: int | None = None
-    """How long it was away the last time."""
+    """How long the static member was away before its last return."""
 
 
 class FencedFacts(NamedTuple):
-    """A group.instance.id that two running processes use: each join of one fences the other."""
+    """A group.instance.id that two running processes use: when one process joins, the other is
+    fenced."""
 
     instance: str
     member: str
-    """The member that has it now."""
+    """The id of the member that has the group.instance.id now."""
     client: str | None
     host: str | None
     other_client: str | None
@@ -163,11 +169,12 @@ class FencedFacts(NamedTuple):
     at_ms: tuple[int, ...]
     """The times of the last few fencings, ascending."""
     streak: StreakFacts | None = None
-    """The whole series of them."""
+    """The whole series of fencings."""
 
 
 class RefusedFacts(NamedTuple):
-    """A client whose joins are rejected until a setting of the client or the broker is changed."""
+    """A client whose JoinGroup requests are rejected until a setting of the client or broker
+    changes."""
 
     error: str
     """The error's name, such as INVALID_SESSION_TIMEOUT."""
@@ -181,40 +188,39 @@ class RefusedFacts(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """A group's present state, and the known facts of its past."""
+    """A group's present state, and the known facts about its past."""
 
     group: str
     state: str
-    """Its name on the wire, such as Stable."""
+    """Kafka's name of the state, such as Stable."""
     state_since_ms: int | None = None
     protocol_type: str | None = None
-    """None or "" if no member ever joined: its clients assign partitions to themselves."""
+    """None or "" if no member ever joined: the clients of the group use assign()."""
     members: Sequence[MemberFacts] = ()
     partitions: Sequence[PartitionFacts] = ()
     all_read: int = 0
-    """The number of partitions left out of ``partitions``, since the group has read all its
-    records."""
+    """The number of partitions that ``partitions`` omits because the group has read all records."""
     subscribed: Collection[str] | None = None
-    """The topics that its members subscribe to."""
+    """The topics to which the members subscribe."""
     awaits: AwaitedFacts | None = None
     returns: Sequence[ReturnFacts] | None = None
     fenced: Sequence[FencedFacts] | None = None
     refused: Sequence[RefusedFacts] | None = None
     rebalances_ms: Sequence[int] | None = None
-    """When its last few rebalances began, ascending; without those that only a new member caused,
-    since a growing group does not flap."""
+    """The start times of the last few rebalances, ascending, without rebalances that only a new
+    member caused: a growing group does not flap."""
     rebalances_streak: StreakFacts | None = None
-    """The whole series of these rebalances."""
+    """The whole series of the rebalances in ``rebalances_ms``."""
     last_why: str | None = None
-    """The cause of the last of these, in words."""
+    """The cause of the last rebalance in ``rebalances_ms``, in words."""
     reads_nothing_since_ms: int | None = None
-    """Since when no member has read although records wait; computed by the judge."""
+    """The time since which no member has read although records wait; the judge computes it."""
     state_counts_from_ms: int | None = None
-    """When the time in its state begins to count, since pauses of the broker are left out."""
+    """The time from which the present state counts: pauses of the broker do not count."""
 
     @property
     def counts_from_ms(self) -> int | None:
-        """When the time in its state begins to count."""
+        """The later of the start of the present state and ``state_counts_from_ms``."""
         if self.state_counts_from_ms is None or self.state_since_ms is None:
             return self.state_since_ms
         return max(self.state_counts_from_ms, self.state_since_ms)

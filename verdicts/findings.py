@@ -1,4 +1,4 @@
-"""The results of the judge: a mark, which is cheap to make, and the finding that users read."""
+"""The results of the judge: marks, which are cheap to create, and findings, which users read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class Mark(NamedTuple):
     verdict: Verdict
     since_ms: int | None
     partitions: tuple[PartitionFacts, ...]
-    """The affected partitions, the one to check first at the front."""
+    """The affected partitions, first the partition that an operator should check first."""
     member_id: str | None
-    """The affected member."""
+    """The id of the affected member."""
     returned: ReturnFacts | None = None
-    """FLAPPING: the client. STALLED: the client, if it restarts again and again."""
+    """FLAPPING: the client that returns. STALLED: the client, if it restarts again and again."""
     times: int = 0
-    """FLAPPING: the number of times."""
+    """FLAPPING: the number of returns, fencings or rebalances."""
     fenced: FencedFacts | None = None
     """FLAPPING: the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()
-    """REFUSED: the clients that got the same error, the most recently rejected one first."""
+    """REFUSED: the clients that got the same error, the most recently rejected client first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem, in words; the fields are those of /api (docs/use/http-api.md)."""
+    """One problem of a group, with the fields that /api returns (docs/use/http-api.md)."""
 
     verdict: Verdict
     since_ms: int | None
-    """Wall time; None if unknown."""
+    """The start of the problem in wall milliseconds; None if unknown."""
     topic: str | None
     partition: int | None
     """The partition to check first, if partitions are affected."""
@@ -45,6 +45,6 @@ class Finding:
     sentence: str
     """The problem, its start, and the affected members."""
     advice: str
-    """The advice; "" for none."""
+    """The next step for an operator; "" if none is needed."""
     command: str | None
     """A command to copy, without --bootstrap."""

@@ -12,8 +12,8 @@ from verdicts.spelling import counted, named, plain_host, reads_nothing, since, 
 _Words = tuple[str, str, str | None]
 
 _STATIC = (
-    "give each instance its own group.instance.id: it keeps its partitions if it returns within"
-    " the session timeout"
+    "give each instance its own group.instance.id: an instance then keeps its partitions if it"
+    " returns within the session timeout"
 )
 _MIXED = "has rejoined"
 _UNKNOWN = "has left and rejoined"
@@ -27,7 +27,8 @@ _DOES: Mapping[str, str] = {
     "join_timed_out": "was removed (it did not rejoin in time) and rejoined",
     "removed": "was removed and rejoined",
 }
-"""By the way in which the last member id was lost: `coordinator.classic.member_restarts.Way`."""
+"""The client's behaviour, for each way in which it lost its last member id
+(`coordinator.classic.member_restarts.Way`)."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
     "restarted_in_session": "it had restarted within its session",
@@ -39,7 +40,7 @@ _BEFORE: Mapping[str, str] = {
     "removed": "it had been removed",
 }
 _RESTARTS = frozenset({"restarted", "restarted_in_session"})
-_ENDS = "check its log for the reason why its process exits"
+_ENDS = "check the client's log for the reason why its process exits"
 _POLLS = (
     "processing the records of one poll takes longer than max.poll.interval.ms: lower"
     " max.poll.records, or raise max.poll.interval.ms"
@@ -48,26 +49,27 @@ _HELPS: Mapping[str, str] = {
     "restarted": f"{_ENDS}; {_STATIC}",
     "restarted_in_session": _ENDS,
     "left": (
-        "check its log for the reason why it leaves: processing one poll takes longer than"
-        " max.poll.interval.ms (raise it, or lower max.poll.records), its process is restarted, or"
-        f" it closes its consumer; {_STATIC}"
+        "check the client's log for the reason why it leaves: processing one poll takes longer than"
+        " max.poll.interval.ms (raise it, or lower max.poll.records), the client's process is"
+        f" restarted, or the client closes its consumer; {_STATIC}"
     ),
     "poll_timed_out": _POLLS,
     "session_expired": (
-        "its connection stayed open, so its process is running: check it for pauses (garbage"
-        " collection, a suspended or overloaded host), or raise session.timeout.ms above them"
+        "the client's connection stayed open, so its process is running: check the process for"
+        " pauses (garbage collection, a suspended or overloaded host), or raise session.timeout.ms"
+        " above their length"
     ),
     "sync_timed_out": (
-        "its process is running but does not send SyncGroup: take a thread dump; if it is slow to"
-        " poll after a rebalance, raise max.poll.interval.ms"
+        "the client's process is running but does not send SyncGroup: take a thread dump; if the"
+        " client is slow to poll after a rebalance, raise max.poll.interval.ms"
     ),
-    "join_timed_out": f"it heartbeats but does not rejoin: {_POLLS}",
-    "removed": "check the group's journal for the reason why the coordinator removes it",
+    "join_timed_out": f"the client heartbeats but does not rejoin: {_POLLS}",
+    "removed": "check the group's journal for the reason why the coordinator removes the member",
 }
 
 
 def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Words:
-    """The sentence, advice and command for a client or group that rejoins again and again."""
+    """Returns the sentence, advice and command for a client or group that rejoins repeatedly."""
     why = command("groups why", facts.group)
     if mark.fenced is not None:
         return _fenced(mark, mark.fenced, why)
@@ -107,7 +109,8 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
 def _static(
     mark: Mark, returned: ReturnFacts, member: MemberFacts, facts: GroupFacts, why: str
 ) -> _Words:
-    """The texts for a static member, which may return within its session or after it."""
+    """Returns the texts for a static member, which may return before its session expires or
+    after."""
     sentence = (
         f"static member {named(member)} {returned_again(returned, mark.times)}"
         f"{since(mark.since_ms)}{_one_by_one(returned.ways)}"
@@ -130,7 +133,7 @@ def _static(
 
 
 def _alike(returned: ReturnFacts, facts: GroupFacts) -> str:
-    """A note if several members share the client id and host."""
+    """Returns a note if several members share the client id and host, else ""."""
     who = (returned.client, returned.host)
     alike = [each for each in facts.members if (each.client, each.host) == who]
     living = [each for each in alike if each.closed_for_ms is None]
@@ -158,12 +161,12 @@ def _client(client: str | None, host: str | None) -> str:
 
 
 def returned_again(returned: ReturnFacts, times: int) -> str:
-    """The client's behaviour, and how often it occurred."""
+    """Returns the client's behaviour with its number of occurrences: "has restarted 3 times"."""
     return f"{what_it_did(returned.ways)} {counted(times, 'time')}"
 
 
 def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
-    """The behaviour of a client whose old ids were lost in these ways."""
+    """Returns the behaviour of a client that lost its old member ids in ``ways``."""
     if not ways:
         return _UNKNOWN
     is_mixed = len(ways) > 1 and not is_restart(ways)
@@ -171,25 +174,25 @@ def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
 
 
 def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
-    """Whether each of its old ids was lost because its process had ended."""
+    """Returns whether a client lost every old member id because its process had ended."""
     return bool(ways) and _RESTARTS.issuperset([way for way, _ in ways])
 
 
 def what_helps(ways: Sequence[tuple[str, int]]) -> str:
-    """The advice against the way in which most of its ids were lost."""
+    """Returns the advice against the way in which a client lost most of its member ids."""
     most = max(ways, key=lambda each: each[1], default=("left", 0))
     return _HELPS.get(most[0], _HELPS["left"])
 
 
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:
-    """The advice for a static member, which has a group.instance.id already."""
+    """Returns the advice for a static member, without the advice to set group.instance.id."""
     if is_restart(ways) and "restarted" in dict(ways):
         return f"{_ENDS}; raise session.timeout.ms above the duration of a restart"
     return what_helps(ways).removesuffix(f"; {_STATIC}")
 
 
 def restarts(member: MemberFacts, facts: GroupFacts) -> str:
-    """How often the client of a member has restarted lately, if known."""
+    """Returns a clause: how often the member's client has restarted lately; "" if unknown."""
     for each in facts.returns or ():
         if each.member == member.member and each.has_new_id and each.streak is not None:
             again = returned_again(each, each.streak.times)

@@ -1,7 +1,8 @@
-"""The judge: computes from a group's facts its verdict, that of each partition, and the findings.
+"""The judge: computes the verdict of a group, the verdicts of its partitions, and the findings.
 
-Pure and quick: rules return marks, and a mark becomes a `Finding` with its sentences only when
-requested. docs/use/verdicts.md has the rules in one table, which a test compares with this module.
+The judge is pure and quick: rules return marks, and a mark becomes a `Finding` with sentences only
+when a caller requests it. docs/use/verdicts.md has the rules in one table, which a test compares
+with this module.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NEEDS_HISTORY = (
     Verdict.FLAPPING,
     Verdict.ABANDONED,
 )
-"""The verdicts that need history, which a client of another Kafka does not have."""
+"""The verdicts that need a group's history, which clients of an Apache Kafka broker can't read."""
 
 _PHASES = ("join", "sync")
 
@@ -52,7 +53,7 @@ class Judgement:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the group: the worst of all."""
+        """The verdict of the group: its worst finding, or OK."""
         return self.marks[0].verdict if self.marks else Verdict.OK
 
     @cached_property
@@ -86,7 +87,7 @@ class Judgement:
 
 
 def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """The problems of a group at ``now_ms``."""
+    """Returns the problems that a group has at ``now_ms``."""
     rules = _Rules(facts, thresholds, now_ms)
     facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
     marks = [
@@ -100,7 +101,7 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
 
 
 def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
-    """Orders by verdict; within one verdict by the number of records, or by age."""
+    """Sort key: by verdict, and within one verdict by affected records or by age."""
     first = mark.partitions[0] if mark.partitions else None
     size = 0
     if mark.verdict is Verdict.OUT_OF_RANGE and first is not None:
@@ -120,13 +121,13 @@ class _Rules:
         self.now_ms = now_ms
 
     def _for(self, since_ms: int) -> int:
-        """The time since ``since_ms``; never negative, since clocks may be set back."""
+        """Returns the time since ``since_ms``, at least 0, since clocks may be set back."""
         return max(0, self.now_ms - since_ms)
 
     # -- offsets outside their log
 
     def out_of_range(self) -> Iterator[Mark]:
-        """A mark for each committed offset that is outside its log."""
+        """Yields a mark for each committed offset that is outside its log."""
         for each in self.facts.partitions:
             if each.above:
                 yield Mark(Verdict.OUT_OF_RANGE, each.committed_ms, (each,), each.owner)
@@ -136,7 +137,7 @@ class _Rules:
     # -- rebalances
 
     def blocked(self) -> Iterator[Mark]:
-        """A mark for each member that a rebalance has waited for too long."""
+        """Yields a mark for each member for which a rebalance has waited too long."""
         awaits, since_ms = self.facts.awaits, self.facts.state_since_ms
         if awaits is None or since_ms is None or awaits.phase not in _PHASES:
             return
@@ -145,7 +146,7 @@ class _Rules:
                 yield Mark(Verdict.BLOCKED, since_ms, (), member)
 
     def refused(self) -> Iterator[Mark]:
-        """A mark for each error that clients get when they join."""
+        """Yields a mark for each error with which the coordinator rejects joins."""
         by_error: dict[str, list[RefusedFacts]] = {}
         for each in self.facts.refused or ():
             if self._for(each.last_ms) <= self.thresholds.refused_ms:
@@ -156,7 +157,7 @@ class _Rules:
             yield Mark(Verdict.REFUSED, since_ms, (), None, refused=tuple(found))
 
     def flapping(self) -> Iterator[Mark]:
-        """A mark for each client that returns too often, or one for the group."""
+        """Yields marks for clients that return too often, else for frequent rebalances."""
         found = False
         for fenced in self.facts.fenced or ():
             recent = self._recent(fenced.at_ms)
@@ -191,8 +192,8 @@ class _Rules:
     # -- reading
 
     def reads_nothing_since(self) -> int | None:
-        """The time of the last progress of any member, if unread records wait and that is at least
-        ``stalled_ms`` ago; None otherwise."""
+        """Returns when a member last made progress, if unread records wait and the progress is at
+        least ``stalled_ms`` ago; otherwise None."""
         if not self.facts.members:
             return None
         stood = []
@@ -208,7 +209,7 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.stalled_ms else None
 
     def reading(self) -> Iterator[Mark]:
-        """Marks about unread records and the members that do not read them."""
+        """Yields marks about unread records and the members that do not read them."""
         behind = [each for each in self.facts.partitions if each.unread and not each.above]
         if self._has_clients():
             held = [each for each in behind if each.hold is not None]
@@ -234,7 +235,7 @@ class _Rules:
         return bool(self.facts.members) or self._has_recent_non_member_commit()
 
     def _held_back(self, held: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """A mark for each transaction that has held readers back for too long."""
+        """Yields a mark for each transaction that has held readers back for too long."""
         by_producer: dict[int, list[PartitionFacts]] = {}
         for each in held:
             if each.hold is not None:
@@ -246,8 +247,8 @@ class _Rules:
                 yield Mark(Verdict.HELD_BACK, since_ms, tuple(found), found[0].owner)
 
     def _concerns(self, each: PartitionFacts) -> bool:
-        """Whether the group should read the partition; otherwise the lag of an old topic would grow
-        forever."""
+        """Returns whether the group should read the partition. Partitions that it does not read any
+        more do not count, since their lag grows forever."""
         if each.owner is not None:
             return self._may_be_read(each)
         if self.facts.subscribed is not None:
@@ -255,11 +256,11 @@ class _Rules:
         return not self._have_commits
 
     def _may_be_read(self, each: PartitionFacts) -> bool:
-        """Whether the unread records of an owned partition count.
+        """Returns whether the unread records of an owned partition count as lag.
 
         A client that begins at the end (auto.offset.reset=latest) may commit only after it has read
-        a record. So the records of a partition without a commit, to which nothing was appended,
-        count only if the owner has not committed in any partition.
+        a record. If a partition has no commit and no new records, its records therefore count only
+        if the owner has not committed in any partition.
         """
         if each.committed is not None or each.has_grown:
             return True
@@ -267,7 +268,7 @@ class _Rules:
 
     @cached_property
     def _have_commits(self) -> Mapping[str | None, bool]:
-        """The owners of partitions, and whether each has committed in any of its partitions."""
+        """Owners of partitions, and whether each owner has committed in one of its partitions."""
         found: dict[str | None, bool] = {}
         for each in self.facts.partitions:
             if each.owner is not None:
@@ -275,8 +276,8 @@ class _Rules:
         return found
 
     def _has_recent_non_member_commit(self) -> bool:
-        """Whether a client with assign() commits: the group has no protocol type and a commit is
-        younger than ``abandoned_ms``."""
+        """Returns whether a client with assign() commits: the group has no protocol type, and its
+        last commit is younger than ``abandoned_ms``."""
         if self.facts.protocol_type:
             return False
         stamps = [each.committed_ms for each in self.facts.partitions]
@@ -286,8 +287,8 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """The time of the last progress of any client, if that is at least ``abandoned_ms`` ago;
-        None if not, or if unknown."""
+        """Returns when a client last made progress, if that time is at least ``abandoned_ms`` ago;
+        otherwise, or if the time is unknown, None."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
         if not stood:  # read once over the wire: the members may have left a moment ago
@@ -296,8 +297,8 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """Marks of partitions with unread records: STALLED by owner, STUCK_RECORD by partition, and
-        LAGGING by owner for the other partitions."""
+        """Yields marks of partitions with unread records: STALLED for each owner, STUCK_RECORD for
+        each partition, and LAGGING for each owner of other partitions."""
         stalled: dict[str | None, list[PartitionFacts]] = {}
         left: list[PartitionFacts] = []
         for each in behind:
@@ -315,7 +316,7 @@ class _Rules:
         yield from self._lagging(left)
 
     def _of_standing(self, each: PartitionFacts) -> Verdict:
-        """STALLED or STUCK_RECORD for a partition that is stuck, else OK."""
+        """Returns STALLED or STUCK_RECORD for a stuck partition, else OK."""
         if each.owner is None and self.facts.state != EMPTY:
             return Verdict.OK
         thresholds = self.thresholds
@@ -332,14 +333,14 @@ class _Rules:
             is_due = self._stands(each, thresholds.stuck_record_ms)
             return Verdict.STUCK_RECORD if is_due else Verdict.OK
         if others.catching_up.get(each.owner, 0) > since_ms:
-            return Verdict.OK  # its owner works through a backlog, partition by partition
+            return Verdict.OK  # the owner works through a backlog, partition by partition
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
 
     def _of_unowned(self, each: PartitionFacts) -> Verdict:
-        """The verdict of a stuck partition without an owner.
+        """Returns the verdict of a stuck partition without an owner.
 
-        Either clients assign partitions to themselves, and a client that reads keeps committing, or
-        an operator set the offset, which is a single commit.
+        Either clients use assign() and commit repeatedly while they read, or an operator has set
+        the offset by a single commit.
         """
         stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
@@ -358,21 +359,21 @@ class _Rules:
         )
 
     def _stands(self, each: PartitionFacts, at_least_ms: int) -> bool:
-        """Whether the partition has been stuck for ``at_least_ms`` under its present owner."""
+        """Returns whether the partition has been stuck for ``at_least_ms`` under its owner."""
         if each.stands_since_ms is None:
             return False
         since_ms = max(each.stands_since_ms, self.facts.counts_from_ms or 0)
         return self._for(since_ms) >= at_least_ms
 
     def _is_committed_again(self, each: PartitionFacts) -> bool:
-        """Whether the owner keeps committing the offset at which the partition is stuck."""
+        """Returns whether the owner keeps committing the offset at which the partition is stuck."""
         if each.committed_ms is None or each.stands_since_ms is None:
             return False
         is_recent = self._for(each.committed_ms) < self.thresholds.stalled_ms
         return is_recent and each.committed_ms > each.stands_since_ms
 
     def _lagging(self, behind: Iterable[PartitionFacts]) -> Iterator[Mark]:
-        """A mark by owner for the partitions whose oldest unread record is old."""
+        """Yields a mark for each owner of partitions whose oldest unread record is too old."""
         old: dict[str | None, list[PartitionFacts]] = {}
         for each in behind:
             since_ms = each.unread_since_ms
@@ -384,15 +385,15 @@ class _Rules:
 
 
 def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
-    """The number of events and the time of the first: a longer streak also counts events whose
-    times are no longer kept."""
+    """Returns the number of events and the time of the first event. A streak may be longer than
+    ``recent``: it includes events whose times are not kept any more."""
     if streak is not None and streak.times > len(recent):
         return streak
     return len(recent), recent[0]
 
 
 def _waits_since(each: PartitionFacts) -> int:
-    """The time since which readers wait in a partition: the transaction was open, and they had read
-    all records before it."""
+    """Returns since when readers wait in a partition: the transaction is open, and the readers have
+    read all records before the transaction."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)

@@ -1,11 +1,11 @@
-"""The names of the verdicts, the worst first: the order in which an operator should check them."""
+"""The names of the verdicts, ordered from the worst, which an operator should check first."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
-"""Accepted until the release after 0.1."""
+"""Old names of verdicts, accepted until the release after 0.1."""
 
 
 class Verdict(StrEnum):
@@ -19,21 +19,21 @@ class Verdict(StrEnum):
     BLOCKED = "BLOCKED"
     """A rebalance waits for a member that does not rejoin."""
     REFUSED = "REFUSED"
-    """Clients are rejected when they join, until a setting is changed."""
+    """The coordinator rejects the JoinGroup requests of clients until a setting is changed."""
     HELD_BACK = "HELD_BACK"
-    """Its readers wait for an open transaction to end."""
+    """The group's read_committed consumers wait for the end of an open transaction."""
     STALLED = "STALLED"
-    """A member is alive, owns the partition, and makes no progress with its unread records."""
+    """A member is alive and owns a partition with unread records, but makes no progress."""
     STUCK_RECORD = "STUCK_RECORD"
     """One partition is stuck at a record while the owner's other partitions of the topic move."""
     FLAPPING = "FLAPPING"
     """A client, or the whole group, rejoins again and again."""
     ABANDONED = "ABANDONED"
-    """The group has no members, and records wait for it."""
+    """The group has no members but has unread records."""
     LAGGING = "LAGGING"
-    """The oldest unread record is old."""
+    """The oldest unread record is older than group.verdict.lagging.ms."""
     OK = "OK"
-    """None of these."""
+    """The group has no problem."""
 
     @classmethod
     def _missing_(cls, value: object) -> Verdict | None:
@@ -42,12 +42,12 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst."""
+        """The severity: 0 for the worst verdict."""
         return _RANKS[self]
 
 
 def rank_of(verdict: str | None) -> int:
-    """0 for the worst; an unknown verdict comes last."""
+    """Returns the severity of a verdict: 0 for the worst; None ranks last."""
     return Verdict(verdict).rank if verdict else len(Verdict)
 
 

@@ -12,7 +12,7 @@ Key = TypeVar("Key")
 
 
 class Others:
-    """Computed once for a group, by owner and topic."""
+    """The progress of a group's partitions, by owner and topic; computed once per judgement."""
 
     def __init__(
         self,
@@ -23,17 +23,17 @@ class Others:
         self.unread: Counter[tuple[str | None, str]] = Counter()
         """The number of partitions with unread records."""
         self.moved: dict[str, int] = {}
-        """By topic: when one of its partitions last moved."""
+        """For each topic: when the committed offset of one of its partitions last moved."""
         self.read_to: dict[tuple[str | None, str], int] = {}
-        """Up to which record time a moving partition has been read."""
+        """The record time up to which the partitions whose offsets move have been read."""
         self.catching_up: dict[str | None, int] = {}
-        """By owner: when a partition that still has old records to read last moved."""
+        """For each owner: when the offset of a partition with old unread records last moved."""
         for each in partitions:
             place = (each.owner, each.topic)
             if each.unread:
                 self.unread[place] += 1
             if each.moved_ms is None or each.above or (each.unread and stands(each)):
-                continue  # it does not move, or its client reads nothing
+                continue  # the partition's offset does not move, or its client reads nothing
             _raise(self.moved, each.topic, each.moved_ms)
             oldest_ms = each.unread_since_ms or 0
             _raise(

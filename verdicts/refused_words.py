@@ -8,11 +8,11 @@ from verdicts.findings import Mark
 from verdicts.spelling import counted, plain_host, since, verb
 
 NEW_PROTOCOL = "unsupported request: the client uses group.protocol=consumer"
-"""The reason why a client of KIP-848 is not in its group."""
+"""The reason why the coordinator rejects a client that uses KIP-848."""
 
 
 def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
-    """The sentence, advice and command for clients whose JoinGroup is rejected."""
+    """Returns the sentence, advice and command for clients whose JoinGroup is rejected."""
     last = mark.refused[0]
     times = sum([each.times for each in mark.refused])
     where = f" on {plain_host(last.host)}" if last.host else ""
@@ -34,9 +34,9 @@ def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
 
 _CHANGES = {
     "INCONSISTENT_GROUP_PROTOCOL": (
-        "give all members a common assignor: list the new and the old one in"
-        " partition.assignment.strategy, roll that out, and only then remove the old one; another"
-        " application needs its own group.id"
+        "give all members a common assignor: list the new and the old assignor in"
+        " partition.assignment.strategy of every member, and only then remove the old assignor;"
+        " another application needs its own group.id"
     ),
     "INVALID_SESSION_TIMEOUT": (
         "change session.timeout.ms of the client, or group.min.session.timeout.ms and"
@@ -50,4 +50,4 @@ _CHANGES = {
         "raise max.message.bytes of __consumer_offsets, or reduce the group's members or topics"
     ),
 }
-"""The advice, by the error that clients get."""
+"""The advice for each error that clients get."""

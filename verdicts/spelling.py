@@ -9,7 +9,7 @@ from verdicts.facts import GroupFacts, MemberFacts
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Partitions of one topic: ``0-1,5``."""
+    """Returns partition numbers of one topic as ranges: ``0-1,5``."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -20,12 +20,12 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def plain_host(host: str) -> str:
-    """A client's host as only its address: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
+    """Returns the address in a client's host: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
     return host.rpartition("/")[2]
 
 
 def instant(wall_ms: int) -> str:
-    """A time in UTC, with its zone."""
+    """Returns a time in UTC with its zone: ``2026-01-31T12:00:00Z``."""
     try:
         return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -33,7 +33,7 @@ def instant(wall_ms: int) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """A duration with its unit."""
+    """Returns a duration with its unit: ``1.5 s``, ``5 min``."""
     seconds = max(0, milliseconds) / 1000
     if seconds < 120:
         return f"{seconds:.1f} s"
@@ -43,22 +43,22 @@ def span(milliseconds: int) -> str:
 
 
 def since(wall_ms: int | None) -> str:
-    """The words "since" and a time, as the end of a clause; empty if unknown."""
+    """Returns " since" and the time, as the end of a clause; "" if the time is unknown."""
     return "" if wall_ms is None else f" since {instant(wall_ms)}"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural unless it is 1."""
+    """Returns a number with its noun, in the plural unless the number is 1."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def verb(number: int, one: str, many: str) -> str:
-    """The verb's form for a number."""
+    """Returns the word for one object or the word for several objects, by ``number``."""
     return one if number == 1 else many
 
 
 def named(member: MemberFacts) -> str:
-    """A member by its instance or its id, and its host if known."""
+    """Returns a member's group.instance.id, member id and host, as far as they are known."""
     name = member.member
     if member.instance is not None:
         name = f"{member.instance} ({member.member})"
@@ -66,7 +66,7 @@ def named(member: MemberFacts) -> str:
 
 
 def reads_nothing(facts: GroupFacts) -> str:
-    """Since when no member of the group has read, as the end of a sentence."""
+    """Returns the end of a sentence: since when no member of the group has read; "" if one has."""
     if facts.reads_nothing_since_ms is None:
         return ""
     return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"

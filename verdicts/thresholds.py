@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """See docs/use/verdicts.md; times in milliseconds."""
+    """The thresholds of docs/use/verdicts.md; times are in milliseconds."""
 
     blocked_ms: int = 10_000
     """How long a rebalance may wait for a member."""
@@ -17,23 +17,24 @@ class Thresholds:
     held_back_ms: int = 30_000
     """How long readers may wait for an open transaction."""
     stalled_ms: int = 30_000
-    """How long a committed offset may stay while unread records wait."""
+    """How long a committed offset may stay unchanged while unread records wait."""
     stuck_record_ms: int = 30_000
-    """The same, while the owner reads other partitions of the topic."""
+    """As ``stalled_ms``, for a partition whose owner reads other partitions of the topic."""
     flapping_ms: int = 300_000
     """The period in which returns and rebalances count."""
     flapping_returns: int = 3
     """The number of returns at which a client flaps."""
     flapping_rebalances: int = 8
-    """The number of rebalances at which a group flaps, without joins of new members."""
+    """The number of rebalances at which a group flaps; joins of new members do not count."""
     abandoned_ms: int = 60_000
-    """How long a group may be empty with unread records."""
+    """How long a group may have unread records but no members."""
     lagging_ms: int = 60_000
     """The maximum age of the oldest unread record."""
 
     @classmethod
     def of(cls, settings: Mapping[str, int]) -> Thresholds:
-        """The thresholds in settings, by their names; the default for a missing one."""
+        """Returns the thresholds in ``settings``, which has them by name; a missing setting has its
+        default."""
         given = {field: settings[name] for name, field in SETTINGS.items() if name in settings}
         for old, name in OLD_SETTINGS.items():
             field = SETTINGS[name]
@@ -54,7 +55,8 @@ SETTINGS: Mapping[str, str] = {
     "group.verdict.abandoned.ms": "abandoned_ms",
     "group.verdict.lagging.ms": "lagging_ms",
 }
-"""Setting to field of `Thresholds`."""
+"""The field of `Thresholds` for each setting."""
 
 OLD_SETTINGS: Mapping[str, str] = {"group.verdict.dead.letter.ms": "group.verdict.stuck.record.ms"}
-"""Names that are accepted until the release after 0.1; the new name takes precedence."""
+"""Old name to new name; old names are accepted until the release after 0.1, with lower precedence.
+"""

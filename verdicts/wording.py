@@ -1,6 +1,6 @@
-"""The texts of a finding: its sentence, what to do, and the command to copy.
+"""The texts of a finding: the sentence, the advice, and the command to copy.
 
-Sentences have the time in UTC with its zone, the partition, and the member with its host.
+Sentences name times in UTC with their zone, partitions, and members with their hosts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEEDS_STOP = "stop all consumers of the group before a reset"
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
-    """A mark with its texts."""
+    """Returns the finding of a mark: the mark's fields and its texts."""
     sentence, advice, command = _WORDS[mark.verdict](mark, facts)
     member = _member(mark, facts)
     client = member or (mark.refused[0] if mark.refused else None)
@@ -51,12 +51,12 @@ def finding(mark: Mark, facts: GroupFacts) -> Finding:
 
 
 def nothing_wrong(facts: GroupFacts) -> Finding:
-    """The finding of a group that is OK."""
+    """Returns the finding of a group that is OK: how many records are unread."""
     owned = [each for each in facts.partitions if each.owner is not None]
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
     if unread:
-        none = verb(unread, "not late", "none of them late")
+        none = verb(unread, "not overdue", "none of them overdue")
         sentence = f"{counted(unread, 'unread record')}, {none}"
     elif read or facts.all_read:
         read_all = counted(len(read) or facts.all_read, "partition")
@@ -79,7 +79,9 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
     [each] = mark.partitions
     place = spelled(mark.partitions)
     if each.above:
-        by = "" if mark.since_ms is None else f"; it was committed at {instant(mark.since_ms)}"
+        by = ""
+        if mark.since_ms is not None:
+            by = f"; the offset was committed at {instant(mark.since_ms)}"
         sentence = (
             f"the committed offset of {place} is {each.committed}, {counted(each.above, 'record')}"
             f" above its log end offset {each.log_end}{by}"
@@ -98,7 +100,7 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
         advice = f"check the retention of {each.topic}, and reset the offset to the log start"
         target = "--to-earliest"
     if (member := _member(mark, facts)) is not None:
-        sentence += f"; {named(member)} owns it"
+        sentence += f"; {named(member)} owns the partition"
     if facts.members:
         advice += f"; {_NEEDS_STOP}"
     return sentence, advice, command("groups reset", facts.group, f"--topic {place}", target)
@@ -114,10 +116,10 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     who = mark.member_id if member is None else named(member)
     sentence = f"a rebalance has been waiting for {who}{since(mark.since_ms)}{until}: "
     if known is None:
-        sentence += "it received its member id but has not joined with it"
+        sentence += "the member received its member id but has not joined with that id"
     else:
         heard = known
-        if until:  # it includes the sessions, and one deadline is enough
+        if until:  # the deadline already covers the member's session
             heard = known._replace(session_timeout_ms=None, session_left_ms=None)
         sentence += _sign(heard, "sync" if is_sync else "rejoin")
         sentence += restarts(known, facts)
@@ -125,19 +127,21 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += f" (one of {len(awaits.members)} awaited members)"
     sentence += reads_nothing(facts)
     if known is not None and known.closed_for_ms is not None:
-        advice = f"{_ENDED}; the other members continue when its session expires"
+        advice = f"{_ENDED}; the other members continue when the session expires"
         return sentence, advice, command("groups why", facts.group)
     if known is None:  # only members can be evicted
-        advice = "no action is needed: the coordinator drops it after its session timeout"
+        advice = (
+            "no action is needed: the coordinator removes the member id after the session timeout"
+        )
         return sentence, advice, command("groups why", facts.group)
-    process = "it heartbeats but does not poll: take a thread dump"
+    process = "the member heartbeats but does not poll: take a thread dump"
     if not known.is_heard:
-        process = "check whether its process is running and reaches the broker"
-    advice = f"{process}; evict it to let the other members continue"
+        process = "check whether the member's process is running and reaches the broker"
+    advice = f"{process}; evict the member to let the other members continue"
     return sentence, advice, _evict(facts, known, mark.member_id)
 
 
-_ENDED = "its process exited, or the network failed: check its log"
+_ENDED = "the member's process exited, or the network failed: check the member's log"
 
 
 def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
@@ -160,23 +164,26 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     sentence = (
         f"{spelled(mark.partitions)} {are} held back {where} by {what}, open since"
         f" {instant(hold.since_ms)}; {counted(unread, 'record')} {verb(unread, 'waits', 'wait')}"
-        " for it to end"
+        " for its end"
     )
     if (member := _member(mark, facts)) is not None:
-        sentence += f"; {named(member)} owns {_it(mark.partitions)}"
+        sentence += f"; {named(member)} owns {_partitions(mark.partitions)}"
     if hold.transactional_id is None and hold.is_elsewhere:
-        advice = "it ends at its timeout, unless it is hanging: check that with this command"
+        advice = "the transaction ends at its timeout unless it is hanging: run this command"
         return sentence, advice, command("transactions hanging", [])
     if hold.transactional_id is None:
         advice = (
-            "only an operator can end it: make sure that its producer is stopped, then abort it"
+            "only an operator can end the transaction: make sure that its producer is stopped, then"
+            " abort the transaction"
         )
         place = f"{first.topic}:{first.partition}"
         start = f"--start-offset {hold.offset}"
         return sentence, advice, command("transactions abort", [], f"--topic {word(place)}", start)
-    advice = "check what its producer is doing; `muster transactions abort` aborts it now"
+    advice = (
+        "check what the producer is doing; `muster transactions abort` aborts the transaction now"
+    )
     if hold.ends_ms is not None:
-        advice += f", otherwise the coordinator does soon after {instant(hold.ends_ms)}"
+        advice += f", otherwise the coordinator aborts it soon after {instant(hold.ends_ms)}"
     return sentence, advice, command("transactions why", hold.transactional_id)
 
 
@@ -186,12 +193,12 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     places = spelled(mark.partitions)
     member = _member(mark, facts)
     lies = f"{counted(unread, 'unread record')} {verb(unread, 'waits', 'wait')} in {places}"
-    stands = _stands(first, spelled([first]) if len(mark.partitions) > 1 else "it")
+    stands = _stands(first, spelled([first]) if len(mark.partitions) > 1 else "the partition")
     if member is None:
         sentence = f"{lies}; {stands}, though a client that is not a member keeps committing"
         advice = "find the client that commits for this group: it is running but does not read"
         return sentence, advice, command("groups describe", facts.group)
-    sentence = f"{lies}; {stands}; {named(member)} owns {_it(mark.partitions)}"
+    sentence = f"{lies}; {stands}; {named(member)} owns {_partitions(mark.partitions)}"
     sentence += _alive(member, first)
     if mark.returned is not None:
         sentence += restarts(member, facts)
@@ -200,11 +207,11 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
         return sentence, advice, command("groups why", facts.group)
     if member.closed_for_ms is not None:
         sentence += restarts(member, facts)
-        advice = f"{_ENDED}; its partitions move to other members when its session expires"
+        advice = f"{_ENDED}; the member's partitions move to others when its session expires"
         return sentence, advice, command("groups why", facts.group)
     advice = (
-        "take a thread dump of its process and check its log; evict it to move its partitions to"
-        " other members"
+        "take a thread dump of the member's process and check its log; evict the member to move its"
+        " partitions to other members"
     )
     return sentence, advice, _evict(facts, member, mark.member_id)
 
@@ -215,7 +222,7 @@ def _stuck_record(mark: Mark, facts: GroupFacts) -> _Words:
     stands = _stands(each, spelled(mark.partitions))
     sentence = f"{stands} with {unread}, while other partitions of {each.topic} advance"
     if (member := _member(mark, facts)) is not None:
-        sentence += f"; {named(member)} owns it"
+        sentence += f"; {named(member)} owns the partition"
     offset = each.log_start or 0
     if each.committed is not None:
         offset = max(each.committed, offset)
@@ -233,7 +240,7 @@ def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
         f"the group has no members, and {counted(unread, 'unread record')}"
         f" {verb(unread, 'has', 'have')} waited in {spelled(mark.partitions)}{since(mark.since_ms)}"
     )
-    advice = "start its consumers again; if the group is not needed any more, leave it to expire"
+    advice = "start the group's consumers again; if the group is not needed any more, let it expire"
     return sentence, advice, command("groups why", facts.group)
 
 
@@ -246,10 +253,10 @@ def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
         where = "" if len(mark.partitions) == 1 else f", in {spelled([first])}"
         sentence += f"; the oldest is from {instant(mark.since_ms)}{where}"
     if (member := _member(mark, facts)) is not None:
-        sentence += f"; {named(member)} owns {_it(mark.partitions)}"
+        sentence += f"; {named(member)} owns {_partitions(mark.partitions)}"
     if facts.state == EMPTY:
         sentence += "; the group has no members"
-        advice = "start its consumers again, unless they use assign() and are not members"
+        advice = "start the group's consumers again, unless they use assign() and are not members"
     else:
         advice = (
             "check whether the lag falls; if it grows, producers write faster than the group reads:"
@@ -275,7 +282,7 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
 
 
 def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
-    """The member of a mark; one that is gone has only its id and its client."""
+    """Returns the member of a mark; a member that has left has only an id and a client."""
     if mark.member_id is None:
         return None
     found = facts.member(mark.member_id)
@@ -290,21 +297,22 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
-    """The last sign of life of a member that a rebalance waits for."""
+    """Returns a clause: the last heartbeat or request of a member that a rebalance awaits."""
     if member.closed_for_ms is not None:
         return f"its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
     silent_ms = member.silent_ms
     if silent_ms is None:
-        return f"it does not {omits}"
+        return f"the member does not {omits}"
     if member.is_heard:
-        return f"it still heartbeats (last {span(silent_ms)} ago) but does not {omits}"
+        return f"the member still heartbeats (last {span(silent_ms)} ago) but does not {omits}"
     return _silent(member, silent_ms)
 
 
 def _alive(member: MemberFacts, first: PartitionFacts) -> str:
-    """The state of a member that makes no progress, as the end of a sentence."""
+    """Returns the end of a sentence: the state of a member that makes no progress."""
     if member.closed_for_ms is not None:
-        return f"; its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
+        closed = f"; the member's connection closed {span(member.closed_for_ms)} ago"
+        return closed + _session_left(member)
     silent_ms = member.silent_ms
     again = first.committed_ms is not None and first.stands_since_ms is not None
     if again and (first.committed_ms or 0) > (first.stands_since_ms or 0):
@@ -339,7 +347,7 @@ def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None)
 
 
 def spelled(partitions: Iterable[PartitionFacts]) -> str:
-    """Partitions in the syntax of commands: ``orders:0-1,5``."""
+    """Returns partitions in the syntax of commands: ``orders:0-1,5``."""
     topics: dict[str, list[int]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each.partition)
@@ -351,12 +359,12 @@ def spelled(partitions: Iterable[PartitionFacts]) -> str:
 
 
 def _stands(each: PartitionFacts, subject: str) -> str:
-    """The offset at which a partition is stuck, and since when."""
+    """Returns a clause: the offset at which a partition is stuck, and since when."""
     at = since(each.stands_since_ms)
     if each.committed is None:
-        return f"{subject} has had unread records{at} and was never committed"
+        return f"{subject} has had unread records{at} and has no committed offset"
     return f"{subject} has been stuck at offset {each.committed}{at}"
 
 
-def _it(partitions: Sequence[PartitionFacts]) -> str:
-    return "it" if len(partitions) == 1 else "them"
+def _partitions(partitions: Sequence[PartitionFacts]) -> str:
+    return verb(len(partitions), "the partition", "the partitions")

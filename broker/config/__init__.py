@@ -2,7 +2,7 @@
 
 Where to change:
 
-- which unprotected settings refuse a start: `broker/config/protection.py`, `listener_rules.py`,
+- which unprotected settings prevent a start: `broker/config/protection.py`, `listener_rules.py`,
   `secured_listener_rules.py`, `authorizer_rules.py`, `http_settings.py`. Then
   `tests/broker/config`.
 """

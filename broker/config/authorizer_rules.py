@@ -1,9 +1,9 @@
-"""The authorizer that the settings ask for: Kafka's own, with ACLs, or none.
+"""The authorizer that the settings select: Kafka's authorizer with ACLs, or none.
 
-Kafka's three classes differ in age and follow the same rules, and so does Muster's authorizer under
-each of these names. Any other class, and super.users without an authorizer, fail the start: a
-resource that the operator expects to be protected must not be open.
-allow.everyone.if.no.acl.found=false is Kafka's default, which files spell out, and is accepted.
+Kafka has three classes of different age with the same rules; Muster's authorizer follows these
+rules under each of the three names. Another class, or super.users without an authorizer, fails the
+start: a resource that the operator expects to be protected must not be open.
+allow.everyone.if.no.acl.found=false is Kafka's default, and is accepted without an authorizer.
 """
 
 from __future__ import annotations

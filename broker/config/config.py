@@ -1,8 +1,8 @@
 """Configuration: Kafka's properties as typed values, and values derived from several of them.
 
 This module checks properties against the tables of `broker/config/config_table.py`, applies changes
-at run time, and derives the settings that a topic inherits from the broker. Everything is checked
-before the broker touches its data. `broker/config/sources.py` reads the properties.
+at run time, and derives the settings that a topic inherits from the broker. All settings are
+checked before the broker touches its data. `broker/config/sources.py` reads the properties.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ class WrongUse(BadConfig):
 
 
 class Config:
-    """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
+    """Typed values of all settings, by Kafka's names: ``config["log.retention.ms"]``; None for
+    null.
 
-    ``given`` has the texts that were set, by name; ``unknown`` the names that Kafka does not know.
-    Raises BadConfig with every fault: invalid values, settings that contradict each other, and
-    security settings that Muster does not support (`broker/config/protection.py`).
+    ``given`` has the texts that were set, by name; ``unknown`` has the names that Kafka does not
+    know. Raises BadConfig with every fault: invalid values, settings that contradict each other,
+    and security settings that Muster does not support (`broker/config/protection.py`).
     """
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
@@ -76,11 +77,11 @@ class Config:
             for name, text in sorted(given.items())
             if (instead := not_followed(bases[name], text, given)) is not None
         }
-        """Settings that Muster does not follow, and what it does instead."""
+        """The settings that Muster does not follow, and what Muster does instead."""
         self.dynamic_default: Mapping[str, str] = {}
         """Settings changed at run time for every broker, by name."""
         self.dynamic_own: Mapping[str, str] = {}
-        """Settings changed at run time for this broker; they take precedence."""
+        """Settings changed at run time for this broker; they override ``dynamic_default``."""
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
@@ -93,28 +94,25 @@ class Config:
         return values[name] if name in values else row(name).default
 
     def of_listener(self, name: str) -> ListenerSettings:
-        """The settings of one listener, or of the HTTP side."""
+        """Returns the settings of one listener, or of HTTP."""
         if name == HTTP:
             return HttpTlsSettings(self)
         return ListenerSettings(self, name)
 
     def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
-        """The settings of one mechanism on one listener."""
+        """Returns the settings of one mechanism on one listener."""
         return MechanismSettings(self, listener, mechanism)
 
     def is_given(self, name: str) -> bool:
-        """Whether a source set it before the start."""
+        """Returns whether a source set the setting before the start."""
         return name in self.given
 
     def static(self, name: str) -> Any:
-        """The value without changes at run time."""
+        """Returns the value of a setting without changes at run time."""
         return self._static[name] if name in self._static else row(name).default
 
     def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-        """A copy with these changes at run time, for every broker and for this one.
-
-        Raises BadValue.
-        """
+        """Returns a copy with these changes for every broker and for this one. Raises BadValue."""
         other = copy(self)
         other.dynamic_default, other.dynamic_own = dict(default), dict(own)
         changed = {name: parse_value(row(name), text) for name, text in {**default, **own}.items()}
@@ -124,10 +122,8 @@ class Config:
         return other
 
     def with_static(self, fresh: Config, names: Iterable[str]) -> Config:
-        """A copy with the values of ``fresh`` for these settings, as set before the start.
-
-        Raises BadValue.
-        """
+        """Returns a copy in which the settings ``names`` have the static values of ``fresh``.
+        Raises BadValue."""
         other = copy(self)
         taken = set(names)
         other.given = {name: text for name, text in self.given.items() if name not in taken}
@@ -137,14 +133,14 @@ class Config:
         return other.with_dynamic(self.dynamic_default, self.dynamic_own)
 
     def adopt(self, other: Config) -> None:
-        """Replaces the values by those of a copy made by `with_dynamic` or `with_static`."""
+        """Replaces all values by the values of a copy from `with_dynamic` or `with_static`."""
         self.given, self._static = other.given, other._static
         self.dynamic_default, self.dynamic_own = other.dynamic_default, other.dynamic_own
         self._values, self._topic_defaults = other._values, other._topic_defaults
 
     @property
     def topic_defaults(self) -> Mapping[str, Any]:
-        """Every setting of a topic without its own; computed once, for thousands of topics."""
+        """The settings of a topic that has no settings of its own; computed once for all topics."""
         if self._topic_defaults is None:
             self._topic_defaults = {
                 name: _from_broker(self, setting) for name, setting in TOPIC.items()
@@ -152,11 +148,11 @@ class Config:
         return self._topic_defaults
 
     def first_given(self, *names: str) -> str | None:
-        """The first of ``names`` that has a value; the first name takes precedence."""
+        """Returns the first of ``names`` that has a value; None if none has a value."""
         return next((name for name in names if self._values.get(name) is not None), None)
 
     def _take(self, given: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Fault]:
-        """Parses the given texts; yields every fault."""
+        """Parses the given texts, and yields every fault."""
         protecting = protection_fault(given)
         if protecting is not None:
             yield protecting
@@ -185,7 +181,7 @@ class Config:
             raise BadValue(fault.sentence)
 
     def _faults(self) -> Iterator[Fault]:
-        """Faults that the type and bounds of single values do not show."""
+        """Yields the faults that the type and bounds of single values do not show."""
         yield from group_faults(self)
         yield from authorizer_faults(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
@@ -237,10 +233,12 @@ class Config:
 
     @cached_property
     def listeners(self) -> list[Endpoint]:
-        """The listeners for clients, without those of a controller that Kafka's file may name."""
+        """The listeners for clients, without listeners of a Kafka controller."""
         found = self._for_clients(self["listeners"])
         if not found:
-            raise BadValue("listeners has only listeners of a controller: add one for clients")
+            raise BadValue(
+                "listeners has only listeners of a controller: add a listener for clients"
+            )
         return found
 
     @cached_property
@@ -261,7 +259,7 @@ class Config:
         return parse_listeners(kept, self["listener.security.protocol.map"]) if kept else []
 
     def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
-        """The addresses that clients of each listener get, with the bound ports."""
+        """Returns the address that clients of each listener get, with the bound ports."""
         endpoints = advertise(self.listeners, self._advertised)
         return [
             endpoint._replace(port=endpoint.port or port)
@@ -312,7 +310,7 @@ class Config:
 def _raised(
     names: tuple[str, ...], read: Callable[[], object], before: str = ""
 ) -> Iterator[Fault]:
-    """The fault that ``read`` raises, if it does."""
+    """Yields a fault if ``read`` raises an error."""
     try:
         read()
     except ValueError as error:
@@ -320,7 +318,7 @@ def _raised(
 
 
 def row(name: str) -> Setting:
-    """The row of a known setting, with or without a prefix. Raises BadValue."""
+    """Returns the row of a known setting, with or without a prefix. Raises BadValue."""
     found = row_of(name)
     if found is None:
         raise BadValue(f"Unknown broker config name: {name}")
@@ -331,7 +329,8 @@ def row(name: str) -> Setting:
 
 
 def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Every topic setting, typed: the topic's own, else the broker's, else the default.
+    """Returns the typed value of every topic setting: the topic's own value, else the broker's,
+    else the default.
 
     Raises BadValue for an unknown name or an invalid value.
     """
@@ -346,7 +345,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
 
 def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Faults between values of a topic's settings, with the names of the broker's defaults."""
+    """Yields faults between settings of a topic, with the names of the broker's defaults."""
     yield from _raised(
         BROKER_NAME_OF_TOPIC_SETTING["message.format.version"],
         lambda: format_magic(values["message.format.version"]),
@@ -368,7 +367,7 @@ def _from_broker(config: Config, setting: Setting) -> Any:
 
 
 def _scaled(name: str, value: Any) -> Any:
-    """The broker's hours and minutes in the milliseconds of the topic's setting."""
+    """Returns a broker setting in hours or minutes as the milliseconds of the topic setting."""
     if name.endswith(".hours"):
         return value * _HOUR_MS if value >= 0 else -1
     if name.endswith(".minutes"):
@@ -377,7 +376,7 @@ def _scaled(name: str, value: Any) -> Any:
 
 
 def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
-    """The settings of a topic that its logs use."""
+    """Returns the settings of a topic that the topic's logs use."""
     fields = {
         field: settings[name]
         for field in LogConfig.__dataclass_fields__
@@ -387,9 +386,10 @@ def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
 
 
 def timestamp_bounds(settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """How far before and after the clock timestamps may be; None: unbounded.
+    """Returns how far behind and how far ahead of the broker's clock timestamps may be; None:
+    unbounded.
 
-    message.timestamp.difference.max.ms applies where the newer setting has its default.
+    message.timestamp.difference.max.ms applies if the newer setting has its default.
     """
     old = settings["message.timestamp.difference.max.ms"]
     before = settings["message.timestamp.before.max.ms"]

@@ -1,10 +1,10 @@
 """The tables of settings: every broker property and topic setting of Kafka 3.9.2, and Muster's own.
 
-A row has name, type, default, bounds in Kafka's notation, and one sentence on its effect. A row
-without that sentence is known to Kafka and accepted, but has no effect in Muster. Three defaults
-differ from Kafka's: ``listeners`` and ``log.dir``, for a first start, and
-``group.coordinator.append.linger.ms``, which is 0. The settings of ``_MUSTER`` exist only here.
-``docs/operate/configuration.md`` is made from these tables.
+A row has a name, a type, a default, bounds in Kafka's notation, and one sentence on the effect of
+the setting. If a row has no such sentence, Kafka knows the setting and Muster accepts it without
+effect. Three defaults differ from Kafka's: ``listeners`` and ``log.dir``, so that a start without a
+file works, and ``group.coordinator.append.linger.ms``, which is 0. The settings of ``_MUSTER``
+exist only here. ``docs/operate/configuration.md`` is made from these tables.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ Value = bool | int | float | str | None
 OFFSETS_RECORDS: Final = "__consumer_offsets-PARTITION:OFFSET,..."
 TRANSACTION_RECORDS: Final = "__transaction_state-PARTITION:OFFSET,..."
 THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-"""The form of a list of throttled replicas; ``*`` is valid too."""
+"""The syntax of a list of throttled replicas; ``*`` is also valid."""
 
 
 TRANSACTION_VERSION: Final = "transaction.version"
-"""Both the setting and the Kafka feature whose level it sets."""
+"""The name of the setting, and of the Kafka feature whose level the setting determines."""
 TRANSACTION_VERSION_MAX: Final = 2
 
 
 class Setting(NamedTuple):
-    """One property: ``valid`` is "[1,...]", "[1,...,9]", "[one, other]", "... or -1", or ""."""
+    """One property. ``valid`` has the form "[1,...]", "[1,...,9]", "[one, other]" or "... or -1";
+    "" accepts any value."""
 
     name: str
     type: str
@@ -58,7 +59,7 @@ _MUSTER: Final = (
         0,
         "[0,...]",
         "How long a join into a stable group waits for further joins before the group"
-        " rebalances; 0: it does not wait. Muster's own.",
+        " rebalances; 0: no wait. Only in Muster.",
     ),
     S(
         "cluster.journal.file.max.bytes",
@@ -66,186 +67,197 @@ _MUSTER: Final = (
         8 * 1024 * 1024,
         "[0,...]",
         "Bytes of the cluster's journal kept on disk, in cluster.journal and"
-        " cluster.journal.old, so that cluster why shows events before a restart; at"
-        " least 64 KiB, or 0: none. Muster's own.",
+        " cluster.journal.old, so that `muster cluster why` shows events from before a restart;"
+        " at least 64 KiB, or 0 to keep none. Only in Muster.",
     ),
     S(
         "group.journal.file.max.bytes",
         INT,
         8 * 1024 * 1024,
         "[0,...]",
-        "Bytes of the groups' journal kept on disk, in groups.journal and"
-        " groups.journal.old, so that groups why shows events before a restart; at least"
-        " 64 KiB, or 0: none. Muster's own.",
+        "Bytes of the groups' journal kept on disk, in groups.journal and groups.journal.old,"
+        " so that `muster groups why` shows events from before a restart; at least 64 KiB, or 0"
+        " to keep none. Only in Muster.",
     ),
     S(
         "group.offsets.fetch.counts.as.activity",
         BOOLEAN,
         False,
         "",
-        "Whether fetching the offsets of a group without members (assign() users) keeps"
-        " them from expiring. Muster's own.",
+        "Whether fetching the offsets of a group without members (consumers with assign())"
+        " keeps the offsets from expiring. Only in Muster.",
     ),
     S(
         "http.advertised.listener",
         STRING,
         "",
         "",
-        "The HOST:PORT at which commands find this broker's HTTP, reported by"
-        " DescribeConfigs. Empty: the address of http.listener; off where HTTP is off."
-        " Muster's own.",
+        "The HOST:PORT of this broker's HTTP, which commands read by DescribeConfigs. Empty:"
+        " the address of http.listener, or off if HTTP is off. Only in Muster.",
     ),
     S(
         "group.verdict.abandoned.ms",
         INT,
         60_000,
         "[0,...]",
-        "ABANDONED: how long a group may be empty with unread records. Muster's own.",
+        "Verdict ABANDONED: how long a group may have unread records but no members. Only in"
+        " Muster.",
     ),
     S(
         "group.verdict.blocked.ms",
         INT,
         10_000,
         "[0,...]",
-        "BLOCKED: how long a rebalance may wait for a member. Muster's own.",
+        "Verdict BLOCKED: how long a rebalance may wait for a member. Only in Muster.",
     ),
     S(
         "group.verdict.dead.letter.ms",
         INT,
         30_000,
         "[0,...]",
-        "The old name of group.verdict.stuck.record.ms, for one release. Muster's own.",
+        "The old name of group.verdict.stuck.record.ms, accepted until the release after 0.1."
+        " Only in Muster.",
     ),
     S(
         "group.verdict.stuck.record.ms",
         INT,
         30_000,
         "[0,...]",
-        "STUCK_RECORD: how long one partition may be stuck while its owner reads its"
-        " other partitions. Muster's own.",
+        "Verdict STUCK_RECORD: how long one partition may be stuck while its owner reads other"
+        " partitions. Only in Muster.",
     ),
     S(
         "group.verdict.refused.ms",
         INT,
         600_000,
         "[0,...]",
-        "REFUSED: how long a client counts after its last rejected join. Muster's own.",
+        "Verdict REFUSED: how long a client counts after its last rejected join. Only in Muster.",
     ),
     S(
         "group.verdict.flapping.ms",
         INT,
         300_000,
         "[0,...]",
-        "FLAPPING: the window in which restarts and rebalances are counted. Muster's own.",
+        "Verdict FLAPPING: the window in which restarts and rebalances are counted. Only in"
+        " Muster.",
     ),
     S(
         "group.verdict.flapping.rebalances",
         INT,
         8,
         "[1,...]",
-        "FLAPPING: this many rebalances because of lost members are too many. Muster's own.",
+        "Verdict FLAPPING: the number of rebalances in the window, without joins of new"
+        " members, from which a group flaps. Only in Muster.",
     ),
     S(
         "group.verdict.flapping.returns",
         INT,
         3,
         "[1,...]",
-        "FLAPPING: this many restarts of one client are too many. Muster's own.",
+        "Verdict FLAPPING: the number of restarts in the window from which a client flaps. Only"
+        " in Muster.",
     ),
     S(
         "group.verdict.lagging.ms",
         INT,
         60_000,
         "[0,...]",
-        "LAGGING: the highest allowed age of the oldest unread record. Muster's own.",
+        "Verdict LAGGING: the highest allowed age of the oldest unread record. Only in Muster.",
     ),
     S(
         "group.verdict.held.back.ms",
         INT,
         30_000,
         "[0,...]",
-        "HELD_BACK: how long readers may wait for an open transaction. Muster's own.",
+        "Verdict HELD_BACK: how long readers may wait for an open transaction. Only in Muster.",
     ),
     S(
         "group.verdict.stalled.ms",
         INT,
         30_000,
         "[0,...]",
-        "STALLED: how long a committed offset may be stuck while records are unread. Muster's own.",
+        "Verdict STALLED: how long a committed offset may be stuck while records are unread."
+        " Only in Muster.",
     ),
     S(
         "http.allowed.hosts",
         LIST,
         "",
         "",
-        "Host names at which HTTP is served, in addition to addresses and this machine's"
-        " names: NAME, *.NAME for all names below it, or * for any, which lets pages of"
-        " the internet read it. Muster's own.",
+        "Host names that HTTP requests may use, in addition to addresses and this machine's"
+        " names: NAME, *.NAME for all names below NAME, or * for any name, which lets web pages"
+        " of any site read this broker's HTTP. Only in Muster.",
     ),
     S(
         "http.authentication",
         LIST,
         "",
         "[basic, certificate]",
-        "How readers of the page, /api and /metrics authenticate: basic, with the names"
-        " and passwords of the listeners' users; certificate, with that of a TLS client."
-        " Empty: no authentication. Muster's own.",
+        "How readers of the page, /api and /metrics authenticate: basic (the name and password"
+        " of a user of the listeners) or certificate (the certificate of a TLS client). Empty:"
+        " no authentication. Only in Muster.",
     ),
     S(
         "http.listener",
         STRING,
         "127.0.0.1:9644",
         "",
-        "Where the page, /metrics and /healthz are served: HOST:PORT, or off. Muster's own.",
+        "Where the page, /metrics and /healthz are served: HOST:PORT, or off. Only in Muster.",
     ),
     S(
         "http.metrics.token",
         PASSWORD,
         None,
         "",
-        "The token that Prometheus sends to read /metrics, as Authorization: Bearer"
-        " TOKEN. With it or http.authentication, only /healthz, /livez and /readyz are"
-        " public. Muster's own.",
+        "The token that Prometheus sends to read /metrics, as Authorization: Bearer TOKEN. With"
+        " this token or http.authentication, only /healthz, /livez and /readyz are public. Only"
+        " in Muster.",
     ),
     S(
         "http.security.protocol",
         STRING,
         "PLAINTEXT",
         "[PLAINTEXT, SSL]",
-        "The protocol of http.listener; SSL: TLS, with the settings http.ssl.*. Muster's own.",
+        "The protocol of http.listener; SSL is TLS with the settings http.ssl.*. Only in Muster.",
     ),
     S(
         "http.unprotected.allowed",
         BOOLEAN,
         False,
         "",
-        "Allows an http.listener that other machines reach to be public, or to accept"
-        " passwords without TLS: for use with a proxy, or in a private network. Muster's"
-        " own.",
+        "Allows an http.listener that other machines can reach to need no authentication, or to"
+        " accept passwords without TLS: for use behind a proxy or in a private network. Only in"
+        " Muster.",
     ),
     S(
         "metrics.compat",
         LIST,
         "",
         "[jmx, kminion, lag_exporter]",
-        "Other exporters whose metric names /metrics uses too, in addition to"
-        " kafka_exporter's. Muster's own.",
+        "Other exporters whose metric names /metrics uses too, in addition to kafka_exporter's."
+        " Only in Muster.",
     ),
     S(
         "metrics.series.max",
         INT,
         1_000_000,
         "[1000,...]",
-        "The most series of /metrics for groups, members, topics and partitions;"
-        " muster_metrics_series_left_out counts the series above it. Muster's own.",
+        "The highest number of series of /metrics for groups, members, topics and partitions;"
+        " muster_metrics_series_left_out counts the omitted series. Only in Muster.",
     ),
-    S("log.format", STRING, "console", "[console, json]", "The format of log lines. Muster's own."),
+    S(
+        "log.format",
+        STRING,
+        "console",
+        "[console, json]",
+        "The format of log lines. Only in Muster.",
+    ),
     S(
         "log.level",
         STRING,
         "info",
         "[debug, info, warning, error]",
-        "The lowest level of log lines. Muster's own.",
+        "The lowest level of log lines. Only in Muster.",
     ),
     S(
         "log.recovery.missing",
@@ -254,35 +266,37 @@ _MUSTER: Final = (
         "",
         "Partitions and files that are known to be missing from the data directory, named as in"
         " the error of the failed start: TOPIC-PARTITION, TOPIC-*, or a file name. The broker"
-        " starts without them. Set it for one start only. Muster's own.",
+        " starts without these partitions and files. Use this setting for one start only. Only"
+        " in Muster.",
     ),
     S(
         "log.recovery.truncate",
         LIST,
         "",
         "",
-        "Partitions (TOPIC-PARTITION) whose log is checked whole at start and truncated"
-        " where it is first damaged; the rest is kept in a file. Set it for one start."
-        " Muster's own.",
+        "Partitions (TOPIC-PARTITION) whose whole log is checked at start and truncated at the"
+        " first damage; a file keeps the truncated part. Use this setting for one start only."
+        " Only in Muster.",
     ),
     S(
         "producer.ids.remembered.max",
         INT,
         1_000_000,
         "[1,...]",
-        "How many producers without an open transaction the broker remembers, over all"
-        " partitions. Above it, the partitions with the most producers forget the longest"
-        " idle ones, as after producer.id.expiration.ms. Muster's own.",
+        "How many producers without an open transaction the broker remembers, in all partitions"
+        " together. Above this number, the partitions with the most producers forget the"
+        " producers that have been idle longest, as after producer.id.expiration.ms. Only in"
+        " Muster.",
     ),
     S(
         TRANSACTION_VERSION,
         INT,
         TRANSACTION_VERSION_MAX,
         "[0,...,2]",
-        "The level of Kafka's feature transaction.version, which ApiVersions reports. 2:"
-        " each transaction raises the producer's epoch, and produce requests add their"
-        " partitions (KIP-890). 1: only the record format of __transaction_state is new."
-        " 0: as in Kafka 3. Muster's own.",
+        "The level of Kafka's feature transaction.version, which ApiVersions reports. 2: each"
+        " transaction raises the producer's epoch, and produce requests add their partitions"
+        " (KIP-890). 1: only the record format of __transaction_state is new. 0: as in Kafka 3."
+        " Only in Muster.",
     ),
 )
 
@@ -299,15 +313,15 @@ _COMPRESSION: Final = (
         INT,
         9,
         "[1,...,17]",
-        "Compression level for batches that compression.type converts to lz4; 9 is the"
-        " fast mode, any other a thorough one.",
+        "Compression level for batches that compression.type converts to lz4; 9 is the fast"
+        " mode, any other level a thorough mode.",
     ),
     S(
         "compression.type",
         STRING,
         "producer",
         "[uncompressed, zstd, lz4, snappy, gzip, producer]",
-        "Codec of stored batches; producer keeps the codec of the producer.",
+        "Codec of stored batches; the value producer keeps the codec that the producer used.",
     ),
     S(
         "compression.zstd.level",
@@ -317,7 +331,7 @@ _COMPRESSION: Final = (
         "Compression level for batches that compression.type converts to zstd.",
     ),
 )
-"""Settings of brokers and topics with the same names."""
+"""Settings that brokers and topics have under the same names."""
 
 _KAFKA: Final = (
     S(
@@ -325,7 +339,7 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "The addresses that clients connect to, if they differ from ``listeners``; never 0.0.0.0.",
+        "The addresses to which clients connect, if they differ from ``listeners``; not 0.0.0.0.",
     ),
     S("alter.config.policy.class.name", CLASS, None, ""),
     S("alter.config.policy.kraft.compatibility.enable", BOOLEAN, False, ""),
@@ -346,8 +360,8 @@ _KAFKA: Final = (
         BOOLEAN,
         True,
         "",
-        "Whether a Metadata request for an unknown topic creates it, with num.partitions"
-        " and the defaults.",
+        "Whether a Metadata request for an unknown topic creates the topic, with num.partitions"
+        " and the default settings.",
     ),
     S("auto.include.jmx.reporter", BOOLEAN, True, ""),
     S(
@@ -382,7 +396,8 @@ _KAFKA: Final = (
         INT,
         100,
         "[0,...]",
-        "How long the response to a failed login, and closing its connection, are delayed.",
+        "How long the broker delays the response to a failed login, and the close of its"
+        " connection.",
     ),
     S(
         "connections.max.idle.ms",
@@ -396,7 +411,7 @@ _KAFKA: Final = (
         LONG,
         0,
         "",
-        "How long a SASL login is valid until the client must reauthenticate; 0: for ever.",
+        "How long a SASL login is valid until the client must reauthenticate; 0: forever.",
     ),
     S("control.plane.listener.name", STRING, None, ""),
     S("controlled.shutdown.enable", BOOLEAN, True, ""),
@@ -407,7 +422,8 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "Listeners with these names belong to a Kafka controller: not opened, not advertised.",
+        "Names of listeners that belong to a Kafka controller; the broker neither opens nor"
+        " advertises them.",
     ),
     S("controller.quorum.append.linger.ms", INT, 25, ""),
     S("controller.quorum.bootstrap.servers", LIST, "", ""),
@@ -429,7 +445,7 @@ _KAFKA: Final = (
         INT,
         1,
         "[1,...]",
-        "Length of each of these windows.",
+        "Length of each window over which the quota of topic changes is counted.",
     ),
     S(
         "controller.socket.timeout.ms",
@@ -444,8 +460,8 @@ _KAFKA: Final = (
         INT,
         1,
         "",
-        "Replication factor of topics created without one; a value above 1 is lowered,"
-        " with a log line.",
+        "Replication factor of topics that are created without a factor; a standalone broker"
+        " lowers a value above 1 to 1 and logs that.",
     ),
     S(
         "delegation.token.expiry.check.interval.ms",
@@ -480,8 +496,8 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "Enables delegation tokens; their HMACs are computed with this key. All brokers"
-        " must have the same.",
+        "Enables delegation tokens; their HMACs are computed with this key. All brokers must"
+        " have the same key.",
     ),
     S("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
     S("delete.topic.enable", BOOLEAN, True, "", "Whether DeleteTopics is allowed."),
@@ -492,7 +508,7 @@ _KAFKA: Final = (
         INT,
         57671680,
         "[1024,...]",
-        "The most bytes that one Fetch returns, whatever it asks for.",
+        "The maximum number of bytes in one Fetch response, even if the request allows more.",
     ),
     S("fetch.purgatory.purge.interval.requests", INT, 1000, ""),
     S(
@@ -500,8 +516,8 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "[0,...]",
-        "In a cluster: the most bytes per second that this broker fetches for throttled"
-        " replicas that are not in sync.",
+        "In a cluster: the maximum number of bytes per second that this broker fetches for"
+        " throttled replicas that are not in sync.",
     ),
     S(
         "group.consumer.assignors",
@@ -521,15 +537,15 @@ _KAFKA: Final = (
         INT,
         0,
         "[0,...]",
-        "How long a turn waits for more records before it appends; 0 (Kafka: 10): it does"
-        " not wait.",
+        "How long a turn of the event loop waits for more records before it appends; 0 (Kafka's"
+        " default is 10): no wait.",
     ),
     S(
         "group.coordinator.rebalance.protocols",
         LIST,
         "classic",
         "[consumer, classic, share, unknown]",
-        "Only classic is served; a start with any other value is refused.",
+        "The broker serves only classic, and refuses to start with another value.",
     ),
     S(
         "group.coordinator.threads",
@@ -552,7 +568,7 @@ _KAFKA: Final = (
         "",
         "The longest session timeout that a member may request.",
     ),
-    S("group.max.size", INT, 2147483647, "[1,...]", "The most members of one group."),
+    S("group.max.size", INT, 2147483647, "[1,...]", "The maximum number of members of one group."),
     S(
         "group.min.session.timeout.ms",
         INT,
@@ -579,7 +595,7 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "In a cluster: the listener for connections between brokers. Unset:"
+        "In a cluster: the listener for connections between brokers. Unset: the listener of"
         " security.inter.broker.protocol.",
     ),
     S(
@@ -612,8 +628,8 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "[0,...]",
-        "In a cluster: the most bytes per second that this broker sends to throttled"
-        " replicas that are not in sync.",
+        "In a cluster: the maximum number of bytes per second that this broker sends to"
+        " throttled replicas that are not in sync.",
     ),
     S(
         "listener.security.protocol.map",
@@ -641,7 +657,7 @@ _KAFKA: Final = (
         LONG,
         134217728,
         "",
-        "Memory for the keys of one cleaning; keys that do not fit wait for the next one.",
+        "Memory for the keys of one cleaning; keys that do not fit wait for the next cleaning.",
     ),
     S(
         "log.cleaner.delete.retention.ms",
@@ -684,7 +700,7 @@ _KAFKA: Final = (
         DOUBLE,
         0.5,
         "[0,...,1]",
-        "Share of dirty records from which a log is cleaned, for topics without"
+        "Share of dirty records above which a log is cleaned, for topics without"
         " min.cleanable.dirty.ratio.",
     ),
     S(
@@ -710,13 +726,14 @@ _KAFKA: Final = (
         "The data directory, if log.dirs is not set; without either it is ./data.",
     ),
     S("log.dir.failure.timeout.ms", LONG, 30000, "[1,...]"),
-    S("log.dirs", STRING, None, "", "The data directory; only one."),
+    S("log.dirs", STRING, None, "", "The data directory; Muster has only one."),
     S(
         "log.flush.interval.messages",
         LONG,
         9223372036854775807,
         "[1,...]",
-        "Records appended to a log before it is fsynced; 1 means before every acknowledgement.",
+        "Records appended to a log before it is fsynced; 1 means an fsync before every"
+        " acknowledgement.",
     ),
     S(
         "log.flush.interval.ms",
@@ -738,7 +755,7 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "",
-        "The default of log.flush.interval.ms.",
+        "The value of log.flush.interval.ms if that is not set.",
     ),
     S(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -759,7 +776,7 @@ _KAFKA: Final = (
         INT,
         10485760,
         "[4,...]",
-        "The largest index of a segment; when it is full, a new segment starts.",
+        "The maximum size of a segment's index; when the index is full, a new segment starts.",
     ),
     S("log.local.retention.bytes", LONG, -2, "[-2,...]"),
     S("log.local.retention.ms", LONG, -2, "[-2,...]"),
@@ -768,7 +785,7 @@ _KAFKA: Final = (
         BOOLEAN,
         True,
         "",
-        "Whether Fetch v0-v3 gets batches converted to old message sets.",
+        "Whether batches are converted to old message sets for Fetch v0 to v3.",
     ),
     S(
         "log.message.format.version",
@@ -782,28 +799,29 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far a record's timestamp may be after the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
     ),
     S(
         "log.message.timestamp.before.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far a record's timestamp may be before the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
     ),
     S(
         "log.message.timestamp.difference.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "The older name of both timestamp bounds; the two newer settings override it.",
+        "The older setting for log.message.timestamp.before.max.ms and"
+        " log.message.timestamp.after.max.ms, which override it.",
     ),
     S(
         "log.message.timestamp.type",
         STRING,
         "CreateTime",
         "[CreateTime, LogAppendTime]",
-        "CreateTime: the producer's timestamp; LogAppendTime: the broker's.",
+        "The timestamp of records: CreateTime is the producer's, LogAppendTime is the broker's.",
     ),
     S(
         "log.preallocate",
@@ -831,36 +849,36 @@ _KAFKA: Final = (
         INT,
         168,
         "",
-        "How long records are kept; log.retention.minutes and log.retention.ms override it.",
+        "How long records are kept; overridden by log.retention.minutes and log.retention.ms.",
     ),
     S(
         "log.retention.minutes",
         INT,
         None,
         "",
-        "How long records are kept; log.retention.ms overrides it.",
+        "How long records are kept; overridden by log.retention.ms.",
     ),
-    S("log.retention.ms", LONG, None, "", "How long records are kept; -1: for ever."),
+    S("log.retention.ms", LONG, None, "", "How long records are kept; -1: forever."),
     S(
         "log.roll.hours",
         INT,
         168,
         "[1,...]",
-        "The age at which a new segment starts; log.roll.ms overrides it.",
+        "The age at which a new segment starts; overridden by log.roll.ms.",
     ),
     S(
         "log.roll.jitter.hours",
         INT,
         0,
         "[0,...]",
-        "The largest random reduction of log.roll.hours; log.roll.jitter.ms overrides it.",
+        "The maximum random reduction of log.roll.hours; overridden by log.roll.jitter.ms.",
     ),
     S(
         "log.roll.jitter.ms",
         LONG,
         None,
         "",
-        "The largest random reduction of log.roll.ms.",
+        "The maximum random reduction of log.roll.ms.",
     ),
     S("log.roll.ms", LONG, None, "", "The age at which a new segment starts."),
     S("log.segment.bytes", INT, 1073741824, "[14,...]", "The size at which a new segment starts."),
@@ -876,47 +894,46 @@ _KAFKA: Final = (
         INT,
         2147483647,
         "[0,...]",
-        "The most new connections per second, for the broker or for one listener; more"
-        " connections wait. The broker's own limit does not count the inter-broker"
-        " listener.",
+        "The maximum number of new connections per second, for the broker or for one listener;"
+        " further connections wait. The limit of the whole broker does not count the"
+        " inter-broker listener.",
     ),
-    S("max.connections", INT, 2147483647, "[0,...]", "The most connections at the same time."),
+    S("max.connections", INT, 2147483647, "[0,...]", "The maximum number of open connections."),
     S(
         "max.connections.per.ip",
         INT,
         2147483647,
         "[0,...]",
-        "The most connections at the same time from one address.",
+        "The maximum number of open connections from one address.",
     ),
     S(
         "max.connections.per.ip.overrides",
         STRING,
         "",
         "",
-        "Limits for single addresses, as ADDRESS:NUMBER, comma separated. A name is"
-        " resolved at the start and when this is changed, and counts for all its"
-        " addresses.",
+        "Limits for single addresses, as ADDRESS:NUMBER, comma separated. A host name is"
+        " resolved at the start and when this setting changes, and stands for all its addresses.",
     ),
     S(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
         "[0,...]",
-        "The most fetch sessions in the cache.",
+        "The maximum number of fetch sessions in the cache.",
     ),
     S(
         "max.request.partition.size.limit",
         INT,
         2000,
         "[1,...]",
-        "The most partitions in one DescribeTopicPartitions response.",
+        "The maximum number of partitions in one DescribeTopicPartitions response.",
     ),
     S(
         "message.max.bytes",
         INT,
         1048588,
         "[0,...]",
-        "The largest accepted batch of records.",
+        "The maximum size of a batch of records in bytes.",
     ),
     S("metadata.log.dir", STRING, None, ""),
     S("metadata.log.max.record.bytes.between.snapshots", LONG, 20971520, "[1,...]"),
@@ -958,7 +975,7 @@ _KAFKA: Final = (
         INT,
         1,
         "[1,...]",
-        "Logs opened at the same time at start.",
+        "Number of logs that are opened at the same time at start.",
     ),
     S("num.replica.alter.log.dirs.threads", INT, None, ""),
     S(
@@ -968,13 +985,19 @@ _KAFKA: Final = (
         "",
         "In a cluster: connections by which a follower fetches from each leader.",
     ),
-    S("offset.metadata.max.bytes", INT, 4096, "", "The longest metadata of a committed offset."),
+    S(
+        "offset.metadata.max.bytes",
+        INT,
+        4096,
+        "",
+        "The maximum length of a committed offset's metadata.",
+    ),
     S(
         "offsets.commit.required.acks",
         SHORT,
         -1,
         "",
-        "-1 and 1 answer a commit when its record is stable, 0 at once.",
+        "-1 and 1 acknowledge a commit when its record is stable, 0 at once.",
     ),
     S(
         "offsets.commit.timeout.ms",
@@ -995,8 +1018,9 @@ _KAFKA: Final = (
         LIST,
         "",
         OFFSETS_RECORDS,
-        "Unreadable records that loading skips; the log names each. Keep the setting"
-        " until the log reports a snapshot after them. Muster's own.",
+        "Unreadable records that are skipped when groups are loaded; the broker logs each of"
+        " them. Keep the setting until the broker logs a snapshot after these records. Only in"
+        " Muster.",
     ),
     S(
         "offsets.retention.check.interval.ms",
@@ -1017,7 +1041,7 @@ _KAFKA: Final = (
         INT,
         0,
         "",
-        "Codec of the offsets log: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "Codec of records in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     ),
     S(
         "offsets.topic.num.partitions",
@@ -1031,7 +1055,8 @@ _KAFKA: Final = (
         SHORT,
         3,
         "[1,...]",
-        "Replicas of __consumer_offsets; a value above 1 is lowered, with a log line.",
+        "Replicas of __consumer_offsets; a standalone broker lowers a value above 1 to 1 and"
+        " logs that.",
     ),
     S(
         "offsets.topic.segment.bytes",
@@ -1073,14 +1098,15 @@ _KAFKA: Final = (
         LONG,
         -1,
         "",
-        "Bytes of all incompletely received requests together; -1: no limit.",
+        "The maximum number of bytes of all incompletely received requests together; -1: no limit.",
     ),
     S(
         "queued.max.requests",
         INT,
         500,
         "[1,...]",
-        "Requests in progress on one connection above which the broker stops reading from it.",
+        "Requests in progress on one connection above which the broker stops reading from that"
+        " connection.",
     ),
     S(
         "quota.window.num",
@@ -1094,7 +1120,7 @@ _KAFKA: Final = (
         INT,
         1,
         "[1,...]",
-        "Length of each of these windows.",
+        "Length of each window over which a client's usage is averaged for its quota.",
     ),
     S("remote.fetch.max.wait.ms", INT, 500, "[1,...]"),
     S("remote.log.index.file.cache.total.size.bytes", LONG, 1073741824, "[1,...]"),
@@ -1129,7 +1155,7 @@ _KAFKA: Final = (
         INT,
         1000,
         "[0,...]",
-        "In a cluster: how long a follower waits after its leader answered an error for a"
+        "In a cluster: how long a follower waits after its leader returned an error for a"
         " partition.",
     ),
     S(
@@ -1137,28 +1163,30 @@ _KAFKA: Final = (
         INT,
         1048576,
         "[0,...]",
-        "In a cluster: the most bytes of one partition in a follower's fetch.",
+        "In a cluster: the maximum number of bytes of one partition in a follower's fetch.",
     ),
     S(
         "replica.fetch.min.bytes",
         INT,
         1,
         "",
-        "In a cluster: the fewest bytes for which a leader answers a follower's fetch at once.",
+        "In a cluster: the minimum number of bytes for which a leader responds to a follower's"
+        " fetch at once.",
     ),
     S(
         "replica.fetch.response.max.bytes",
         INT,
         10485760,
         "[0,...]",
-        "In a cluster: the most bytes of a follower's fetch.",
+        "In a cluster: the maximum number of bytes of a follower's fetch.",
     ),
     S(
         "replica.fetch.wait.max.ms",
         INT,
         500,
         "",
-        "In a cluster: how long a leader waits for records before it answers a follower's fetch.",
+        "In a cluster: how long a leader waits for records before it responds to a follower's"
+        " fetch.",
     ),
     S(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -1195,7 +1223,8 @@ _KAFKA: Final = (
         INT,
         1,
         "[1,...]",
-        "Length of each of these windows.",
+        "In a cluster: length of each window over which the rate of throttled replication is"
+        " measured.",
     ),
     S(
         "request.timeout.ms",
@@ -1225,8 +1254,8 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "With the listener and mechanism as prefix: the login module; for PLAIN it"
-        " contains the users.",
+        "The login module, set with the listener and the mechanism as prefix; for PLAIN, the"
+        " login module contains the users.",
     ),
     S("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", ""),
     S("sasl.kerberos.min.time.before.relogin", LONG, 60000, ""),
@@ -1304,7 +1333,7 @@ _KAFKA: Final = (
         INT,
         524288,
         "",
-        "The largest message in bytes that is accepted before a login.",
+        "The maximum size of a message before a login, in bytes.",
     ),
     S(
         "security.inter.broker.protocol",
@@ -1322,7 +1351,7 @@ _KAFKA: Final = (
         INT,
         50,
         "[1,...]",
-        "The most connections that wait to be accepted.",
+        "The maximum number of connections that wait to be accepted.",
     ),
     S(
         "socket.receive.buffer.bytes",
@@ -1331,7 +1360,13 @@ _KAFKA: Final = (
         "",
         "SO_RCVBUF of the sockets; -1: the operating system's default.",
     ),
-    S("socket.request.max.bytes", INT, 104857600, "[1,...]", "The largest accepted request."),
+    S(
+        "socket.request.max.bytes",
+        INT,
+        104857600,
+        "[1,...]",
+        "The maximum size of a request in bytes.",
+    ),
     S(
         "socket.send.buffer.bytes",
         INT,
@@ -1366,7 +1401,7 @@ _KAFKA: Final = (
         "none",
         "[required, requested, none]",
         "Whether clients must show a certificate. On SASL_SSL only the setting with the"
-        " listener's prefix counts.",
+        " listener's prefix applies.",
     ),
     S(
         "ssl.enabled.protocols",
@@ -1380,8 +1415,8 @@ _KAFKA: Final = (
         STRING,
         "https",
         "",
-        "In a cluster: whether the certificates of other brokers must match their host"
-        " names; empty: no.",
+        "In a cluster: whether the certificates of other brokers must match their host names;"
+        " empty: no check.",
     ),
     S("ssl.engine.factory.class", CLASS, None, ""),
     S(
@@ -1419,7 +1454,7 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "The password of ssl.keystore.location, if that is PKCS12.",
+        "The password of ssl.keystore.location, if that file is PKCS12.",
     ),
     S(
         "ssl.keystore.type",
@@ -1462,7 +1497,8 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "The password of ssl.truststore.location; for a JKS it is checked only if it is set.",
+        "The password of ssl.truststore.location; the password of a JKS file is checked only if"
+        " this setting is set.",
     ),
     S(
         "ssl.truststore.type",
@@ -1486,8 +1522,8 @@ _KAFKA: Final = (
         8 * 1024 * 1024,
         "[0,...]",
         "Bytes of the transactions' journal kept on disk, in transactions.journal and"
-        " transactions.journal.old, so that transactions why shows events before a"
-        " restart; at least 64 KiB, or 0: none. Muster's own.",
+        " transactions.journal.old, so that `muster transactions why` shows events from before a"
+        " restart; at least 64 KiB, or 0 to keep none. Only in Muster.",
     ),
     S(
         "transaction.max.timeout.ms",
@@ -1524,15 +1560,15 @@ _KAFKA: Final = (
         LIST,
         "",
         TRANSACTION_RECORDS,
-        "Unreadable records that loading transactional ids skips; the log names each."
-        " Muster's own.",
+        "Unreadable records that are skipped when transactional ids are loaded; the broker logs"
+        " each of them. Only in Muster.",
     ),
     S(
         "transaction.state.log.min.isr",
         INT,
         2,
         "[1,...]",
-        "min.insync.replicas of __transaction_state; lowered to the number of its replicas.",
+        "min.insync.replicas of __transaction_state; at most the number of replicas of that topic.",
     ),
     S(
         "transaction.state.log.num.partitions",
@@ -1546,7 +1582,8 @@ _KAFKA: Final = (
         SHORT,
         3,
         "[1,...]",
-        "Replicas of __transaction_state; a value above 1 is lowered, with a log line.",
+        "Replicas of __transaction_state; a standalone broker lowers a value above 1 to 1 and"
+        " logs that.",
     ),
     S(
         "transaction.state.log.segment.bytes",
@@ -1591,7 +1628,7 @@ _KAFKA: Final = (
         INT,
         10,
         "[1,...]",
-        "In a cluster: the most requests to ZooKeeper in progress at once.",
+        "In a cluster: the maximum number of requests to ZooKeeper in progress at once.",
     ),
     S("zookeeper.metadata.migration.enable", BOOLEAN, False, ""),
     S(
@@ -1625,15 +1662,16 @@ _KAFKA_4: Final = (
         INT,
         100,
         "[0,...]",
-        "How long the first write of a transaction waits until the producer's previous"
-        " transaction is completed; then it is answered CONCURRENT_TRANSACTIONS.",
+        "How long the first write of a transaction waits for the end of the producer's previous"
+        " transaction before the write gets CONCURRENT_TRANSACTIONS.",
     ),
     S(
         "add.partitions.to.txn.retry.backoff.ms",
         INT,
         20,
         "[1,...]",
-        "The time between two attempts of it, unless the transaction is completed before.",
+        "The time between two attempts of a write that waits for the end of the producer's"
+        " previous transaction, unless that transaction ends earlier.",
     ),
     S("group.consumer.assignment.interval.ms", INT, 1000, "[0,...]"),
     S("group.consumer.max.assignment.interval.ms", INT, 15000, "[0,...]"),
@@ -1694,7 +1732,7 @@ _TOPIC: Final = (
         LONG,
         9223372036854775807,
         "[1,...]",
-        "Records appended before an fsync; 1 means before every acknowledgement.",
+        "Records appended before an fsync; 1 means an fsync before every acknowledgement.",
     ),
     S(
         "flush.ms",
@@ -1731,21 +1769,21 @@ _TOPIC: Final = (
         LONG,
         9223372036854775807,
         "[1,...]",
-        "A log with dirty records older than this is cleaned whatever its dirty ratio.",
+        "The age of dirty records from which a log is cleaned, whatever its dirty ratio.",
     ),
     S(
         "max.message.bytes",
         INT,
         1048588,
         "[0,...]",
-        "The largest accepted batch of records.",
+        "The maximum size of a batch of records in bytes.",
     ),
     S(
         "message.downconversion.enable",
         BOOLEAN,
         True,
         "",
-        "Whether Fetch v0-v3 gets batches converted to old message sets.",
+        "Whether batches are converted to old message sets for Fetch v0 to v3.",
     ),
     S(
         "message.format.version",
@@ -1759,42 +1797,43 @@ _TOPIC: Final = (
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far a record's timestamp may be after the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
     ),
     S(
         "message.timestamp.before.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far a record's timestamp may be before the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
     ),
     S(
         "message.timestamp.difference.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "The older name of both timestamp bounds.",
+        "The older setting for both message.timestamp.before.max.ms and"
+        " message.timestamp.after.max.ms.",
     ),
     S(
         "message.timestamp.type",
         STRING,
         "CreateTime",
         "[CreateTime, LogAppendTime]",
-        "CreateTime: the producer's timestamp; LogAppendTime: the broker's.",
+        "The timestamp of records: CreateTime is the producer's, LogAppendTime is the broker's.",
     ),
     S(
         "min.cleanable.dirty.ratio",
         DOUBLE,
         0.5,
         "[0,...,1]",
-        "A log is cleaned when more than this share of its closed segments is dirty.",
+        "The dirty share of its closed segments above which a log is cleaned.",
     ),
     S(
         "min.compaction.lag.ms",
         LONG,
         0,
         "[0,...]",
-        "Records younger than this are not compacted.",
+        "The age below which records are not compacted.",
     ),
     S(
         "min.insync.replicas",
@@ -1820,21 +1859,21 @@ _TOPIC: Final = (
         "",
         "The size of a partition above which its oldest segments are deleted; -1: no limit.",
     ),
-    S("retention.ms", LONG, 604800000, "[-1,...]", "How long records are kept; -1: for ever."),
+    S("retention.ms", LONG, 604800000, "[-1,...]", "How long records are kept; -1: forever."),
     S("segment.bytes", INT, 1073741824, "[14,...]", "The size at which a new segment starts."),
     S(
         "segment.index.bytes",
         INT,
         10485760,
         "[4,...]",
-        "The largest index of a segment; when it is full, a new segment starts.",
+        "The maximum size of a segment's index; when the index is full, a new segment starts.",
     ),
     S(
         "segment.jitter.ms",
         LONG,
         0,
         "[0,...]",
-        "The largest random reduction of segment.ms.",
+        "The maximum random reduction of segment.ms.",
     ),
     S("segment.ms", LONG, 604800000, "[1,...]", "The age at which a new segment starts."),
     S(
@@ -1865,7 +1904,8 @@ _AUTHORIZER: Final = (
         " No ACL denies them anything.",
     ),
 )
-"""Settings of Kafka's authorizer, which Kafka's broker passes to it without a definition."""
+"""Settings of Kafka's authorizer; Kafka's broker does not define them, but passes them to the
+authorizer."""
 
 HTTP_TLS: Final = (
     "ssl.allow.dn.changes",
@@ -1883,9 +1923,9 @@ HTTP_TLS: Final = (
     "ssl.truststore.location",
     "ssl.truststore.password",
 )
-"""Listener settings that the HTTP side also has, with the prefix ``http.``."""
+"""The listener settings that HTTP also has, with the prefix ``http.``."""
 _HTTP: Final = tuple(
-    each._replace(name=f"http.{each.name}", doc=f"{each.name} of http.listener. Muster's own.")
+    each._replace(name=f"http.{each.name}", doc=f"{each.name} of http.listener. Only in Muster.")
     for each in _KAFKA
     if each.name in HTTP_TLS
 )

@@ -27,7 +27,7 @@ _RECORDS = {
     valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
     for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS)
 }
-"""Records of an internal topic."""
+"""The syntax of a list of records of an internal topic."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 """The syntax of Java's `Integer.parseInt` and `Double.parseDouble`; no ``1_000``, no ``NaN``."""
@@ -41,19 +41,20 @@ WIRE_TYPES = {
 
 
 class BadValue(ValueError):
-    """An invalid value; the text names the setting and its valid values."""
+    """A value is invalid; the text names the setting and its valid values."""
 
 
 class Fault(NamedTuple):
     """A fault of one setting, or of several together."""
 
     names: tuple[str, ...]
-    """The settings that cause it."""
+    """The settings that cause the fault."""
     sentence: str
 
 
 def parse_value(setting: Setting, text: str) -> Value:
-    """The typed value of ``text``; BadValue if the setting's type or bounds refuse it."""
+    """Returns the typed value of ``text``. Raises BadValue if the value does not have the setting's
+    type or is out of its bounds."""
     text = text.strip()
     if setting.type == BOOLEAN:
         if text.lower() not in ("true", "false"):
@@ -77,7 +78,8 @@ def parse_value(setting: Setting, text: str) -> Value:
 
 
 def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
-    """Minimum, maximum, and one further allowed value; None for each that does not exist."""
+    """Returns the minimum, the maximum, and one further allowed value of a setting; None where the
+    setting has none."""
     found = _BOUNDS.fullmatch(setting.valid)
     if found is None:
         return None, None, None
@@ -86,14 +88,14 @@ def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
 
 
 def choices(setting: Setting) -> tuple[str, ...]:
-    """The words that a setting accepts; empty if it accepts any."""
+    """Returns the words that a setting accepts; empty if the setting accepts any text."""
     if setting.valid.startswith("[") and "..." not in setting.valid:
         return tuple(setting.valid[1:-1].split(", "))
     return ()
 
 
 def render(setting: Setting, value: Value) -> str | None:
-    """The value as Kafka's tools show it; None for null and for passwords."""
+    """Returns the value as Kafka's tools show it; None for null and for passwords."""
     if value is None or setting.type == PASSWORD:
         return None
     if isinstance(value, bool):

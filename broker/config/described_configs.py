@@ -1,7 +1,7 @@
-"""Settings for DescribeConfigs: value, source and synonyms.
+"""The settings in DescribeConfigs responses: values, sources and synonyms.
 
-Source: Kafka 3.9 ``ConfigHelper``; as there, an unset setting has no synonyms unless its own broker
-property has the default.
+Source: Kafka 3.9 ``ConfigHelper``. As in Kafka, an unset setting has no synonyms unless its own
+broker property has the default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_EFFECT = "Accepted, but without effect in Muster."
 
 
 def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Every setting of a topic whose own settings are ``overrides``."""
+    """Yields every setting of a topic whose own settings are ``overrides``."""
     values = topic_settings(config, overrides)
     for name, setting in sorted(TOPIC.items()):
         value = render(setting, values[name])
@@ -42,9 +42,10 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 
 
 def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
-    """Every property of this broker; passwords without their values.
+    """Yields every property of this broker, passwords without their values.
 
-    ``http`` is the address of the HTTP listener, which its settings do not have if their port is 0.
+    ``http`` is the address of the HTTP listener, which the settings do not contain if the port is
+    0.
     """
     for name, setting in sorted(BROKER.items()):
         value = render(setting, config[name])
@@ -59,7 +60,8 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
 
 
 def _listener_entry(config: Config, name: str) -> dict[str, Any]:
-    """A setting of one listener or mechanism, with the broker's setting that it overrides."""
+    """Returns a setting of one listener or mechanism, with the broker's setting that it
+    overrides."""
     setting = row(name)
     found = split(name)
     synonyms = list(_synonyms(config, (name, found.base) if found else (name,)))
@@ -67,7 +69,7 @@ def _listener_entry(config: Config, name: str) -> dict[str, Any]:
 
 
 def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
-    """The settings that were changed at run time for every broker."""
+    """Yields the settings that were changed at run time for every broker."""
     for name, text in sorted(config.dynamic_default.items()):
         setting = row(name)
         value = render(setting, parse_value(setting, text))
@@ -76,7 +78,7 @@ def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """A property and its alternatives, such as log.retention.hours for log.retention.ms."""
+    """Returns a property and its alternatives, such as log.retention.hours for log.retention.ms."""
     for names in BROKER_NAME_OF_TOPIC_SETTING.values():
         if names[0] == name:
             return names
@@ -84,7 +86,8 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """The sources of a value in order of precedence, from the property's own name on."""
+    """Yields the sources of a value in order of precedence, beginning with the property's own
+    name."""
     rows = {name: row(name) for name in names}
     changed = [
         (name, render(rows[name], parse_value(rows[name], texts[name])), source)

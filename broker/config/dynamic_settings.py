@@ -1,8 +1,8 @@
 """The broker properties that can be changed at run time.
 
-Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Except for defaults of topic settings,
-properties without effect in Muster (thread pools that it does not have, listeners) are refused: an
-operator would wait for an effect that never comes.
+Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Properties that have no effect in
+Muster, such as sizes of thread pools, are refused, except for defaults of topic settings: otherwise
+an operator would expect an effect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.config.protection import Unprotected, protects
 from verdicts.thresholds import OLD_SETTINGS, SETTINGS
 
 _STATIC_DEFAULTS = ("message.format.version",)
-"""Topic settings whose default Kafka fixes at the start."""
+"""Topic settings whose broker default can't be changed after the start, as in Kafka."""
 
 DYNAMIC = frozenset(
     names[0]
@@ -55,7 +55,7 @@ RELOADED = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Settings of one listener's certificates, which are reloaded when they change."""
+"""Settings of a listener's certificates; a change reloads the certificates."""
 _OF_A_LISTENER = RELOADED | {"max.connection.creation.rate", "max.connections"}
 """Settings that can be changed for one listener, with its prefix."""
 
@@ -72,9 +72,10 @@ set.
 """
 
 NEVER_SET = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
-"""Kafka's tools delete this after a reassignment, whether it was set or not.
+"""Kafka's tools delete this property after each reassignment, even if it was not set.
 
-No replica moves between directories here, so setting it is refused, and deleting it does nothing.
+In Muster, replicas do not move between directories: setting the property is refused, and deleting
+it has no effect.
 """
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -87,7 +88,7 @@ class NotAList(BadValue):
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether a property can be changed at run time."""
+    """Returns whether a property can be changed at run time."""
     found = split(name)
     if found is None:
         return name in DYNAMIC
@@ -97,8 +98,8 @@ def is_dynamic(name: str) -> bool:
 def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) -> None:
     """Raises BadValue for the first property that can't be changed at run time.
 
-    ``of_every_broker``: the change is the default of all brokers. Raises Unprotected for a security
-    setting, so that the sender does not believe that it has an effect.
+    ``of_every_broker``: the change sets the default of all brokers. Raises Unprotected for a
+    security setting without effect, so that the operator does not rely on it.
     """
     for name in configs:
         if is_dynamic(name):
@@ -135,7 +136,7 @@ def with_operation(
     text: str,
     current: str,
 ) -> dict[str, str]:
-    """``configs`` after one operation; ``current`` is the value in effect.
+    """Returns ``configs`` after one operation; ``current`` is the value in effect.
 
     Raises NotAList if the setting does not support the operation.
     """
@@ -160,14 +161,15 @@ def with_operation(
 
 
 def topic_setting(name: str) -> Setting:
-    """The row of a topic setting; BadValue for an unknown name."""
+    """Returns the row of a topic setting. Raises BadValue for an unknown name."""
     if name not in TOPIC:
         raise BadValue(f"Unknown topic config name: {name}")
     return TOPIC[name]
 
 
 def broker_setting(name: str) -> Setting:
-    """The row of a broker property that can be changed at run time; BadValue otherwise."""
+    """Returns the row of a broker property that can be changed at run time. Raises BadValue for
+    other names."""
     check_dynamic({name: ""})
     row = row_of(name)
     assert row is not None

@@ -1,8 +1,8 @@
 """The rules between ``group.*`` and ``offsets.*`` settings.
 
 Source: Kafka 3.9 ``GroupCoordinatorConfig``, ``ShareGroupConfig`` and ``KafkaConfig``. The settings
-of the consumer and share protocols have no effect, since Muster does not serve these. But a file
-that Kafka would refuse is refused here too, so that its mistakes show at once.
+of the consumer and share protocols have no effect, since Muster does not serve these protocols.
+Muster still refuses values that Kafka refuses, so that mistakes in a file show at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AT_MOST = (
     ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
     ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
 )
-"""Pairs of which the first must not be above the second."""
+"""Pairs of settings; the value of the first setting must not be above the second."""
 
 _ASSIGNORS = frozenset(
     name
@@ -45,11 +45,11 @@ class Settings(Protocol):
     def __getitem__(self, name: str) -> Any: ...
 
     def is_given(self, name: str) -> bool:
-        """Whether a source set it."""
+        """Returns whether a source set the setting."""
 
 
 def group_faults(config: Settings) -> Iterator[Fault]:
-    """The faults of settings of groups."""
+    """Yields the faults in the settings of groups."""
     for low, high in _AT_MOST:
         if config[low] > config[high]:
             yield Fault(
@@ -95,5 +95,5 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _shown(config: Settings, name: str) -> str:
-    """The setting with its value, marked if it is the default."""
+    """Returns the setting with its value, and a note if the value is the default."""
     return f"{name}={config[name]}" + ("" if config.is_given(name) else " (the default)")

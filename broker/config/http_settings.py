@@ -1,8 +1,9 @@
-"""The rules between ``http.*`` settings: which machines reach the HTTP side, and its protection.
+"""The rules between ``http.*`` settings: which machines can reach HTTP, and how HTTP is
+protected.
 
-An address that other machines can reach is refused without authentication, and if a password would
-cross the network without TLS, unless ``http.unprotected.allowed`` is set. On loopback everybody on
-the machine may read, as always.
+If other machines can reach the address, the broker refuses to start without authentication, or if
+passwords would be sent without TLS, unless ``http.unprotected.allowed`` is set. On loopback every
+user of the machine may read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from broker.config.listeners import Endpoint, parse_host_and_port
 from security.name_mapping import parse_mapping_rules
 
 HTTP: Final = "http"
-"""The HTTP side's name among listeners: other listeners' names are upper case."""
+"""The name of HTTP among the listeners; the names of other listeners are in upper case."""
 OFF: Final = "off"
 BASIC: Final = "basic"
 CERTIFICATE: Final = "certificate"
@@ -41,7 +42,7 @@ class Settings(Protocol):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address or a name."""
+    """Returns whether only this machine can reach an address or a name."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -49,7 +50,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpTlsSettings(ListenerSettings):
-    """The settings ``http.ssl.*`` under the names that they have for other listeners."""
+    """The settings ``http.ssl.*``, under the names that other listeners use."""
 
     def __init__(self, config: Values) -> None:
         super().__init__(config, HTTP)
@@ -58,30 +59,31 @@ class HttpTlsSettings(ListenerSettings):
         return self._config[f"{HTTP}.{setting}"]
 
     def own(self, setting: str) -> Any:
-        """The value if it is set; otherwise None."""
+        """Returns the value if the setting is set, else None."""
         found = self._config.first_given(f"{HTTP}.{setting}")
         return None if found is None else self._config[found]
 
 
 def http_endpoint(settings: Settings) -> Endpoint | None:
-    """The HTTP side as a listener; None if it is off."""
+    """Returns HTTP as a listener; None if HTTP is off."""
     if settings["http.listener"] == OFF:
         return None
     return Endpoint(HTTP, *parse_host_and_port(settings["http.listener"]), settings[_PROTOCOL])
 
 
 def ways_in(settings: Settings) -> frozenset[str]:
-    """The enabled ways to authenticate, `BASIC` and `CERTIFICATE`; empty without authentication."""
+    """Returns the enabled ways to authenticate, `BASIC` and `CERTIFICATE`; empty without
+    authentication."""
     return frozenset(filter(None, settings[_WAYS].split(",")))
 
 
 def is_protected(settings: Settings) -> bool:
-    """Whether readers must authenticate."""
+    """Returns whether readers must authenticate."""
     return bool(ways_in(settings)) or settings[_TOKEN] is not None
 
 
 def http_faults(settings: Settings) -> Iterator[Fault]:
-    """The faults of the settings."""
+    """Yields the faults in the ``http.*`` settings."""
     hosts: dict[str, str] = {}
     for name, nothing in (("http.listener", OFF), ("http.advertised.listener", "")):
         if settings[name] != nothing:

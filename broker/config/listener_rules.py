@@ -1,7 +1,7 @@
 """The rules between settings of listeners: names, protocols, TLS, SASL, the inter-broker listener.
 
 Source: Kafka 3.9 ``KafkaConfig``, ``ChannelBuilders`` and ``DefaultSslEngineFactory``. Faults in
-the files of certificates are found when these are read, before the broker touches its data.
+certificate files are found when the files are read, before the broker touches its data.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Settings(Protocol):
     def __getitem__(self, name: str) -> Any: ...
 
     def is_given(self, name: str) -> bool:
-        """Whether a source set it."""
+        """Returns whether a source set the setting."""
 
     def first_given(self, *names: str) -> str | None:
-        """The first of the names that is set."""
+        """Returns the first of the names that is set; None if no name is set."""
 
     def of_listener(self, name: str) -> ListenerSettings:
         """The settings of one listener."""
@@ -52,9 +52,10 @@ class Settings(Protocol):
 def name_faults(
     names: Iterable[str], listeners: Iterable[str], elsewhere: Iterable[str]
 ) -> Iterator[Fault]:
-    """Faults of names of settings that would have no effect.
+    """Yields a fault for each listener setting whose name has no effect.
 
-    ``elsewhere`` are listeners of a controller, which Kafka's file may name.
+    ``elsewhere`` has the listeners of a Kafka controller, which a properties file of Kafka may
+    name.
     """
     known = list(listeners)
     beside = tuple(f"{START}{each.lower()}." for each in elsewhere)
@@ -68,7 +69,7 @@ def name_faults(
 
 
 def listener_faults(config: Settings) -> Iterator[Fault]:
-    """Faults in the settings of all listeners."""
+    """Yields the faults in the settings of all listeners."""
     delay, idle = "connection.failed.authentication.delay.ms", "connections.max.idle.ms"
     if config.is_given(delay) and 0 <= config[idle] <= config[delay]:
         yield Fault((delay, idle), f"{delay} must be below {idle}")

@@ -4,9 +4,9 @@
   listener.name.internal.scram-sha-256.sasl.jaas.config   of one mechanism there
   scram-sha-256.sasl.jaas.config                          of the mechanism everywhere
 
-The listener and the mechanism are in lower case: Kafka never looks up any other name, so that its
-protection has no effect. Here such a name fails the start, and so does the name of a listener that
-does not exist, or of a setting that listeners do not have. Source: KIP-103, KIP-226.
+The listener and the mechanism are in lower case: Kafka ignores other names, so that the intended
+protection has no effect. In Muster, such a name fails the start; so does the name of a listener
+that does not exist, or of a setting that listeners do not have. Source: KIP-103, KIP-226.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from broker.config.variables import as_variable
 START: Final = "listener.name."
 """The prefix of the settings of one listener."""
 VARIABLE_START: Final = "LISTENER_NAME_"
-"""The same prefix in an environment variable, after MUSTER_."""
+"""The prefix of the settings of one listener in an environment variable, after MUSTER_."""
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The SASL mechanisms that Muster supports."""
 UNSERVED: Final = "GSSAPI"
-"""Kafka's other mechanism, whose settings are recognized by name."""
+"""The mechanism of Kafka that Muster does not support; its settings are recognized by name."""
 
 _FAMILIES: Final = ("ssl.", "sasl.")
 _SINGLE: Final = frozenset(
@@ -55,15 +55,16 @@ class SettingName(NamedTuple):
     """A setting's name in parts."""
 
     listener: str
-    """As written; "" for all listeners."""
+    """The listener's name as written; "" for all listeners."""
     mechanism: str
-    """As written; "" for all mechanisms."""
+    """The mechanism's name as written; "" for all mechanisms."""
     base: str
-    """The broker's setting that it overrides."""
+    """The broker's setting that this setting overrides."""
 
 
 def split(name: str) -> SettingName | None:
-    """The parts of a name with a listener or a mechanism as prefix; None for any other."""
+    """Returns the parts of a name that has a listener or a mechanism as prefix; None for other
+    names."""
     listener, rest = "", name
     if name.lower().startswith(START):
         labels = name.split(".")[2:]
@@ -78,7 +79,8 @@ def split(name: str) -> SettingName | None:
 
 
 def row_of(name: str) -> Setting | None:
-    """The row of a setting, with or without a prefix; the row has the whole name."""
+    """Returns the row of a setting, with or without a prefix, under the whole name; None if
+    unknown."""
     if name in BROKER:
         return BROKER[name]
     found = split(name)
@@ -86,9 +88,8 @@ def row_of(name: str) -> Setting | None:
 
 
 def check_name(name: str, listeners: Collection[str]) -> None:
-    """Raises BadValue for a name without effect; ``listeners`` are the names of existing
-    listeners.
-    """
+    """Raises BadValue for a name without effect; ``listeners`` has the names of the existing
+    listeners."""
     found = split(name)
     if found is None:
         if name.lower().startswith(START):
@@ -110,9 +111,9 @@ def check_name(name: str, listeners: Collection[str]) -> None:
 
 
 def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
-    """The setting of a variable's name after MUSTER_; None if unknown or ambiguous.
+    """Returns the setting for a variable's name after MUSTER_; None if unknown or ambiguous.
 
-    Names of listeners may have dots, dashes and underscores, which are all underscores there.
+    In a variable's name, the dots, dashes and underscores of a listener's name are all underscores.
     """
     if not variable.startswith(VARIABLE_START):
         return _names_by_variable().get(variable)
@@ -130,14 +131,14 @@ class Values(Protocol):
     """The part of the configuration that `ListenerSettings` uses."""
 
     def __getitem__(self, name: str) -> Any:
-        """A value by its whole name."""
+        """Returns the value of a setting by its whole name."""
 
     def first_given(self, *names: str) -> str | None:
-        """The first of the names that is set."""
+        """Returns the first of the names that is set; None if no name is set."""
 
 
 class ListenerSettings:
-    """The settings of one listener: its own override the broker's."""
+    """The settings of one listener: the listener's own settings override the broker's."""
 
     def __init__(self, config: Values, listener: str) -> None:
         self._config = config
@@ -148,13 +149,14 @@ class ListenerSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """The value that is set for this listener; otherwise None."""
+        """Returns the value that is set for this listener, else None."""
         found = self._config.first_given(self._start + setting)
         return None if found is None else self._config[found]
 
 
 class MechanismSettings:
-    """The settings of one mechanism on one listener; the listener's override the general ones."""
+    """The settings of one mechanism on one listener; settings of the listener override general
+    settings."""
 
     def __init__(self, config: Values, listener: str, mechanism: str) -> None:
         start, mechanism = f"{START}{listener.lower()}.", f"{mechanism.lower()}."
@@ -167,13 +169,14 @@ class MechanismSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """The value that is set for this mechanism, here or everywhere; otherwise None."""
+        """Returns the value that is set for this mechanism, on this listener or on all listeners,
+        else None."""
         found = self._config.first_given(*(start + setting for start in self._own))
         return None if found is None else self._config[found]
 
 
 def _of_mechanism(rest: str) -> tuple[str, str] | None:
-    """Mechanism, or "", and setting."""
+    """Returns the mechanism, or "", and the setting in the rest of a name."""
     if rest in OF_LISTENERS:
         return "", rest
     mechanism, _, base = rest.partition(".")
@@ -184,7 +187,7 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """The names that may follow a listener's, by their form in a variable."""
+    """Returns the names that may follow a listener's name, by their form in a variable."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]

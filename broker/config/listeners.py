@@ -16,7 +16,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Endpoint(NamedTuple):
-    """A listener: ``host`` is "" for every interface; an IPv6 address has no brackets here."""
+    """A listener. ``host`` is "" for all interfaces; an IPv6 address in it has no brackets."""
 
     name: str
     host: str
@@ -25,17 +25,17 @@ class Endpoint(NamedTuple):
 
     @property
     def has_tls(self) -> bool:
-        """Whether its connections are encrypted."""
+        """Whether connections of the listener are encrypted."""
         return self.protocol.endswith("SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """Whether its clients log in first."""
+        """Whether clients of the listener must log in first."""
         return self.protocol.startswith("SASL_")
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether the host means all interfaces, which is not an address to connect to."""
+        """Whether the host stands for all interfaces; clients can't connect to such an address."""
         return self.host in _EVERYWHERE
 
     @property
@@ -45,7 +45,8 @@ class Endpoint(NamedTuple):
 
 
 def parse_host_and_port(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` or ``[IPV6]:PORT``; ValueError with a message for anything else."""
+    """Returns host and port of ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError for other
+    texts."""
     found = _HOST_AND_PORT.fullmatch(text.strip())
     if found is None or int(found[3]) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
@@ -53,7 +54,7 @@ def parse_host_and_port(text: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is an IP address, possibly with a scope, and not a name."""
+    """Returns whether ``host`` is an IP address, possibly with a scope, not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -62,20 +63,21 @@ def is_address(host: str) -> bool:
 
 
 def is_name(host: str) -> bool:
-    """Whether it may be a host name; 1.2.3, which some libraries parse as 1.2.0.3, is not."""
+    """Returns whether ``host`` may be a host name; 1.2.3 is not, since some libraries parse it as
+    1.2.0.3."""
     return _HOST_NAME.fullmatch(host) is not None
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a ``listeners`` value, even if it has faults."""
+    """Returns the names in a ``listeners`` value, even if the value has faults."""
     return [name.strip().upper() for name in _NAME.findall(text)]
 
 
 def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
-    """The endpoints of a ``listeners`` or ``advertised.listeners`` value.
+    """Returns the endpoints of a ``listeners`` or ``advertised.listeners`` value.
 
-    ``protocols`` is listener.security.protocol.map. Raises ValueError with all faults that Kafka
-    refuses too.
+    ``protocols`` is the value of listener.security.protocol.map. Raises ValueError with all faults
+    that Kafka refuses too.
     """
     known = _protocol_map(protocols)
     endpoints: list[Endpoint] = []
@@ -109,10 +111,11 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
 
 
 def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[Endpoint]:
-    """The addresses that clients of each listener get, in the order of ``listening``.
+    """Returns the address that clients of each listener get, in the order of ``listening``.
 
     A listener that is not advertised keeps its own address, or this host's name if it listens on
-    all interfaces. ValueError for an advertised 0.0.0.0, or a name that is not in ``listening``.
+    all interfaces. Raises ValueError for an advertised 0.0.0.0, or for a name that is not in
+    ``listening``.
     """
     by_name = {endpoint.name: endpoint for endpoint in advertised}
     for endpoint in advertised:

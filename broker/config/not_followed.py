@@ -1,8 +1,8 @@
 """Settings that Muster accepts but does not follow.
 
-Most settings without effect make no difference: a thread pool, a timer of Kafka's implementation.
-These do: the operator expects a cluster, or a guarantee. The log at start and `muster config check`
-say what happens instead.
+Most settings without effect do not matter to an operator, such as a thread pool or a timer of
+Kafka's implementation. The settings in this module matter: the operator expects a cluster or a
+guarantee. The log at start and `muster config check` report what Muster does instead.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ _ALONE: Final = "it runs standalone"
 
 
 class NotFollowed(NamedTuple):
-    """The values that Muster does not follow, and what it does instead."""
+    """The values of a setting that Muster does not follow, and what Muster does instead."""
 
     asks: Callable[[str], bool]
     when: str
     instead: str
     unless: str = ""
-    """The setting that makes Muster follow it; for settings of a cluster the one that joins it."""
+    """Another setting: if it is set, Muster follows this one. For settings of a cluster, this is
+    the setting that makes the broker join the cluster."""
 
 
 def _parts(text: str) -> list[str]:
@@ -84,13 +85,15 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         " removes them",
     ),
 }
-"""By name; the value passed is as it was written."""
+"""The settings that Muster does not follow, by name; their functions get the value as it was
+written."""
 
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
 def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str | None:
-    """The difference between the setting and the broker's behaviour; None if the broker follows it.
+    """Returns how the broker's behaviour differs from the setting; None if the broker follows the
+    setting.
 
     ``given`` has all settings as they were written.
     """
@@ -101,5 +104,5 @@ def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str |
 
 
 def refers_to_provider(text: str) -> bool:
-    """Whether Kafka, with config.providers, would replace this value."""
+    """Returns whether Kafka would replace this value if config.providers is set."""
     return _REFERENCE.search(text) is not None

@@ -1,9 +1,9 @@
-"""Security settings that Muster does not support: a broker with one of them does not start.
+"""Security settings that Muster does not support: a broker with such a setting does not start.
 
 This module lists Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
-that Muster does not support, under all their names: their own, a listener's, a mechanism's, and as
-environment variables. A value that requests nothing, such as Kafka's default, is accepted. Values
-are never shown: they may be secrets.
+that Muster does not support, under all names of these settings: without prefix, with the prefix of
+a listener or a mechanism, and as environment variables. A value that requests nothing, such as
+Kafka's default, is accepted. Messages never contain values, which may be secrets.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ FAMILIES: Final[Mapping[str, str]] = {
     "sasl.kerberos.": _GSSAPI,
     "zookeeper.ssl.": _ZOOKEEPER,
 }
-"""The feature of settings by prefix; unknown names with such a prefix may be misspelt."""
+"""The feature that the settings with each prefix request; unknown names with such a prefix may be
+misspelt."""
 
 _MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
 """Prefixes of security settings.
 
-An unknown name among them may be misspelt, or Bitnami's, whose image turns
+An unknown name with such a prefix may be misspelt, or a variable of Bitnami's image, which turns
 ``KAFKA_TLS_CLIENT_AUTH`` into ``ssl.client.auth``.
 """
 
@@ -61,7 +62,7 @@ SINGLE: Final[Mapping[str, str]] = {
     "ssl.trustmanager.algorithm": _JAVA,
     "zookeeper.set.acl": _ZOOKEEPER,
 }
-"""The feature of each further security setting."""
+"""The feature that each further security setting requests."""
 
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # Settings of Kafka before 3.0; these were their defaults.
@@ -75,7 +76,7 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # ssl.enabled.protocols sets the versions.
     "ssl.protocol": ("tls", "tlsv1.2"),
 }
-"""Values, in lower case, that request nothing either."""
+"""Further values, in lower case, that do not request a feature."""
 
 _USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN set sasl.jaas.config"
 _OF_IMAGES: Final[Mapping[str, str]] = {
@@ -89,20 +90,20 @@ _OF_IMAGES: Final[Mapping[str, str]] = {
     "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
     "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
 }
-"""Advice by the part of a variable's name after KAFKA_: the scripts of Kafka's images read these to
-secure the broker, and no setting has a similar name.
-"""
+"""Advice for variables that the scripts of Kafka's images read to secure the broker, by the part of
+the name after KAFKA_; no setting has a similar name."""
 
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")
 
 
 class Unprotected(BadValue):
-    """A security setting without effect in Muster; the text names it and the missing feature."""
+    """A security setting has no effect in Muster; the text names the setting and the missing
+    feature."""
 
 
 def asked_for(name: str, text: str) -> str | None:
-    """The missing feature that this setting requests; None if it can be ignored without loss."""
+    """Returns the missing feature that a setting requests; None if the setting can be ignored."""
     if (instead := _in_place_of(name)) is not None:
         return instead if text.strip() else None
     base = base_name(name)
@@ -113,12 +114,13 @@ def asked_for(name: str, text: str) -> str | None:
 
 
 def protects(name: str) -> bool:
-    """Whether a setting of this name, with a value, requests an unsupported security feature."""
+    """Returns whether a setting of this name can request a security feature that Muster does not
+    support."""
     return asked_for(name, "something") is not None
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether the value of a setting of this name must not be shown."""
+    """Returns whether the value of a setting of this name must not be shown."""
     row = row_of(name)
     if row is not None:
         return row.type == PASSWORD
@@ -128,12 +130,13 @@ def may_be_secret(name: str) -> bool:
 
 
 def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings for a log line."""
+    """Returns the settings for a log line, without values that may be secrets."""
     return {name: "(hidden)" if may_be_secret(name) else text for name, text in settings.items()}
 
 
 def protection_fault(given: Mapping[str, str]) -> Fault | None:
-    """One fault that names every unsupported security setting in ``given``; None without any."""
+    """Returns one fault that names every unsupported security setting in ``given``; None if there
+    are none."""
     names: dict[str, list[str]] = {}
     of_images: dict[str, list[str]] = {}
     for name, text in sorted(given.items()):
@@ -155,7 +158,7 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
 
 
 def base_name(name: str) -> str | None:
-    """Kafka's setting that ``name`` sets, without its prefix; None if unknown."""
+    """Returns the setting of Kafka that ``name`` sets, without a prefix; None if unknown."""
     found = split(name)
     if found is not None:
         is_served = found.mechanism.upper() != UNSERVED

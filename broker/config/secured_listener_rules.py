@@ -1,6 +1,7 @@
 """The rules between settings of a listener with TLS or SASL: certificate and mechanisms.
 
-Imported by the first such listener. Source: Kafka 3.9 ``DefaultSslEngineFactory``, ``JaasContext``.
+The module is imported only if such a listener is configured. Source: Kafka 3.9
+``DefaultSslEngineFactory``, ``JaasContext``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _STORES = ("JKS", "PKCS12", "PEM")
 _STORE_TYPES = ("ssl.keystore.type", "ssl.truststore.type")
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MODULES = {PLAIN: MODULE, "SCRAM-SHA-256": _SCRAM, "SCRAM-SHA-512": _SCRAM}
-"""The login module of each mechanism that may have settings in it."""
+"""The login module of each mechanism whose login module may contain settings."""
 _OWN = ("ssl.keystore.location", "ssl.keystore.key")
 
 
@@ -33,7 +34,8 @@ def secured_listener_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """The faults; ``of_mechanism`` is called with the listener's name and a mechanism's."""
+    """Yields the faults of one listener; ``of_mechanism`` is called with the names of the listener
+    and a mechanism."""
     if endpoint.has_tls:
         yield from _tls_faults(endpoint, settings)
     if endpoint.has_sasl:
@@ -81,7 +83,8 @@ def _login_module_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """Faults of the login modules; the texts never contain a value, which is mostly a password."""
+    """Yields the faults of the login modules. Texts never contain a value, since most values are
+    passwords."""
     name = "sasl.jaas.config"
     for mechanism in settings["sasl.enabled.mechanisms"].split(","):
         where = f"{mechanism.lower()}.{name}"

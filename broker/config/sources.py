@@ -25,14 +25,11 @@ from broker.config.variables import (
 from protocol.properties import parse
 
 _LETTERS_MAX = 16 << 20
-"""Characters read from a file: a device such as /dev/zero has no end."""
+"""The maximum number of characters read from a file: a device such as /dev/zero has no end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""The defaults without a file.
-
-Kafka's own server.properties, with which its quick start runs, differs from Kafka's defaults in
-these for one broker.
-"""
+"""The defaults without a file: the settings for one broker in which the server.properties of
+Kafka's quick start differs from Kafka's defaults."""
 
 
 def load(
@@ -44,11 +41,11 @@ def load(
     *,
     kafka_env: bool = False,
 ) -> Config:
-    """The configuration of a process; ``preset`` has the lowest precedence.
+    """Returns the configuration of a process; ``preset`` has the lowest precedence.
 
     Raises BadConfig with all faults, WrongUse for a source that can't be read. Without a ``file``,
-    QUICK_START has the lowest precedence. With ``kafka_env`` the variables of Kafka's images are
-    read too, with lower precedence than Muster's.
+    QUICK_START has the lowest precedence. With ``kafka_env``, the variables of Kafka's images are
+    also read, with lower precedence than Muster's variables.
     """
     given = {} if file is None else _from_file(file)
     variables = _from_environment(environment, kafka_env)
@@ -80,7 +77,7 @@ def load(
 
 
 def ignored_kafka_variables(environment: Mapping[str, str]) -> list[str]:
-    """The variables that Kafka's images would read as settings of Kafka."""
+    """Returns the variables that Kafka's images would read as settings of Kafka."""
     return sorted(
         variable
         for variable in kafka_settings_in(environment)
@@ -102,9 +99,8 @@ def _from_file(file: Path) -> dict[str, str]:
 
 
 def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[str, str]:
-    """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown variable keeps its own
-    name.
-    """
+    """Returns the settings in variables, such as ``log.retention.ms`` for
+    ``MUSTER_LOG_RETENTION_MS``; an unknown variable keeps its name."""
     by_variable = {as_variable(name): name for name in BROKER}
     return {
         by_variable.get(name_after_prefix(variable) or "", variable): text
@@ -113,7 +109,7 @@ def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[s
 
 
 def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
-    """The variable that each setting comes from; a later one takes precedence."""
+    """Returns the variable that sets each setting; later variables take precedence."""
     found = {}
     for variable in variables:
         [name] = _from_environment({variable: ""}, kafka_env=True) or [variable]
@@ -123,14 +119,15 @@ def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
 
 
 def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
-    """The fault with the variables that its settings come from."""
+    """Returns the fault with the variables that set the fault's settings."""
     variables = {origins[name] for name in fault.names if name in origins}
     shown = ", ".join(sorted(each for each in variables if each not in fault.sentence))
     return fault._replace(sentence=f"{fault.sentence} (from {shown})") if shown else fault
 
 
 def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
-    """The faults without those of the derived ``listeners`` that advertised.listeners has too."""
+    """Returns the faults without faults of derived ``listeners`` that advertised.listeners also
+    has."""
     is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
     return [
         fault
@@ -140,13 +137,15 @@ def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:
-    """Without ``listeners``, Kafka's images listen on the advertised ports of all addresses."""
+    """Returns the ``listeners`` that Kafka's images use if it is not set: the advertised ports on
+    all interfaces."""
     advertised = variables.get("advertised.listeners", "")
     return {"listeners": re.sub(r"://[^:]*:", "://0.0.0.0:", advertised)} if advertised else {}
 
 
 def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
-    """The settings with variables of listeners and mechanisms resolved by the listeners' names."""
+    """Returns the settings; variables of listeners and mechanisms are resolved by the names of the
+    listeners."""
     return {
         (
             name

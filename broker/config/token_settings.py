@@ -1,11 +1,11 @@
-"""Whether delegation tokens are enabled, and the secret that derives their passwords."""
+"""Whether delegation tokens are enabled, and the secret from which their passwords are derived."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
 _SECRET: Final = ("delegation.token.secret.key", "delegation.token.master.key")
-"""The newer name first: it takes precedence."""
+"""The names of the secret; the first name, the newer one, takes precedence."""
 
 
 class Settings(Protocol):
@@ -15,10 +15,11 @@ class Settings(Protocol):
 
 
 def token_secret(settings: Settings) -> str:
-    """The secret that derives the passwords of tokens; "" if tokens are disabled."""
+    """Returns the secret from which the passwords of tokens are derived; "" if tokens are
+    disabled."""
     return next((settings[name] for name in _SECRET if settings[name]), "")
 
 
 def has_tokens(settings: Settings) -> bool:
-    """Whether tokens are enabled."""
+    """Returns whether delegation tokens are enabled."""
     return bool(token_secret(settings))

@@ -14,12 +14,12 @@ REMOVED: Final[Mapping[str, str]] = {
     "host.name": "listeners",
     "port": "listeners",
 }
-"""Settings that Kafka 3.0 removed, and their replacements."""
+"""Settings that Kafka 3.0 removed, and the settings that replace them."""
 _LIKENESS: Final = 0.8
 
 
 def hint(name: str) -> str | None:
-    """Advice on an unknown name; None if no known name is similar."""
+    """Returns advice on an unknown name; None if no known name is similar."""
     name = dotted(name)
     if name in REMOVED:
         return f"Kafka removed it in 3.0: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"

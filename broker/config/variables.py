@@ -2,10 +2,11 @@
 
 ``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``. Kafka's images have their own prefixes:
 apache/kafka and confluentinc/cp-kafka read ``KAFKA_LOG_RETENTION_MS``, bitnami/kafka
-``KAFKA_CFG_LOG_RETENTION_MS``. They write a dash as ``___`` and an underscore as ``__``. Here
-several underscores count as one, since the names of settings and listeners decide the meaning.
-Sources: kafka.docker.KafkaDockerWrapper of Kafka 4.3.1, kafka.properties.template of cp-kafka,
-kafka_configure_from_environment_variables of Bitnami's libkafka.sh.
+``KAFKA_CFG_LOG_RETENTION_MS``. In these variables ``___`` stands for a dash and ``__`` for an
+underscore. Muster treats several underscores as one, and finds the setting by the known names of
+settings and listeners. Sources: kafka.docker.KafkaDockerWrapper of Kafka 4.3.1,
+kafka.properties.template of cp-kafka, kafka_configure_from_environment_variables of Bitnami's
+libkafka.sh.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Final
 
 _PREFIX: Final = "MUSTER_"
 _OF_KAFKA: Final = ("KAFKA_", "KAFKA_CFG_")
-"""Prefixes of the variables of Kafka's images; the later one takes precedence."""
+"""Prefixes of the variables of Kafka's images; later prefixes take precedence."""
 _OF_COMMANDS: Final = frozenset(
     ("MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
 )
 _OF_TESTS: Final = "MUSTER_TEST_"
-"""Prefix of the variables of tests; ``_OF_COMMANDS`` are those of other commands."""
+"""The prefix of variables for tests; ``_OF_COMMANDS`` has the variables of other commands."""
 
 _OF_THE_JVM = re.compile(r"KAFKA_((\w+_)?OPTS|(TOOLS_)?LOG4J_\w+|JMX_\w+|DEBUG|HOME|VERSION)")
 """Variables of Kafka's images and scripts that start its JVM; no setting has a similar name."""
@@ -41,31 +42,32 @@ _SHAPES = [
 ]
 """Names and values of the variables that Kubernetes sets in every pod, and Docker for linked
 containers, for each service. A service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and
-``MUSTER_SERVICE_HOST``, a service ``muster-http`` the same after ``MUSTER_HTTP_``. Source:
-Kubernetes, "Services: environment variables".
-"""
+``MUSTER_SERVICE_HOST``; the variables of a service ``muster-http`` begin with ``MUSTER_HTTP_``.
+Source: Kubernetes, "Services: environment variables"."""
 
 
 def name_after_prefix(variable: str) -> str | None:
-    """``LOG_RETENTION_MS`` for a variable that may name a setting; None for any other name."""
+    """Returns the name after the prefix, such as ``LOG_RETENTION_MS``, of a variable that may name
+    a setting; None for other variables."""
     starts = (_PREFIX, *reversed(_OF_KAFKA))
     found = next((start for start in starts if variable.startswith(start)), None)
     return None if found is None else as_variable(variable.removeprefix(found))
 
 
 def dotted(name: str) -> str:
-    """``log.retention.ms`` for a variable; any other name unchanged."""
+    """Returns the setting's name, such as ``log.retention.ms``, for a variable's name; other names
+    are unchanged."""
     rest = name_after_prefix(name)
     return name if rest is None else rest.lower().replace("_", ".")
 
 
 def as_variable(name: str) -> str:
-    """The name of a setting or a listener as part of a variable."""
+    """Returns the name of a setting or a listener in the form that it has in a variable's name."""
     return re.sub(r"[._-]+", "_", name).upper()
 
 
 def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str]:
-    """The variables that are meant as settings, in order of rising precedence.
+    """Returns the variables that are meant as settings, in order of rising precedence.
 
     With ``kafka``, variables of Kafka's images are included.
     """
@@ -81,7 +83,7 @@ def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str
 
 
 def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that Kafka's images read as settings, in order of rising precedence."""
+    """Returns the variables that Kafka's images read as settings, in order of rising precedence."""
     found = {
         variable: text
         for variable, text in environment.items()
@@ -93,7 +95,7 @@ def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_services(environment: Mapping[str, str]) -> list[str]:
-    """The variables that look like settings and are a service's address."""
+    """Returns the variables that look like settings but have the address of a service."""
     return sorted(
         name
         for name, text in environment.items()
@@ -102,5 +104,6 @@ def of_services(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_a_service(variable: str, text: str) -> bool:
-    """Whether it is a service's address; ``MUSTER_PORT=9092`` is not: a person set it."""
+    """Returns whether a variable has the address of a service. ``MUSTER_PORT=9092`` does not: a
+    person set it."""
     return any(name.fullmatch(variable) and value.fullmatch(text) for name, value in _SHAPES)

@@ -1,6 +1,6 @@
-"""Counts, for one scrape, the replicas of this broker and the partitions that it follows.
+"""Counts the replicas of this broker and the partitions that it follows, for one scrape.
 
-A standalone broker leads all its partitions, and none of them can be out of sync.
+A standalone broker leads all its partitions, and its replicas can't be out of sync.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from broker.cluster.replicas.followed import Followed
 
 REASONS = ("dead", "silent", "behind", "added")
-"""Why a replica is out of sync: its broker is dead; it does not fetch; it fetches and lags; a
-reassignment is adding it.
-"""
+"""The reasons why a replica is out of sync: its broker is dead; the replica does not fetch; it
+fetches but lags; a reassignment is adding the replica."""
 
 
 @dataclass(slots=True)
@@ -43,7 +42,7 @@ class LeaderLag:
     records: int = 0
     """The lag of the partition that lags most, in records."""
     oldest_ms: int = 0
-    """How long the partition that has lagged longest has lagged."""
+    """The longest time for which a partition has lagged, in ms."""
 
 
 class ClusterLook(View):
@@ -51,20 +50,22 @@ class ClusterLook(View):
 
     def __init__(self, sources: Sources) -> None:
         self.roles: Counter[str] = Counter(dict.fromkeys([each.value for each in Role], 0))
-        """Replicas of this broker by role."""
+        """The number of replicas of this broker by role."""
         self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
-        """Partitions that this broker leads."""
+        """Numbers of partitions that this broker leads."""
         self.out_of_sync = {reason: OutOfSync() for reason in REASONS}
         self.waiting_records = 0
-        """Records after the high watermark, in partitions that this broker leads."""
+        """The number of records after the high watermark, in the partitions that this broker
+        leads."""
         self.stands_ms = 0
-        """The longest time that a high watermark has been below the log end offset."""
+        """The longest time that a high watermark has been below the log end offset, in ms."""
         self.behind: dict[int, LeaderLag] = {}
-        """By broker id of the leader."""
+        """The lag behind each leader, by the leader's broker id."""
         self.fetching = self.failing = 0
-        """Fetchers whose last request succeeded, and those whose last request failed."""
+        """The numbers of fetchers whose last request succeeded or failed."""
         self.stopped = 0
-        """Partitions whose fetching waits for a new leader epoch from the controller."""
+        """The number of partitions that are not fetched until the controller sends a new leader
+        epoch."""
         self.followed_by: Callable[[Fetcher, Followed], None] = lambda *_: None
         """Called for each partition that this broker follows."""
         self._sources = sources
@@ -109,9 +110,8 @@ class ClusterLook(View):
     # -- fetchers and the controller
 
     def fetchers(self) -> Iterator[int]:
-        """Counts the fetchers' partitions, then the controller's; yields the number that a step
-        counted.
-        """
+        """Counts the partitions of the fetchers, then those of the controller; yields the number of
+        partitions counted in each step."""
         member = self._sources.member
         if member is None:
             return
@@ -135,6 +135,6 @@ class ClusterLook(View):
 
 
 def is_under_replicated(led: LedReplicas) -> bool:
-    """True if the ISR lacks a replica that is not being added by a reassignment."""
+    """Returns whether the ISR lacks a replica, other than replicas that a reassignment adds."""
     state = led.state
     return len(state.replicas) - len(state.adding) > len(state.isr)

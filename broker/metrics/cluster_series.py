@@ -38,7 +38,9 @@ class ClusterSeries:
 
     def _replicas(self) -> None:
         look = self._look
-        roles = self._families.family("muster_partitions", "Partitions of this broker by role.")
+        roles = self._families.family(
+            "muster_partitions", "Partitions with a replica on this broker, by role."
+        )
         for role, count in look.roles.items():
             roles.add(label("role", role), count)
         for name, meaning, value in (
@@ -66,18 +68,18 @@ class ClusterSeries:
             self._families.plain(f"muster_partitions_{name}", meaning, value)
         out = self._families.family(
             "muster_replicas_out_of_sync",
-            "Replicas of partitions led by this broker that are out of sync.",
+            "Out-of-sync replicas of the partitions that this broker leads.",
         )
         oldest = self._families.family(
             "muster_replicas_out_of_sync_seconds",
-            "How long the first of these replicas has been out of sync.",
+            "Longest time that an out-of-sync replica has been out of sync.",
         )
         for reason, found in look.out_of_sync.items():
             out.add(label("reason", reason), found.count)
             oldest.add(label("reason", reason), found.oldest_ms / 1000)
         totals = self._member.replication_totals
         changes = self._families.family(
-            "muster_isr_changes_total", "Changes of ISRs by this broker.", "counter"
+            "muster_isr_changes_total", "ISR changes requested by this broker.", "counter"
         )
         for kind, count in (
             ("shrink", totals.shrinks),
@@ -92,29 +94,29 @@ class ClusterSeries:
         )
         self._families.plain(
             "muster_high_watermark_stands_seconds",
-            "How long a high watermark has not advanced although records wait.",
+            "Longest time that a high watermark has not advanced although records are above it.",
             look.stands_ms / 1000,
         )
 
     def _followed(self) -> None:
         look = self._look
         fetchers = self._families.family(
-            "muster_replica_fetchers", "Connections to leaders by state."
+            "muster_replica_fetchers", "Connections of replica fetchers to leaders, by state."
         )
         fetchers.add(label("state", "fetching"), look.fetching)
         fetchers.add(label("state", "failing"), look.failing)
         self._families.plain(
             "muster_replica_fetch_stopped_partitions",
-            "Partitions not fetched until they get a new leader epoch.",
+            "Partitions that this broker does not fetch until they get a new leader epoch.",
             look.stopped,
         )
         records = self._families.family(
             "muster_replica_fetch_lag_records",
-            "Largest lag of a replica behind this leader in records.",
+            "Largest lag of a replica on this broker behind the leader, in records.",
         )
         seconds = self._families.family(
             "muster_replica_fetch_lag_seconds",
-            "How long a replica has been behind this leader at most.",
+            "Longest time that a replica on this broker has been behind the leader.",
         )
         for leader, lag in look.behind.items():
             records.add(label("leader", str(leader)), lag.records)
@@ -138,7 +140,7 @@ class ClusterSeries:
             family.add(label("direction", "out"), given)
         throttled = self._families.family(
             "muster_replication_throttled_bytes_total",
-            "Bytes of replication of throttled replicas.",
+            "Replicated bytes of throttled replicas.",
             "counter",
         )
         throttled.add(label("direction", "in"), self._member.quotas.follower.throttled_bytes)
@@ -148,7 +150,9 @@ class ClusterSeries:
         figures = self._member.controller_figures
         counts = figures.counts
         self._families.plain(
-            "muster_controller_active", "1 on the active controller.", int(figures.is_active)
+            "muster_controller_active",
+            "1 if this broker is the controller.",
+            int(figures.is_active),
         )
         for name, meaning, value in (
             ("brokers", "Live brokers.", counts.active_brokers),
@@ -167,17 +171,18 @@ class ClusterSeries:
             doing.add(label("kind", kind), getattr(figures.doing, kind))
         waits = self._families.family(
             "muster_controller_waits",
-            "Deletions, reassignments and elections that wait for brokers.",
+            "Deletions, reassignments and elections that wait for a broker.",
         )
         oldest = self._families.family(
-            "muster_controller_waits_seconds", "How long the first of these has waited."
+            "muster_controller_waits_seconds",
+            "Longest wait of a deletion, reassignment or election for a broker.",
         )
         for what, waiting in figures.waiting.items():
             waits.add(label("what", what), waiting.count)
             oldest.add(label("what", what), waiting.oldest_ms / 1000)
         requests = self._families.family(
             "muster_controller_requests_waiting",
-            "Requests of the controller that a broker has not answered yet.",
+            "Controller requests to which the broker has not responded yet.",
         )
         for broker, count in figures.requests.items():
             requests.add(label("broker", str(broker)), count)
@@ -191,13 +196,13 @@ class ClusterSeries:
             changes.add(label("cause", cause), count)
         self._families.plain(
             "muster_controller_terms_total",
-            "Terms of this broker as controller.",
+            "Number of times that this broker became controller.",
             totals.terms,
             "counter",
         )
         self._families.plain(
             "muster_controller_leaderless_seconds_total",
-            "How long partitions were without a leader, counted at the election.",
+            "Time that partitions had no leader, added at the election of a leader.",
             totals.leaderless_ms / 1000,
             "counter",
         )
@@ -221,7 +226,7 @@ class ClusterSeries:
             changes.add(label("state", each.value), count)
         self._families.plain(
             "muster_zookeeper_disconnected_seconds",
-            "How long the broker has been disconnected from ZooKeeper.",
+            "Time since the broker lost its connection to ZooKeeper; 0 while connected.",
             sessions.lost_for_ms / 1000,
         )
         times = self._families.family(

@@ -1,4 +1,5 @@
-"""`/metrics`: families read at scrape time from the shards, the logs, the server and the totals.
+"""`/metrics`: the families, which each scrape reads from the shards, the logs, the server and the
+totals.
 
 This module writes the series whose number does not grow with groups and topics, and orders all
 series; `broker/metrics/labelled_series.py` writes the others. Nothing is counted here.
@@ -49,7 +50,7 @@ from protocol.errors import (
 from protocol.messages import BY_KEY
 
 REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
-"""Why committed offsets are removed."""
+"""The causes of the removal of committed offsets."""
 # A counter with few label values exports all of them from the start, at 0: `rate` and `increase`
 # miss the first event of a series that begins with that event.
 
@@ -118,7 +119,9 @@ class BrokerCollector(Collector):
 
     def _process(self) -> Iterator[Metric]:
         long_pieces = CounterMetricFamily(
-            "muster_long_pieces_total", "Work that took more than 20 ms at once.", labels=["work"]
+            "muster_long_pieces_total",
+            "Work that blocked the event loop for more than 20 ms.",
+            labels=["work"],
         )
         counts = self.sources.watchdog.counts
         served = self.sources.server.served.values()
@@ -186,12 +189,12 @@ class BrokerCollector(Collector):
         )
         yield by_error(
             "muster_commits_rejected_total",
-            "OffsetCommit requests refused, as a whole or for their metadata.",
+            "OffsetCommit requests refused as a whole or because the metadata is too long.",
             dict.fromkeys(COMMIT_ERRORS, 0) | totals.commits_rejected,
         )
         removed = CounterMetricFamily(
             "muster_offsets_removed_total",
-            "Committed offsets removed by retention, or with their group or topic.",
+            "Committed offsets removed because they expired, or with their group or topic.",
             labels=["cause"],
         )
         for cause, count in (dict.fromkeys(REMOVING, 0) | totals.offsets_removed).items():
@@ -204,7 +207,7 @@ class BrokerCollector(Collector):
         )
         expiring = GaugeMetricFamily(
             "muster_offsets_expiring",
-            "Committed offsets that expire within this time, at the last check of retention.",
+            "Committed offsets that expire within the time in the label, as of the last check.",
             labels=["within"],
         )
         soon: Counter[int] = Counter()
@@ -295,7 +298,7 @@ class BrokerCollector(Collector):
 
     def _brokers(self) -> Iterator[Metric]:
         info = GaugeMetricFamily(
-            "kafka_broker_info", "1 for each broker.", labels=["id", "address"]
+            "kafka_broker_info", "Always 1; the labels name each broker.", labels=["id", "address"]
         )
         listener = self.sources.advertised.endpoints[0].name
         brokers = self.sources.cluster.brokers(listener)
@@ -313,7 +316,7 @@ class BrokerCollector(Collector):
         )
         yield GaugeMetricFamily(
             "muster_metrics_members_left_out",
-            "Members whose lag is omitted because their assignment is too long.",
+            "Members without series of their lag because their assignment is too long.",
             value=self.scan.assignments_left_out,
         )
         yield CounterMetricFamily(
@@ -333,9 +336,8 @@ _PHASE_BITS = (3, 19)
 
 
 def add_histograms(sources: Sources, families: Families) -> None:
-    """Adds the histograms of requests, turns, writes and rebalances; an API without requests has
-    none.
-    """
+    """Adds the histograms of requests, turns, writes and rebalances. An API without requests has no
+    histogram."""
     requests = families.family(
         "muster_request_seconds", "Time from the arrival of a request to its response.", "histogram"
     )
@@ -343,7 +345,9 @@ def add_histograms(sources: Sources, families: Families) -> None:
         if times.total:
             api = label("api", BY_KEY[key].name)
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
-    turns = families.family("muster_turn_seconds", "Time to complete a turn.", "histogram")
+    turns = families.family(
+        "muster_turn_seconds", "Time to complete a turn of the event loop.", "histogram"
+    )
     for name, coordinator in (("groups", sources.groups), ("transactions", sources.transactions)):
         turns.add_histogram(label("coordinator", name), coordinator.turns, *_TIME_BITS, NANOSECONDS)
     totals = sources.totals

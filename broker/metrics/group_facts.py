@@ -1,7 +1,7 @@
-"""Gathers the facts for a group's verdict from its shard, the logs and earlier scans.
+"""Collects the facts for a group's verdict from the group's shard, the logs and earlier scans.
 
-The facts about a group are gathered in steps of at most BLOCK partitions, BLOCK members or one
-member's assignment, so that the caller can yield to other work between steps.
+The facts are collected in steps of at most BLOCK partitions, BLOCK members or one member's
+assignment. The caller can let other work run between steps.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from verdicts.facts import (
 )
 
 PAUSE_MS = 5_000
-"""The process was paused if the wall clock gained this much on the monotonic clock between two
-scans.
-"""
+"""If the wall clock advances by this much more than the monotonic clock between two scans, the
+process was paused."""
 
 Owners = dict[str, dict[int, str]]
 """Member id by topic and partition."""
 
 
 class GroupLooks:
-    """Gathers facts about groups, and keeps what the next scan needs."""
+    """Collects facts about groups, and keeps the data that the next scan needs."""
 
     def __init__(self, lags: Lags, journal: Journal, lso_blockers: LsoBlockers) -> None:
         self.progress = Progress()
@@ -57,16 +56,15 @@ class GroupLooks:
         self._lso_blockers = lso_blockers
         self._time = lags.time
         self._last = self._time.now()
-        """When the last scan of a group began."""
+        """The start of the last scan of a group."""
         self._resumed_ms = 0
-        """When the broker resumed after its last pause, wall time."""
+        """The wall time at which the broker continued after its last pause."""
 
     def facts(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int
     ) -> Generator[int, None, GroupFacts]:
-        """Gathers the facts about a group step by step; yields the number of elements that a step
-        read.
-        """
+        """Collects the facts about a group in steps; yields the number of elements that each step
+        read."""
         now = self._time.now()
         self._note_pause(now)
         read = self._all_read(hosted, group, lagging_ms, now)
@@ -109,17 +107,19 @@ class GroupLooks:
         return (yield from self._group(group, partitions, now))
 
     def _note_pause(self, now: Now) -> None:
-        """Notes a pause of the process or its machine: clients could make no progress (law 9)."""
+        """Records a pause of the process or its machine, during which clients could not make
+        progress (law 9)."""
         last, self._last = self._last, now
         if (now.wall_ms - last.wall_ms) - (now.mono_ms - last.mono_ms) >= PAUSE_MS:
             self._resumed_ms = now.wall_ms
 
     def _counts_from(self, group: GroupView, now: Now) -> int | None:
-        """The wall time from which the time in the group's state counts; None if all of it counts.
+        """Returns the wall time from which the group's time in its state counts; None if the whole
+        time counts.
 
-        It is not before the start of the broker, and not before the end of the last long pause,
-        since members need time to resume. An empty group is empty whether the broker runs or not,
-        so all its time counts.
+        Time before the start of the broker, or before the end of the last long pause, does not
+        count, since members need time to continue. For an empty group the whole time counts: it is
+        also empty while the broker does not run.
         """
         if group.state is State.EMPTY and group.protocol_type and group.state_timestamp_ms >= 0:
             return None
@@ -128,10 +128,10 @@ class GroupLooks:
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
     ) -> int | None:
-        """The number of the group's partitions if all are read to the end and no partition changed
-        owner.
+        """Returns the number of the group's partitions if the group has read all of them to the end
+        and no partition has a new owner, else None.
 
-        Otherwise None. Most scans of most groups end here, at a tenth of the cost.
+        Most scans of most groups end here, at a tenth of the cost of a whole scan.
         """
         offsets = hosted.core.view.offsets
         found: dict[str, Columns] = {}
@@ -155,7 +155,7 @@ class GroupLooks:
         return sum([len(partitions) for partitions, _ in found.values()])
 
     def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
-        """The owner of each partition; empty while the group rebalances."""
+        """Collects the owner of each partition; empty while the group rebalances."""
         owners: Owners = {}
         if group.state is not State.STABLE:
             return owners
@@ -172,7 +172,7 @@ class GroupLooks:
         rows: Sequence[tuple[int, int, int, int]],
         now_ms: int,
     ) -> list[PartitionFacts]:
-        """The facts about partitions that have a committed offset."""
+        """Returns the facts about partitions that have a committed offset."""
         late: list[Key] = []
         facts = []
         for partition, offset, committed_ms, _ in rows:
@@ -224,7 +224,8 @@ class GroupLooks:
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
-        """The transaction that blocks a group whose committed offset is the last stable offset."""
+        """Returns the transaction that blocks a group whose committed offset is the last stable
+        offset."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         blocker = self._lso_blockers.of(at)
@@ -245,9 +246,8 @@ class GroupLooks:
         )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
-        """The timestamp of the first unread record, or of the one before it; None while both are
-        unknown.
-        """
+        """Returns the timestamp of the first unread record, or the last known timestamp in its
+        place; None if both are unknown."""
         times = self._lags.times
         time = times.known(key)
         if time is None:
@@ -257,7 +257,7 @@ class GroupLooks:
     def _group(
         self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
     ) -> Generator[int, None, GroupFacts]:
-        """Gathers the facts about the group other than its partitions, step by step."""
+        """Collects, in steps, the facts about the group that are not about partitions."""
         journal = self._journal.get(group.group_id)
         losses = [
             each
@@ -292,7 +292,8 @@ class GroupLooks:
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
-        """Clients whose joins fail until a setting changes; the group need not exist."""
+        """Returns the clients whose joins fail until a setting changes; the group need not
+        exist."""
         journal = self._journal.get(group_id)
         kept = () if journal is None else journal.rejected
         return [
@@ -310,7 +311,8 @@ class GroupLooks:
         ]
 
     def _returns(self, journal: GroupJournal) -> list[ReturnFacts]:
-        """Clients that returned under new member ids, and members with a changed subscription."""
+        """Returns the clients that returned under new member ids, and the members that changed
+        their subscription."""
         found = [
             ReturnFacts(
                 each.member_id,

@@ -1,9 +1,10 @@
-"""Finds offset commits that are pending in a transaction that their coordinator does not have open.
+"""Finds pending offset commits whose transaction is not open at its coordinator.
 
-A log of an earlier version may contain them: they were accepted after the end of the transaction
-from a client of transaction version 1, which keeps its epoch (broker/cores/groups/records.py).
-Their group gets UNSTABLE_OFFSET_COMMIT until the producer's next transaction, which would commit
-them. The log line names the command that drops them.
+A log that an earlier version of Muster wrote may contain such commits: a client of transaction
+version 1 keeps its epoch, so that these commits were accepted after the end of the transaction
+(broker/cores/groups/records.py). The group gets UNSTABLE_OFFSET_COMMIT until the next transaction
+of the producer, which would commit the pending offsets. The log line names the command that drops
+them.
 """
 
 from __future__ import annotations
@@ -43,9 +44,8 @@ class HangingCommits:
         self._internal_errors = internal_errors
         self._background = background
         self._hung: dict[int, tuple[int, int]] = {}
-        """By partition: producer id and start offset of the transaction that hung at the last
-        check.
-        """
+        """For each partition: producer id and start offset of the transaction that hung at the last
+        check."""
         self._logged: dict[int, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -80,11 +80,8 @@ class HangingCommits:
         slices.end()
 
     def _look_at(self, partition: Partition, before: tuple[int, int] | None) -> None:
-        """Logs a transaction that hangs at two checks in a row.
-
-        At one check it may only seem to hang, if it began after the transactional ids were
-        collected.
-        """
+        """Logs a transaction that hangs at two checks in a row. A transaction that began after the
+        transactional ids were collected may seem to hang at one check."""
         blocker = self._lso_blockers.of(partition)
         if blocker is None or not blocker.hangs:
             return

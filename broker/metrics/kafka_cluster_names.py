@@ -1,7 +1,8 @@
-"""Kafka's names for replicas, fetchers, controller and ZooKeeper, by jmx_exporter's usual rules.
+"""The series of replicas, fetchers, controller and ZooKeeper under Kafka's names, by jmx_exporter's
+usual rules.
 
-A standalone broker exports what an Apache broker alone in its cluster exports, without the series
-of ZooKeeper and of fetchers. Only the leader exports the series of a partition.
+A standalone broker exports the series of an Apache broker in a cluster of one broker, without the
+series of ZooKeeper and fetchers. Only the leader exports the series of a partition.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class KafkaClusterNames:
         self._replicas = family(f"{of_partition}replicascount", "Replicas.")
         self._stable_lag = family(
             f"{of_partition}laststableoffsetlag",
-            "Offsets from the last stable offset to the log end offset.",
+            "Number of offsets from the last stable offset to the log end offset.",
         )
 
     def partitions(self, topic: str, partitions: Sequence[Partition]) -> None:
@@ -181,7 +182,7 @@ class KafkaClusterNames:
         if member is not None:
             for side, quota in member.quotas._asdict().items():
                 name = f"kafka_server_{side}replication_byte_rate"
-                meaning = "Bytes per second of throttled replicas."
+                meaning = "Replication rate of throttled replicas in bytes per second."
                 self._families.plain(name, meaning, quota.bytes_per_second)
 
     def _zookeeper(self) -> None:
@@ -197,7 +198,7 @@ class KafkaClusterNames:
         self._counters("kafka_server_sessionexpirelistener_", counts)
         times = member.joined.zookeeper.request_times
         name = "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms"
-        latency = self._families.family(name, "Milliseconds of a request.")
+        latency = self._families.family(name, "Time per request in milliseconds.")
         shares = times.quantiles(self._quantiles)
         for share, value in zip(self._quantiles, shares, strict=True):
             latency.add(f'quantile="{share}"', value / _NANOSECONDS_PER_MS)

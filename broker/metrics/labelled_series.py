@@ -1,4 +1,5 @@
-"""The series by group, member, topic or partition: kafka_exporter's names, and Muster's own.
+"""The series with labels for group, member, topic or partition, under kafka_exporter's names and
+Muster's names.
 
 Nothing is counted here; docs/operate/metrics.md has names, labels and meanings.
 """
@@ -20,11 +21,12 @@ from protocol.now import Now
 from verdicts.spelling import plain_host
 
 PARTS = [f".{each:03d}" for each in range(1000)]
-"""The milliseconds of a number of seconds, as text: formatting a float takes twice as long."""
+"""The text after the decimal point for each number of milliseconds: formatting a float takes twice
+as long."""
 
 
 class NativeView(View):
-    """kafka_exporter's series, and Muster's own where kafka_exporter has none."""
+    """kafka_exporter's series, and Muster's additional series."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         self.sources = sources
@@ -32,17 +34,17 @@ class NativeView(View):
         self.now: Now = sources.time.now()
         family = families.family
         self._members = family("kafka_consumergroup_members", "Members of the group.")
-        self._verdict = family("muster_group_verdict", "1 for the verdict of the group.")
+        self._verdict = family("muster_group_verdict", "1 for the current verdict of the group.")
         self._reads_nothing = family(
             "muster_group_reads_nothing_seconds",
-            "How long no member of the group has read although it has unread records.",
+            "Time since a member of the group last read, although unread records wait.",
         )
         self._outside = family(
             "muster_group_offset_out_of_range", "1 if the committed offset is outside the log."
         )
         self._generation = family("muster_consumergroup_generation", "Generation of the group.")
         self._state_age = family(
-            "muster_consumergroup_state_seconds", "How long the group has been in its state."
+            "muster_consumergroup_state_seconds", "Time since the group entered its state."
         )
         self._committed = family("kafka_consumergroup_current_offset", "Committed offset.")
         self._committed_sum = family(
@@ -62,7 +64,7 @@ class NativeView(View):
         )
         self._approximate = family(
             "muster_consumergroup_lag_seconds_approximate",
-            "1 if the seconds are the age of the first record of a large batch.",
+            "1 if the lag in seconds is the age of a large batch, not of the first unread record.",
         )
         self._commit_age = family(
             "muster_consumergroup_commit_age_seconds", "Age of the last commit in the topic."
@@ -104,7 +106,7 @@ class NativeView(View):
             "kafka_topic_partition_leader", "Broker id of the partition's leader."
         )
         self._preferred = family(
-            "kafka_topic_partition_leader_is_preferred", "1 if the leader is the preferred one."
+            "kafka_topic_partition_leader_is_preferred", "1 if the leader is the preferred replica."
         )
         self._replicas = family("kafka_topic_partition_replicas", "Number of replicas.")
         self._in_sync = family(
@@ -112,14 +114,14 @@ class NativeView(View):
         )
         self._held_back = family(
             "muster_partition_held_back_records",
-            "Offsets from the last stable offset to the log end, which wait for open transactions.",
+            "Offsets above the last stable offset, held back by open transactions.",
         )
         self._held_seconds = family(
             "muster_partition_held_back_seconds",
-            "How long the oldest open transaction of the partition has been open.",
+            "Age of the oldest open transaction of the partition.",
         )
         self._behind = family(
-            "kafka_topic_partition_under_replicated_partition", "1 if a replica is behind."
+            "kafka_topic_partition_under_replicated_partition", "1 if a replica is out of sync."
         )
 
     def _reset_topic(self) -> None:
@@ -193,7 +195,7 @@ class NativeView(View):
             )
 
     def _add_outside(self, lags: Sequence[PartitionLag]) -> None:
-        """Adds the committed offsets that are outside their log."""
+        """Adds a series for each committed offset that is outside its log."""
         for lag in lags:
             is_above = lag.lag is not None and lag.lag < 0
             if (is_above or lag.lost) and self.families.has_room(1):
@@ -283,7 +285,8 @@ class NativeView(View):
 
 
 def state_age_s(group: GroupView, now: Now) -> float | None:
-    """How long the group has been in its state; None if the state was loaded without a time."""
+    """Returns how long the group has been in its state, in seconds; None if the state was loaded
+    without a time."""
     if group.state_since_ms:
         return max(0, now.mono_ms - group.state_since_ms) / 1000
     if group.state_timestamp_ms < 0:
@@ -292,17 +295,17 @@ def state_age_s(group: GroupView, now: Now) -> float | None:
 
 
 def seconds_between(wall_ms: int, now: Now) -> float:
-    """Seconds from a wall time to now, at least 0."""
+    """Returns the seconds from a wall time to now, at least 0."""
     return max(0, now.wall_ms - wall_ms) / 1000
 
 
 def least(values: Sequence[int | None]) -> int | None:
-    """The least value that is not None."""
+    """Returns the lowest value that is not None; None if all are None."""
     return min(known(values), default=None)
 
 
 def known(values: Sequence[int | None]) -> Sequence[int]:
-    """The values that are not None; the common case, no None, costs one pass."""
+    """Returns the values that are not None."""
     if None in values:
         return [value for value in values if value is not None]
     return cast(Sequence[int], values)

@@ -1,21 +1,22 @@
 """The lag of groups in records and in seconds, by partition and by member.
 
-Lag in records is the difference of two offsets, as in Apache's tools; a transaction marker has an
-offset too. A client that commits its position has no lag after a marker. A client that commits the
-offset after its last record lags by one record and zero seconds, since nothing is left to read.
+Lag in records is the difference of two offsets, as in Apache's tools; transaction markers also have
+offsets. A client that commits its position has no lag after a marker. A client that commits the
+offset after its last record, before a marker, has a lag of one record and 0 s.
 
 Lag in records needs only the cache and the log end offsets. Lag in seconds is the age of the first
-unread record, which only the log knows: broker/metrics/record_times.py looks it up, and keeps it
-until the commit moves or the log start offset passes it. Until then it is unknown, never 0. A group
-that commits faster than records are looked up keeps the last known age.
+unread record, which only the log has: broker/metrics/record_times.py looks up the record's
+timestamp, and keeps it until the committed offset moves or the log start offset passes the record.
+Before the lookup the lag in seconds is unknown, not 0. If a group commits faster than records are
+looked up, the last known age is used.
 
 In a cluster another broker may lead the partition. If this broker has a replica in sync, its log is
 used. Otherwise the leader returns its log start and end offsets, but not the ages of its records.
-Both may be older than a commit: a committed offset above them is believed until newer end offsets
-are known.
+These offsets may be older than a commit: a committed offset above the end offset counts as the end
+offset until newer end offsets are known.
 
-`/metrics`, `/api` and the page use this module. Everything here runs in the loop's thread, and long
-work is an iterator, so that the caller can pause between two blocks of partitions.
+`/metrics`, `/api` and the page use this module. All code of this module runs in the loop's thread.
+Long work is an iterator, so that the caller can pause between two blocks of partitions.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ BLOCK = 128
 """Partitions whose lag is computed in one step."""
 
 _made: Callable[..., PartitionLag] = tuple.__new__
-"""Makes a named tuple in half the time of its own constructor."""
+"""Creates a PartitionLag in half the time of the constructor."""
 
 _NOWHERE: Mapping[int, Partition] = {}
 
 TopicPartition = tuple[str, int]
 Commits = Iterable[tuple[int, int, int, int]]
-"""Partition, offset, commit timestamp and expire timestamp of each commit."""
+"""Partition, offset, commit timestamp and expire timestamp of each commit in a topic."""
 ByTopic = Mapping[str, Mapping[int, "PartitionLag"]]
 """The lags of a group by topic and partition."""
 
@@ -63,31 +64,34 @@ class PartitionLag(NamedTuple):
     offset: int
     """The committed offset."""
     log_start_offset: int | None
-    """None, like the end, if the partition does not exist or its leader has not answered yet."""
+    """The log start offset; like the end offset, None if the partition does not exist or its leader
+    has not responded yet."""
     log_end_offset: int | None
     records: int | None
-    """From the committed offset, or the log start offset if that is later, to the end; at least 0.
-    """
+    """The number of records from the committed offset, or the log start offset if higher, to the
+    log end; at least 0."""
     age_ms: int | None
-    """Age of the first unread record; 0 if all is read, None until it has been looked up."""
+    """The age of the first unread record; 0 if all records are read, None before the timestamp has
+    been looked up."""
     approximate: bool
-    """True if the age is that of the first record of its (large) batch."""
+    """True if ``age_ms`` is the age of a large batch, not of the first unread record."""
     committed_ms: int
-    """Wall time of the commit."""
+    """The wall time of the commit."""
     expires_ms: int | None
-    """Wall time after which retention may remove the offset without further activity; None: never.
-    """
+    """The wall time after which retention may remove the offset if there is no further activity;
+    None: never."""
 
     @property
     def lag(self) -> int | None:
-        """``records``; negative if the committed offset is above the end, as in Apache's tool."""
+        """The lag in records; negative if the committed offset is above the log end, as in
+        Kafka."""
         if self.log_end_offset is None or self.offset <= self.log_end_offset:
             return self.records
         return self.log_end_offset - self.offset
 
     @property
     def lost(self) -> int:
-        """Unread records before the log start offset; no lag includes them."""
+        """The number of deleted records that the group had not read; not included in the lag."""
         start = self.log_start_offset
         return 0 if start is None else max(0, start - self.offset)
 
@@ -98,22 +102,22 @@ class PartitionLag(NamedTuple):
 
 
 class MemberLag(NamedTuple):
-    """The lag of one member in all its partitions."""
+    """The total lag of one member in all its partitions."""
 
     member: MemberView
     partitions: int
-    """Partitions that the member owns."""
+    """The number of partitions that the member owns."""
     committed: int
-    """Owned partitions with a committed offset."""
+    """The number of owned partitions with a committed offset."""
     topics: Mapping[str, int]
-    """Owned partitions by topic."""
+    """The number of owned partitions by topic."""
     records: int
     seconds: float | None
-    """The largest known lag in seconds; None if all are unknown."""
+    """The largest known lag in seconds; None if no lag in seconds is known."""
 
 
 class Lags:
-    """The lag of this broker's groups; one instance, used from the loop's thread."""
+    """Computes the lag of this broker's groups; only the loop's thread uses it."""
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class Lags:
         time: Time,
         elsewhere: RemoteEndOffsets | None = None,
     ) -> None:
-        """``elsewhere``: the end offsets of partitions that other brokers lead, in a cluster."""
+        """``elsewhere`` has the end offsets of the partitions that other brokers lead."""
         self.groups = groups
         self.logs = logs
         self.time = time
@@ -135,21 +139,21 @@ class Lags:
     # -- the logs
 
     def here(self, topic: str) -> Mapping[int, Partition]:
-        """The partitions of a topic whose end offsets this broker's own replica knows."""
+        """Returns the partitions of a topic whose end offsets this broker's replica knows."""
         if self._elsewhere is not None:
             return self._elsewhere.trusted(topic)
         entry = self.logs.topics.get(topic)
         return _NOWHERE if entry is None else entry.by_index
 
     def topic_id(self, topic: str) -> bytes:
-        """The id of a topic, or its name if it has no id; b"" if the topic does not exist."""
+        """Returns the id of a topic, or its name if it has no id; b"" for an unknown topic."""
         if self._elsewhere is not None:
             return self._elsewhere.topic_id(topic)
         entry = self.logs.topics.get(topic)
         return b"" if entry is None else entry.topic.topic_id
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """The high watermarks of all partitions by index; 0 if unknown."""
+        """Returns the high watermarks of all partitions by index; 0 if unknown."""
         if self._elsewhere is not None:
             return self._elsewhere.high_watermarks(topic)
         entry = self.logs.topics.get(topic)
@@ -160,10 +164,10 @@ class Lags:
     def ends(
         self, topic: str, partition: int, at: Partition | None, offset: int, committed_ms: int
     ) -> tuple[int, int] | None:
-        """The start and end offsets of a log for a commit; None if unknown.
+        """Returns the start and end offsets of the log for a commit; None if unknown.
 
-        ``at`` is the replica of this broker, from `here`. The call is optional if that replica ends
-        at or above the offset.
+        ``at`` is this broker's replica, from `here`. If that replica ends at or above the offset,
+        callers may use it without this call.
         """
         if at is not None and (self._elsewhere is None or offset <= at.high_watermark):
             return at.log.log_start_offset, at.high_watermark
@@ -184,9 +188,10 @@ class Lags:
     # -- queries
 
     def records_of(self, hosted: HostedGroups, group: GroupView) -> int | None:
-        """Records that a group has not read: the sum over its committed offsets.
+        """Returns the number of records that a group has not read: the sum over its committed
+        offsets.
 
-        None without a committed offset: only its members know where they start to read.
+        None without a committed offset: only the group's members know where they start to read.
         """
         fetched = hosted.core.view.offsets.fetch_all(group.group_id)
         if not fetched:
@@ -194,9 +199,8 @@ class Lags:
         return sum([self._records(each) for each in fetched])
 
     def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
-        """The committed partitions of a group in a topic and their lag in records; None if it has
-        none.
-        """
+        """Returns the number of partitions of a topic with a commit of the group, and their lag in
+        records; None if there are none."""
         if topic not in hosted.core.view.offsets.topics(group_id):
             return None
         for fetched in hosted.core.view.offsets.fetch_all(group_id):
@@ -218,7 +222,7 @@ class Lags:
         return behind
 
     def of_group(self, hosted: HostedGroups, group_id: str) -> Iterator[PartitionLag]:
-        """Yields the lag at every committed offset of a group, by topic, partitions ascending."""
+        """Yields the lag at every committed offset of a group, ordered by topic and partition."""
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             yield from self.of_topic(hosted, group_id, topic)
 
@@ -230,7 +234,8 @@ class Lags:
     def blocks(
         self, hosted: HostedGroups, group_id: str, topic: str
     ) -> Iterator[list[PartitionLag]]:
-        """Yields the lags in one topic, at most BLOCK at a time; later blocks see later changes.
+        """Yields the lags in one topic in blocks of at most BLOCK; later blocks contain later
+        changes.
 
         Unknown ages are queued for a lookup.
         """
@@ -241,9 +246,10 @@ class Lags:
     def blocks_or_none(
         self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
-        """Like `blocks`; unless ``whole``, yields None at the first unknown age, and ends.
+        """Yields blocks as `blocks` does; unless ``whole``, yields None at the first unknown age
+        and ends.
 
-        Unless ``ask``, no lookup is queued; the caller has called `ask` before.
+        ``ask`` is False if the caller has already queued the lookups by `ask`.
         """
         rule = expiry_rule(hosted.core.view.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
@@ -262,8 +268,8 @@ class Lags:
     def ask(self, hosted: HostedGroups, group_id: str) -> Iterator[int]:
         """Queues lookups of the unknown ages of a group; ``times.settled()`` waits for them.
 
-        This costs a fifth of `blocks`. Yields the number of offsets that a step read, at most
-        BLOCK.
+        Yields the number of offsets that each step read, at most BLOCK. It takes a fifth of the
+        time of `blocks`.
         """
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
@@ -294,10 +300,9 @@ class Lags:
     def _block(
         self, group_id: str, topic: str, commits: Commits, rule: ExpiryRule | None, whole: bool
     ) -> list[PartitionLag] | None:
-        """The lags at some commits in one topic; a scrape calls this most often of all methods
-        here.
+        """Returns the lags at some commits in one topic. A scrape calls this method most often.
 
-        Unless ``whole``, None at the first unknown age.
+        Unless ``whole``, returns None at the first unknown age.
         """
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.core.offsets_retention_ms
@@ -353,9 +358,9 @@ class Lags:
         return lags
 
     def of_member(self, group: GroupView, member: MemberView, lags: ByTopic) -> MemberLag | None:
-        """The lag of a member of a "consumer" group, from the lags of its group.
+        """Returns the lag of a member of a "consumer" group, from the lags of the group.
 
-        None if its assignment has another format.
+        Returns None if the member's assignment has another format.
         """
         owned = self.owned_by(group, member)
         if owned is None:
@@ -373,7 +378,8 @@ class Lags:
 
     @staticmethod
     def owned_by(group: GroupView, member: MemberView) -> dict[str, list[int]] | None:
-        """The partitions of a member by topic; None if its assignment is not a consumer's."""
+        """Returns the partitions of a member by topic; None if its assignment does not have the
+        consumer format."""
         if group.protocol_type != CONSUMER:
             return None
         try:
@@ -383,10 +389,10 @@ class Lags:
 
 
 def readable(groups: GroupRuntime) -> list[HostedGroups]:
-    """The shards whose groups can be read now."""
+    """Returns the shards whose groups can be read now."""
     return [each for each in groups.hosted_shards if each.phase in LOADED]
 
 
 def expiry_rule(group: GroupView | None) -> ExpiryRule | None:
-    """The rule by which a group's offsets expire now; None while they do not expire."""
+    """Returns the rule by which a group's offsets expire now; None if they do not expire now."""
     return rule_for(GroupCondition() if group is None else condition_of(group))

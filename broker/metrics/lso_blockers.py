@@ -1,13 +1,15 @@
-"""The transactions that hold back a last stable offset (LSO), and the groups that they block.
+"""The transactions that hold back a last stable offset (LSO), and the groups that these
+transactions block.
 
 A partition knows the producer of its oldest open transaction; the coordinator knows the
-transactional id of that producer. A transaction that no id has open hangs: only an operator can end
-it. Muster does not report this while ids may be missing: while they load, can't be read, or have
-other brokers as coordinators. `refresh` collects the ids in steps; `of` reads the last result.
+transactional id of that producer. If no transactional id has the transaction open, the transaction
+hangs, and only an operator can end it. Muster does not report a hanging transaction while ids may
+be missing: while ids are loaded, if they can't be read, or if other brokers coordinate ids.
+`refresh` collects the ids in steps; `of` reads the last result.
 
-Fetch names no group. A group whose committed offset is the LSO, with records after it, waits for
-the transaction that begins there. Each scan of the groups, every few seconds, detects this, and the
-journal of transactions keeps the groups and the time that they waited.
+A Fetch does not name a group. But if a group's committed offset is the LSO, and records follow, the
+group waits for the transaction that begins at the LSO. Each scan of the groups, every few seconds,
+detects such groups, and the journal of transactions keeps the groups and how long they waited.
 """
 
 from __future__ import annotations
@@ -28,32 +30,32 @@ from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 
 STEP = 500
-"""Open transactions in one step."""
+"""The maximum number of open transactions in one step."""
 
 
 class LsoBlocker(NamedTuple):
     """The oldest open transaction of a partition."""
 
     transactional_id: str | None
-    """None if this broker knows no id with this producer."""
+    """The transactional id; None if this broker knows no id of this producer."""
     producer_id: int
     producer_epoch: int
     start_offset: int
-    """Where it begins, which is the last stable offset."""
+    """The first offset of the transaction, which is the last stable offset of the partition."""
     since_ms: int
-    """Wall time of its first partition; of its producer's last record if the id is unknown."""
+    """The wall time at which the transaction's first partition was added; if the id is unknown, of
+    the producer's last record."""
     ends_ms: int | None
-    """When it is aborted at the latest; None if its outcome is decided, or if no coordinator ends
-    it.
-    """
+    """The wall time at which the transaction times out; None if its outcome is decided, or if no
+    coordinator ends it."""
     state: str | None
-    """The state at its coordinator; None if the id is unknown."""
+    """The state of the transaction at its coordinator; None if the id is unknown."""
     client: Client
-    """The client that last sent a request for it."""
+    """The client that sent the last request for the transaction."""
     hangs: bool = False
-    """True if no transactional id has it open, so that only an operator can end it."""
+    """True if no transactional id has the transaction open, so that only an operator can end it."""
     is_elsewhere: bool = False
-    """True if another broker may be its coordinator."""
+    """True if another broker may coordinate the transaction."""
 
 
 class LsoBlockers:
@@ -62,7 +64,7 @@ class LsoBlockers:
     def __init__(
         self, transactions: TransactionRuntime, partition_count: Callable[[], int], time: Time
     ) -> None:
-        """``partition_count``: how many partitions ``__transaction_state`` has."""
+        """``partition_count`` returns the number of partitions of ``__transaction_state``."""
         self._transactions = transactions
         self._time = time
         self._partition_count = partition_count
@@ -70,10 +72,10 @@ class LsoBlockers:
         self._has_all = False
         """False if a shard is loading, can't be read, or is on another broker."""
         self._has_others = False
-        """True if other brokers have shards."""
+        """True if other brokers lead partitions of ``__transaction_state``."""
 
     def refresh(self) -> Iterator[int]:
-        """Collects the transactions by producer id; yields the size of each step."""
+        """Collects the open transactions by producer id; yields the size of each step."""
         found: dict[int, Transaction] = {}
         hosted_shards = list(self._transactions.hosted_shards)
         self._has_others = len(hosted_shards) < self._partition_count()
@@ -91,14 +93,13 @@ class LsoBlockers:
         self._by_producer, self._has_all = found, has_all
 
     def transactional_id_of(self, producer_id: int) -> str | None:
-        """The transactional id of an open transaction's producer at the last refresh; None if
-        unknown.
-        """
+        """Returns the transactional id of an open transaction's producer at the last refresh; None
+        if unknown."""
         known = self._by_producer.get(producer_id)
         return None if known is None else known.transactional_id
 
     def of(self, partition: Partition) -> LsoBlocker | None:
-        """The transaction that holds back a partition; None without one."""
+        """Returns the transaction that holds back a partition; None if no transaction does."""
         log = partition.log
         stable = partition.last_stable_offset
         if stable >= partition.high_watermark:
@@ -128,7 +129,8 @@ class LsoBlockers:
 
 
 def _has(known: Transaction, partition: Partition) -> bool:
-    """True if the transaction includes the partition, so that its end writes a marker there."""
+    """Returns whether the transaction includes the partition: its end writes a marker to these
+    partitions."""
     return any(
         topic == partition.topic and partition.index in ids for topic, ids in known.partitions
     )
@@ -143,7 +145,7 @@ class BlockedGroups:
         self._time = time
 
     def see(self, facts: GroupFacts) -> None:
-        """Reports the waits that the facts about a group show."""
+        """Reports to the journal the waits that the facts about a group show."""
         if not facts.members and facts.protocol_type:
             return  # a group without members does not wait
         for each in facts.partitions:
@@ -171,7 +173,7 @@ class BlockedGroups:
 
 
 def story_of(known: Transaction) -> Story:
-    """A journal entry from what the coordinator knows of an open transaction."""
+    """Returns a journal entry with the coordinator's facts about an open transaction."""
     story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
     story.source = Source.LOG
     story.touch(known.partitions, "")

@@ -1,8 +1,8 @@
 """The series names of other exporters, for dashboards made for them: ``metrics.compat``.
 
-Each view writes the numbers of labelled_series.py under one exporter's names and labels: KMinion's,
-kafka-lag-exporter's, or those of Kafka's own JMX metrics by jmx_exporter's usual rules.
-docs/operate/metrics.md lists the names, and those that are omitted.
+Each view writes the numbers of labelled_series.py under the names and labels of one exporter:
+KMinion, kafka-lag-exporter, or jmx_exporter with its usual rules for Kafka's JMX metrics.
+docs/operate/metrics.md lists the names, and the omitted names.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from coordinator.read_only import MemberView
 from protocol.messages import BY_KEY
 
 LATE_MS = 300_000
-"""A transaction is late if it is open for this much longer than the longest timeout, as in Kafka.
-"""
+"""A transaction is late if it has been open for the longest timeout plus this time, as in Kafka."""
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
@@ -44,12 +43,12 @@ class KMinion(_View):
             families.family(f"kminion_kafka_{name}", meaning)
 
         gauge("cluster_info", "1.")
-        gauge("broker_info", "1 for each broker.")
+        gauge("broker_info", "Always 1; the labels name each broker.")
         gauge("consumer_group_info", "1 while the group is Stable.")
         gauge("consumer_group_members", "Members of the group.")
         gauge("consumer_group_empty_members", "Members without a partition.")
         gauge("consumer_group_topic_members", "Members with a partition of the topic.")
-        gauge("consumer_group_topic_assigned_partitions", "Partitions that a member has.")
+        gauge("consumer_group_topic_assigned_partitions", "Partitions assigned to a member.")
         gauge("consumer_group_topic_offset_sum", "Sum of the committed offsets.")
         gauge("consumer_group_topic_lag", "Sum of the lags.")
         gauge("consumer_group_topic_partition_lag", "Records of lag.")
@@ -266,7 +265,7 @@ class LagExporter(_View):
 
 
 class Jmx(_View):
-    """The series of jmx_exporter's kafka-2_0_0.yml that this broker has numbers for."""
+    """The series of jmx_exporter's kafka-2_0_0.yml for which this broker has numbers."""
 
     def __init__(self, sources: Sources, families: Families, look: ClusterLook) -> None:
         super().__init__(sources, families)
@@ -303,7 +302,7 @@ class Jmx(_View):
         self._cluster.write()
         network = "kafka_network_requestmetrics_"
         family = self.families.family
-        times = family(f"{network}totaltimems", "Milliseconds of a request.")
+        times = family(f"{network}totaltimems", "Time per request in milliseconds.")
         count_of = family(f"{network}totaltimems_count", "Requests timed.", "untyped")
         requests = family(f"{network}requests_total", "Requests answered.", "counter")
         for key, histogram in self.sources.server.times.items():
@@ -324,13 +323,13 @@ class Jmx(_View):
         for name, meaning, kind, value in (
             (
                 f"{manager}partitionswithlatetransactionscount",
-                "Partitions with a transaction older than the longest timeout plus five minutes.",
+                "Partitions with a transaction older than transaction.max.timeout.ms plus 5 min.",
                 "gauge",
                 late,
             ),
             (
                 f"{manager}produceridcount",
-                "Producer ids that partitions keep state for.",
+                "Producer ids with state in a partition.",
                 "gauge",
                 scan.producers,
             ),
@@ -348,7 +347,7 @@ Compat = KMinion | LagExporter | Jmx
 
 
 def compat_views(sources: Sources, families: Families, look: ClusterLook) -> list[Compat]:
-    """The views that ``metrics.compat`` names."""
+    """Returns the views that ``metrics.compat`` names."""
     wanted = [each for each in str(sources.config["metrics.compat"] or "").split(",") if each]
     made: dict[str, Callable[[], Compat]] = {
         "jmx": lambda: Jmx(sources, families, look),
@@ -359,10 +358,10 @@ def compat_views(sources: Sources, families: Families, look: ClusterLook) -> lis
 
 
 def wants_look(views: Sequence[View]) -> bool:
-    """True if a view shows the counts of `ClusterLook`."""
+    """Returns whether a view shows the counts of `ClusterLook`."""
     return any(isinstance(view, Jmx) for view in views)
 
 
 def wants_owners(views: Sequence[View]) -> bool:
-    """True if a view shows the owner of each partition."""
+    """Returns whether a view shows the owner of each partition."""
     return any(isinstance(view, LagExporter) for view in views)

@@ -1,11 +1,14 @@
-"""How long committed offsets have not moved: the memory of the verdicts between two scans.
+"""Remembers, between two scans, how long each committed offset has not moved; the verdicts need
+this.
 
-A commit timestamp is not enough: a stuck client may keep committing the same offset. So each scan
-of a group is compared with the one before, partition by partition, in arrays. The first scan of a
-group, also after a start of the broker, begins with the times of the commits in the log.
+A commit timestamp is not enough: a stuck client may keep committing the same offset. Each scan of a
+group is therefore compared with the scan before, partition by partition, in arrays. The first scan
+of a group, including the first after a start of the broker, uses the times of the commits in the
+log.
 
-`Arrivals` keeps the end offsets of topics of the last minute: an unread record below such an end is
-at least that old, without a read of the log.
+`Arrivals` keeps the end offsets that topics had in the last minute: an unread record below an
+earlier end offset is at least as old as that end offset, which is known without a read of the
+log.
 """
 
 from __future__ import annotations
@@ -16,19 +19,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 PARTITIONS_MAX = 1_000_000
-"""Entries (group, topic, partition) that are remembered; further ones have no history."""
+"""The maximum number of remembered entries (group, topic, partition); further entries have no
+history."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
-"""Marks within the time after which a record is old; MARKS_KEPT is a few more."""
+"""The number of marks in the time after which a record is old; MARKS_KEPT is a little larger."""
 
 Columns = tuple[list[int], list[int]]
-"""Partitions with a commit, ascending, and their offsets."""
+"""The partitions with a commit, ascending, and their committed offsets."""
 
 _NEVER = -1
 
 
 class Place(NamedTuple):
-    """One partition in one scan."""
+    """The progress of one partition in one scan."""
 
     partition: int
     offset: int
@@ -36,20 +40,21 @@ class Place(NamedTuple):
     start: int
     end: int
     moved_ms: int
-    """When the offset last changed, as far as scans saw it."""
+    """The time when the committed offset last changed, as seen by scans."""
     stands_ms: int
-    """Since when records have waited while the offset did not move; -1 if none wait."""
+    """The time since which records wait while the committed offset has not moved; -1 if no records
+    wait."""
     is_still: bool
-    """The offset has not changed since the scan before."""
+    """Whether the committed offset is the same as at the scan before."""
 
     @property
     def first_unread(self) -> int:
-        """The offset at which reading would continue."""
+        """The offset at which the group continues to read."""
         return max(self.offset, self.start)
 
 
 class Standing:
-    """The memory of one group in one topic, partitions ascending."""
+    """The remembered progress of one group in one topic, with partitions ascending."""
 
     __slots__ = ("moved", "offsets", "partitions", "seen_ms", "stands", "unclaimed")
 
@@ -59,16 +64,16 @@ class Standing:
         self.moved = array("q")
         self.stands = array("q")
         self.seen_ms = _NEVER
-        """When the scan was; -1: not yet."""
+        """The time of the last scan; -1 before the first scan."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """Partitions without a commit that a member owns, or owned until it was removed."""
+        """The partitions without a commit that a member owns, or that a removed member owned."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
 
 
 class Unclaimed(NamedTuple):
-    """A partition without a commit, since its owner got it."""
+    """The remembered progress of a partition without a commit, since its owner got it."""
 
     owner: str
     """The member id; for a static member the instance id, which a restart keeps."""
@@ -76,18 +81,19 @@ class Unclaimed(NamedTuple):
     """The log end offset when the owner was first seen."""
     seen_ms: int
     grown_ms: int
-    """When a scan first saw records after ``end``; -1 before that."""
+    """The time when a scan first saw records after ``end``; -1 if no scan has."""
 
 
 class Look:
-    """One scan of a group in a topic, compared with the scan before; becomes the next memory."""
+    """One scan of a group in a topic, compared with the scan before; the next scan is compared with
+    it."""
 
     def __init__(self, before: Standing | None, now_ms: int) -> None:
         self.before = before or Standing()
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """How many partitions of the scan before have been compared."""
+        """The number of partitions of the scan before that have been compared."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
         """Add the next partition, in ascending order."""
@@ -120,7 +126,8 @@ class Look:
 
     @staticmethod
     def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
-        """Record a scan of a topic in which all is read, in the same partitions as before."""
+        """Record a scan in which the group has read all records, in the same partitions as
+        before."""
         before = standing.offsets.tolist()
         if before != offsets:
             for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
@@ -131,7 +138,7 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Add a partition that its owner has never committed."""
+        """Add a partition in which its owner has never committed."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
             kept = Unclaimed(owner, end, self.now_ms, _NEVER)
@@ -141,7 +148,7 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Add again a partition of the scan before that has no owner now."""
+        """Add a partition of the scan before that has no owner now."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -150,28 +157,28 @@ class Look:
 
 
 class Progress:
-    """The memory of all groups; bounded by PARTITIONS_MAX."""
+    """The remembered progress of all groups, bounded by PARTITIONS_MAX."""
 
     def __init__(self) -> None:
         self.size = 0
-        """Partitions remembered."""
+        """The number of remembered partitions."""
         self._groups: dict[str, dict[str, Standing]] = {}
         self._generations: dict[str, int] = {}
-        """Groups in which every owned partition has a commit: the generation in which this was
-        seen.
-        """
+        """The groups in which every owned partition has a commit, with the generation in which a
+        scan found this."""
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
         """Begin a scan of a group in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
 
     def unclaimed(self, group_id: str) -> list[str]:
-        """The topics in which a member owned partitions without a commit at the last scan."""
+        """Return the topics in which a member owned partitions without a commit at the last
+        scan."""
         known = self._groups.get(group_id, {})
         return [topic for topic, standing in known.items() if standing.unclaimed]
 
     def keep(self, group_id: str, looks: dict[str, Look], generation_id: int) -> None:
-        """Replace the memory of a group by a scan of all its topics."""
+        """Replace the remembered progress of a group by a scan of all its topics."""
         self.forget(group_id)
         kept = {topic: look.after for topic, look in looks.items()}
         size = sum(map(len, kept.values()))
@@ -189,10 +196,11 @@ class Progress:
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """The memory of a group with commits in the same partitions as at the last scan, else None.
+        """Return the remembered progress of a group that has commits in the same partitions as at
+        the last scan, else None.
 
-        Every owned partition must have a commit. The partitions that a generation owns do not
-        change.
+        Every owned partition must have a commit. The ownership of partitions does not change within
+        a generation.
         """
         known = self._groups.get(group_id)
         if known is None or self._generations.get(group_id) != generation_id:
@@ -206,14 +214,14 @@ class Progress:
 
 
 class Mark(NamedTuple):
-    """The end offsets of a topic's partitions at a time; 0 if unknown."""
+    """The end offsets of a topic's partitions at one time; 0 if unknown."""
 
     at_ms: int
     ends: array[int]
 
 
 class Arrivals:
-    """The end offsets of topics at a few times of about the last minute."""
+    """The end offsets of topics at a few times in about the last minute."""
 
     def __init__(self) -> None:
         self._marks: dict[bytes, deque[Mark]] = {}
@@ -222,7 +230,8 @@ class Arrivals:
     def mark(
         self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
-        """The marks of a topic, oldest first; a mark of now is added when one is due."""
+        """Return the marks of a topic, oldest first, after adding a mark if the last mark is old
+        enough."""
         self._used.add(topic_id)
         marks = self._marks.get(topic_id)
         if marks is None:
@@ -241,15 +250,16 @@ class Arrivals:
 
 
 def unread_since(marks: Sequence[Mark], place: Place, timestamp_ms: int | None, now_ms: int) -> int:
-    """Since when the first unread record exists: its timestamp, within what the marks prove.
+    """Return since when the first unread record exists: its timestamp, limited to the times that
+    the marks allow.
 
-    An old timestamp of a record that has just arrived (a copy of another topic) does not make a
-    reader late, and a timestamp in the future does not make it early. Without a timestamp, the
-    latest possible arrival is returned.
+    If a record that has just arrived has an old timestamp, such as a copy from another topic, its
+    reader is not late; if a record has a timestamp in the future, its reader may still be late.
+    Without a timestamp, the latest possible arrival is returned.
     """
     first = place.first_unread
     came_ms = now_ms
-    """The record arrived before this."""
+    """The record arrived before this time."""
     for mark in reversed(marks):
         end = mark.ends[place.partition] if place.partition < len(mark.ends) else 0
         if end <= first:

@@ -1,8 +1,9 @@
-"""The timestamps of groups' first unread records, which a thread reads from the logs.
+"""The timestamps of the first unread records of groups, which a thread reads from the logs.
 
-A timestamp is kept by the position of its record, so that all groups share it. An unknown one is
-queued, and a thread looks it up, log by log with ascending offsets and with pauses. Until it is
-found, the timestamp found before is used, if there is one. Used from the loop's thread.
+A timestamp is kept by the position of its record, so that all groups share it. Unknown timestamps
+are queued, and a thread looks them up log by log, with ascending offsets and with pauses. Until a
+lookup is done, the timestamp found by the earlier lookup is used, if there is one. Only the loop's
+thread uses this module.
 """
 
 from __future__ import annotations
@@ -21,24 +22,25 @@ from log.record_time import RecordTime, TimeReader
 
 LOOKUPS_PER_STEP = 512
 STEP_NS = 2_000_000
-"""The thread pauses after this time or this many records, since it holds the GIL."""
+"""The thread pauses after this time, or after this many records, since it holds the GIL."""
 REST = 3
-"""A pause is this many times as long as the step before it: at most a quarter of a core."""
+"""A pause is this many times as long as the step before the pause, so that lookups use at most a
+quarter of a core."""
 WANTED_MAX = 200_000
-"""Lookups that may wait; the next scrape asks again for the rest."""
+"""The maximum number of queued lookups; the next scrape requests the others again."""
 BEFORE_MS_MAX = 120_000
-"""For at most this time, the age of the scan before replaces an unknown one."""
+"""The maximum time for which the age from the scan before replaces an unknown age."""
 KEPT_MIN = 10_000
-"""Timestamps kept: this many, or twice the number of committed offsets, if that is more."""
+"""The number of timestamps kept, if twice the number of committed offsets is not larger."""
 
 NOT_KNOWN = RecordTime(-1, False)
 
 Key = tuple[bytes, int, int]
-"""Topic id, partition, offset of the first unread record."""
+"""The topic id, the partition, and the offset of the first unread record."""
 
 
 class _Wanted(NamedTuple):
-    """Offsets of one log to look up."""
+    """The offsets of one log that are looked up."""
 
     topic_id: bytes
     partition: int
@@ -47,51 +49,54 @@ class _Wanted(NamedTuple):
 
 
 class _Asked:
-    """The unknown timestamps of a group in one topic, when it last asked, by partition."""
+    """The last request of a group for unknown timestamps in one topic, by partition."""
 
     __slots__ = ("before", "last")
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """The first unread offset at that time, and the wall time of the request."""
+        """The first unread offset at the last request, and the wall time of that request."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """The newest earlier request whose timestamp is known, and its wall time."""
+        """The timestamp from the newest earlier request for which it is known, and the wall time of
+        that request."""
 
 
 class RecordTimes:
-    """Timestamps of records; ``live`` counts the committed offsets, which bound their number."""
+    """Timestamps of records. ``live`` returns the number of committed offsets, which bounds the
+    number of timestamps."""
 
     def __init__(self, time: Time, live: Callable[[], int]) -> None:
         self._time = time
         self.lookups = 0
-        """Records looked up since the process began."""
+        """The number of records looked up since the process started."""
         self.unknown = 0
-        """Requests for an unknown timestamp since the process began."""
+        """The number of requests for an unknown timestamp since the process started."""
         self.recent: dict[Key, RecordTime] = {}
-        """Timestamps that were used lately; these need no lookup."""
+        """The timestamps that were used recently."""
         self._older: dict[Key, RecordTime] = {}
-        """Timestamps not used since ``recent`` was last full; dropped when it is full again."""
+        """The timestamps not used since ``recent`` was last full; they are dropped when ``recent``
+        is full again."""
         self._live = live
         self._kept_max = KEPT_MIN
-        """The bound of each of them, and of the partitions in ``_asked``; computed again when
-        reached.
-        """
+        """The maximum size of ``recent``, of ``_older``, and of ``_places``; it is computed again
+        when a size reaches it."""
         self._asked: dict[tuple[str, bytes], _Asked] = {}
-        """By group and topic id."""
+        """The last requests, by group and topic id."""
         self._places = 0
-        """Partitions in all of ``_asked``."""
+        """The number of partitions in all entries of ``_asked``."""
         self._wanted: dict[tuple[bytes, int], _Wanted] = {}
         self.waiting = 0
-        """Records still to be looked up."""
+        """The number of queued lookups."""
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
     def ask(
         self, group_id: str, keys: list[Key], partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
-        """Queue lookups of one group in one topic for the timestamps that are unknown.
+        """Queue lookups of the unknown timestamps of one group in one topic.
 
-        ``partitions`` has the replicas of the keys' partitions. The keys are kept for `before`.
+        ``partitions`` has this broker's replicas of the keys' partitions. The keys are kept for
+        `before`.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -134,10 +139,12 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """The record time of the scan before, in place of an unknown one, and its wall time.
+        """Return the record time from an earlier scan, in place of an unknown record time, and the
+        wall time of that scan.
 
-        Groups that commit faster than records are looked up need it: their age is then exact, but
-        as of a moment ago. NOT_KNOWN if that is unknown too, or older than BEFORE_MS_MAX.
+        Groups that commit faster than records are looked up need it: the age is then exact, but
+        slightly out of date. Returns NOT_KNOWN if the earlier time is also unknown, or older than
+        BEFORE_MS_MAX.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -154,7 +161,7 @@ class RecordTimes:
         return before
 
     def known(self, key: Key) -> RecordTime | None:
-        """The timestamp, if it has been looked up."""
+        """Return the timestamp of a record; None if it has not been looked up."""
         return self.recent.get(key) or self._older.get(key)
 
     def _forget(self, key: Key) -> None:
@@ -162,7 +169,7 @@ class RecordTimes:
         self._older.pop(key, None)
 
     async def settled(self) -> None:
-        """Return when all lookups queued so far are done."""
+        """Wait until all lookups that are queued now are done."""
         while (task := self._running) is not None:
             await asyncio.wait([task])
 
@@ -174,7 +181,8 @@ class RecordTimes:
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Whether the number reaches the bound; committed offsets are counted only when it does."""
+        """Return whether ``kept`` reaches the bound; the bound is computed again from the committed
+        offsets if so."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())
@@ -188,7 +196,7 @@ class RecordTimes:
     # -- looking up
 
     async def _look_up(self) -> None:
-        """Look up what is queued, with pauses, until the queue is empty."""
+        """Do the queued lookups, with pauses, until the queue is empty."""
         try:
             while self._wanted and not self._stopped:
                 began_ns = self._time.ticks_ns()
@@ -211,7 +219,7 @@ class RecordTimes:
             self._running = None
 
     def _next_step(self) -> list[_Wanted]:
-        """Some of the queued lookups, as many as possible of the same logs."""
+        """Return some of the queued lookups, with as many as possible from the same logs."""
         step: list[_Wanted] = []
         room = LOOKUPS_PER_STEP
         for wanted in self._wanted.values():
@@ -226,9 +234,10 @@ class RecordTimes:
 def _look_up(
     step: list[_Wanted], ticks_ns: Callable[[], int]
 ) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Look up in a thread; returns the tried keys, at least one, and the timestamps found.
+    """Do lookups in a thread; return the keys of the tried lookups, at least one, and the
+    timestamps found.
 
-    Records that do not exist (yet) or can't be read now are omitted.
+    Records that do not exist yet, or can't be read now, have no timestamp in the result.
     """
     tried: list[Key] = []
     found: list[tuple[Key, RecordTime]] = []

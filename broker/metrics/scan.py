@@ -1,8 +1,9 @@
 """One pass over all groups, their offsets and members, transactions and topics, for a scrape.
 
-A broker may have hundreds of thousands of them, and answers no request during a step. The scan
-takes steps of bounded work and passes each thing to its views, which write the series: the views of
-labelled_series.py, and of other_exporters.py if ``metrics.compat`` names them.
+A broker may have hundreds of thousands of these objects, and does not handle requests during a
+step. The scan therefore works in bounded steps. It passes each object to its views, which write the
+series: the views of labelled_series.py, and those of other_exporters.py that ``metrics.compat``
+names.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from protocol.errors import NONE
 from transactions.states import State as TransactionState
 
 STEP = BLOCK
-"""Offsets, members or partitions in one step at most."""
+"""The maximum number of offsets, members or partitions in one step."""
 LOOKUP_S_MAX = 1.0
-"""How long a scrape waits for lookups of record ages; ages found later are omitted."""
+"""The maximum time for which a scrape waits for lookups of record ages; ages found later are
+omitted."""
 ASSIGNMENT_BYTES_MAX = 64 * 1024
-"""The lag of a member with a longer assignment (16,000 partitions) is omitted."""
+"""The maximum length of an assignment, about 16,000 partitions; the lag of a member with a longer
+assignment is omitted."""
 
 
 class Seen(NamedTuple):
@@ -40,38 +43,39 @@ class Seen(NamedTuple):
 
 
 def is_led(partition: Partition) -> bool:
-    """True if this broker leads the partition: only the leader exports its end offset."""
+    """Returns whether this broker leads the partition: only the leader exports the end offset."""
     return partition.serving_error(-1) == NONE
 
 
 class View:
-    """Writes series of groups, their offsets and members, and topics, as a scan shows them.
+    """Writes the series of groups, offsets, members and topics that a scan passes to it.
 
     A view overrides the methods whose series it writes.
     """
 
     def begin_group(self, seen: Seen) -> None:
-        """A group begins."""
+        """Called before the offsets and members of a group."""
 
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Some offsets of the group in one topic; ``owners`` is empty unless a view needs it."""
+        """Called with some offsets of the group in one topic; ``owners`` is empty unless a view
+        needs it."""
 
     def end_topic(self, topic: str) -> None:
-        """All offsets in this topic have been shown."""
+        """Called after all offsets of the group in this topic."""
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Some members of the group."""
+        """Called with some members of the group."""
 
     def end_group(self) -> None:
-        """All of the group has been shown."""
+        """Called after all offsets and members of the group."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Some partitions of a topic."""
+        """Called with some partitions of a topic."""
 
     def topic(self, entry: TopicLogs) -> None:
-        """A topic, after its partitions."""
+        """Called with a topic, after its partitions."""
 
 
 class Scan:
@@ -82,31 +86,31 @@ class Scan:
         self.views = views
         self.with_owners = with_owners
         self.states: Counter[str] = Counter({state.value: 0 for state in State})
-        """Groups by state."""
+        """The number of groups by state."""
         self.everybody = 0
-        """Members of all groups."""
+        """The number of members of all groups."""
         self.assignments_left_out = 0
-        """Members whose assignment was too long to read."""
+        """The number of members whose assignment was too long to read."""
         self.poisoned = 0
-        """Logs that accept no writes."""
+        """The number of logs that accept no writes."""
         self.transactions: Counter[str] = Counter(
             {state.wire_name: 0 for state in TransactionState if state is not TransactionState.DEAD}
         )
-        """Transactional ids by state."""
+        """The number of transactional ids by state."""
         self.oldest_open_ms: int | None = None
-        """When the oldest open transaction began."""
+        """The start of the oldest open transaction; None if no transaction is open."""
         self.held_since_ms: list[int] = []
-        """Since when each partition that is held back has been held back."""
+        """For each partition that is held back: the time since which it is held back."""
         self.producers = 0
-        """Producer ids that partitions keep state for."""
+        """The number of producer ids whose state partitions keep."""
         self._late: list[Seen] = []
-        """Groups that wait for lookups of record ages."""
+        """The groups whose record ages are being looked up."""
 
     async def run(self) -> None:
-        """Scan everything, in slices.
+        """Scan all groups and topics, in slices.
 
-        A change during the scan is seen or not. A group that committed since the last scrape needs
-        record ages: these are queued, and the group is shown last.
+        A change during the scan may or may not be included. For a group that committed since the
+        last scrape, lookups of record ages are queued, and the group comes last.
         """
         await self.in_slices(self.steps())
         if self._late:
@@ -116,18 +120,19 @@ class Scan:
             await self.in_slices(self.late_steps())
 
     async def in_slices(self, steps: Iterator[int]) -> None:
-        """Do steps of such work, in slices."""
+        """Do the steps of ``steps``, in slices."""
         slices = self.sources.slicer.work("/metrics")
         await slices.through(steps)
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """Show the groups that waited; ages that are still unknown are omitted."""
+        """Pass the groups that waited for lookups to the views; ages that are still unknown are
+        omitted."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 
     def steps(self) -> Iterator[int]:
-        """Scan step by step; yields the size of each step, at most STEP or one member."""
+        """Scan in steps; yield the size of each step, at most STEP or one member."""
         for hosted in list(self.sources.groups.hosted_shards):
             alone = [
                 each

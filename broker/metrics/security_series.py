@@ -77,7 +77,7 @@ def _tls(certificates: Certificates) -> Iterator[Metric]:
     yield handshakes
     expiry = GaugeMetricFamily(
         "muster_certificate_expiry_seconds",
-        "Time until the certificate of the listener expires; negative after that.",
+        "Time until the certificate of the listener expires; negative if it has expired.",
         labels=["listener"],
     )
     for listener, left_s in certificates.seconds_left().items():
@@ -86,7 +86,7 @@ def _tls(certificates: Certificates) -> Iterator[Metric]:
 
 
 def rights_families(sources: Sources) -> Iterator[Metric]:
-    """Yields denials and ACLs; without an authorizer both are 0."""
+    """Yields the families of denials and ACLs; without an authorizer their values are 0."""
     denied = CounterMetricFamily(
         "muster_authorization_denied_total",
         "Denied operations on resources.",

@@ -1,7 +1,7 @@
-"""A scrape reduced to the series that its reader may see.
+"""Reduces a scrape to the series that its reader may see.
 
-The labels of a series name its group or topic. The series of the broker itself, its clients and its
-cluster do not, and need DESCRIBE on the cluster.
+The labels of a series name a group or a topic. Series of the broker, its clients and its cluster
+have no such label, and need DESCRIBE on the cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Sight(NamedTuple):
 
 
 async def seen(scrape: AsyncIterator[bytes], sight: Sight) -> AsyncIterator[bytes]:
-    """The scrape without the lines that the reader may not see, in chunks of whole lines."""
+    """Yields the scrape without the lines that the reader may not see, in chunks of whole lines."""
     verdicts: dict[tuple[bytes, bytes], bool] = {}
 
     def shows(line: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Sources: the parts of the broker that `/metrics`, `/api` and the page read without changing them.
 
-They correspond to `Services` for the handlers of requests: the composition root makes them once.
+`Sources` corresponds to `Services`, which request handlers use: the composition root creates it
+once.
 """
 
 from __future__ import annotations
@@ -75,18 +76,18 @@ class Sources:
     transaction_journal: TransactionJournal
     """Transactions: their clients, outcomes and blocked groups."""
     lso_blockers: LsoBlockers
-    """The transaction that each partition's readers wait for."""
+    """The transactions for which readers of partitions wait."""
     lags: Lags
     trends: Trends
     verdicts: Verdicts
     fatal: Callable[[], str | None]
-    """Why the broker can't continue; None while it can."""
+    """Returns the reason why the broker can't continue; None if it can."""
     cleaning: Cleaning
     pause_detector: PauseDetector
     watchdog: Watchdog
     internal_errors: InternalErrors
     slicer: Slicer
-    """Decides whose slice of long work is next."""
+    """Decides which long work gets the next slice."""
     worker: Worker
     """The thread for pure work that takes long."""
     logins: Logins

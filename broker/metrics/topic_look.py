@@ -11,7 +11,8 @@ from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000
-"""How often the first unread record is looked up while a late group moves; once if it is stuck."""
+"""The time between two lookups of the first unread record of a late group whose offsets move; if
+they do not move, one lookup is enough."""
 
 
 class TopicLook:
@@ -30,11 +31,11 @@ class TopicLook:
         self.marks: Sequence[Mark] = ()
         before_ms = look.before.seen_ms
         self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """Whether this is the first scan in its interval of LOOK_UP_EVERY_MS."""
+        """Whether this scan is the first in the current interval of LOOK_UP_EVERY_MS."""
 
 
 def owned_alone(found: TopicLook) -> list[int]:
-    """The partitions that a member owns and that have no commit."""
+    """Returns the partitions that a member owns and that have no commit."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.owners) if each not in committed]
 
@@ -42,7 +43,7 @@ def owned_alone(found: TopicLook) -> list[int]:
 def without_commit(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts:
-    """The facts about a partition that its owner has never committed."""
+    """Returns the facts about a partition in which its owner has never committed."""
     owner = found.owners[partition]
     member = group.members.get(owner)
     instance = None if member is None else member.group_instance_id
@@ -51,7 +52,7 @@ def without_commit(
 
 
 def orphaned(found: TopicLook) -> list[int]:
-    """The partitions without a commit that a member owned until its group changed."""
+    """Returns the partitions without a commit that a member owned until the group changed."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.look.before.unclaimed) if each not in committed]
 
@@ -59,10 +60,11 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """The facts about a partition of `orphaned` whose last owner left unread records.
+    """Returns the facts about a partition of `orphaned` if its last owner has left unread records,
+    else None.
 
-    None unless the group is empty. During a rebalance the partition is only remembered: its owner
-    may keep it.
+    Returns None if the group has members: during a rebalance the partition is only remembered,
+    since its owner may get it again.
     """
     if group.state is State.EMPTY and end <= start:
         return None

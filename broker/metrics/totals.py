@@ -1,7 +1,8 @@
-"""Totals of the cores' events and of conversions: plain numbers, made into series at scrape time.
+"""Totals of the cores' events and of conversions, as plain numbers, which each scrape converts to
+series.
 
-Nothing here imports prometheus. `broker/metrics/exposition.py` reads these numbers and those of the
-server's routes, the shards and the logs.
+This module does not import prometheus_client. `broker/metrics/exposition.py` reads these numbers
+and those of the server's routes, the shards and the logs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SYNCING = State.AWAITING_SYNC.value
 STABLE = State.STABLE.value
 
 ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
-"""Why transactions are aborted."""
+"""The causes of aborts of transactions."""
 
 
 @slotted
@@ -42,9 +43,9 @@ class TransactionTotals:
 
     committed: int = 0
     aborted: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(ABORTING, 0))
-    """By cause."""
+    """The number of aborted transactions by cause."""
     completion: Histogram = field(default_factory=Histogram)
-    """Milliseconds from the decision to the last marker."""
+    """Milliseconds from the decision of a transaction's outcome to its last marker."""
     refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> refused requests of transactions."""
     verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -75,9 +76,9 @@ class Metrics:
     rebalances: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Cause -> rebalances begun."""
     generations: int = 0
-    """Join phases that ended with members."""
+    """The number of join phases that ended with at least one member."""
     join_phase_ms: int = 0
-    """Time spent in those join phases."""
+    """The time spent in the join phases of ``generations``, in ms."""
     phases: dict[str, Histogram] = field(
         default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
     )
@@ -93,20 +94,21 @@ class Metrics:
     joins_refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> JoinGroups refused."""
     commits_moved_back: int = 0
-    """OffsetCommits that set an offset lower than before."""
+    """The number of OffsetCommits that moved an offset back."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Cause -> offsets removed by retention or by deletion."""
+    """Cause -> committed offsets removed by retention or by deletion."""
     transactional_offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
-    """True if their transaction was committed -> offsets that were pending until its end."""
+    """Number of offsets that were pending until the end of their transaction; the key is True if
+    the transaction was committed."""
     fetch_conversions: int = 0
-    """Records converted for old consumers to an older format than the log's."""
+    """The number of records converted to an older format for old consumers."""
     produce_conversions: int = 0
-    """Records stored in another format than they arrived in."""
+    """The number of records stored in another format than the producer's."""
 
     transactions: TransactionTotals = field(default_factory=TransactionTotals)
 
     _syncing: dict[str, int] = field(default_factory=dict)
-    """Groups that wait for an assignment, and since when (monotonic milliseconds)."""
+    """The groups that wait for an assignment, and since when, in monotonic milliseconds."""
 
     def observe(self, event: Event, now: Now) -> None:
         """Count one event of the core."""

@@ -32,7 +32,7 @@ FAILING = (
     INVALID_TXN_STATE,
     TRANSACTION_ABORTABLE,
 )
-"""The errors of batches that belong to no open transaction."""
+"""The errors of batches that do not belong to an open transaction."""
 _COMPLETION_BITS = (0, 16)
 """1 ms to 65 s."""
 
@@ -49,7 +49,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     oldest_ms = now_ms if scan.oldest_open_ms is None else scan.oldest_open_ms
     yield GaugeMetricFamily(
         "muster_transaction_oldest_open_seconds",
-        "Age of the oldest open transaction; 0 without one.",
+        "Age of the oldest open transaction; 0 if no transaction is open.",
         value=max(0, now_ms - oldest_ms) / 1000,
     )
     totals = sources.totals.transactions
@@ -73,7 +73,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
         dict.fromkeys(FAILING, 0) | totals.verification_failures,
     )
     yield GaugeMetricFamily(
-        "muster_producers", "Producer ids that partitions keep state for.", value=scan.producers
+        "muster_producers", "Producer ids with state in a partition.", value=scan.producers
     )
     yield GaugeMetricFamily(
         "muster_offsets_pending",
@@ -84,7 +84,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     )
     ended = CounterMetricFamily(
         "muster_transactional_offsets_total",
-        "Offsets of ended transactions, committed or dropped.",
+        "Pending offsets of ended transactions, by outcome.",
         labels=["outcome"],
     )
     for committed, count in sources.totals.transactional_offsets.items():
@@ -94,7 +94,8 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
 
 
 def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]]) -> Metric:
-    """The partitions of a coordinator's topic by state; every state is exported."""
+    """Returns the family that counts the partitions of a coordinator's topic by state; every state
+    is exported."""
     phases = Counter({phase.value: 0 for phase in Phase})
     phases.update(hosted.phase.value for hosted in shards)
     found = GaugeMetricFamily(name, meaning, labels=["state"])
@@ -104,7 +105,7 @@ def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]])
 
 
 def by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
-    """A counter whose label is the name of an error."""
+    """Returns a counter whose label is the name of an error."""
     found = CounterMetricFamily(name, meaning, labels=["error"])
     for code, count in counts.items():
         found.add_metric([NAMES.get(code, str(code))], count)
@@ -129,7 +130,7 @@ def _shards(sources: Sources) -> Iterator[Metric]:
 
 
 def add_completion(sources: Sources, families: Families) -> None:
-    """Adds the histogram of the time until the last marker."""
+    """Adds the histogram of the time from the decision of an outcome to the last marker."""
     completion = families.family(
         "muster_transaction_completion_seconds",
         "Time from the decision of a transaction's outcome to its last marker.",

@@ -1,6 +1,6 @@
 """Samples of the broker and of its groups' lag in the last ten minutes, for the page's charts.
 
-A sample is taken every five seconds, or less often with very many groups: sampling may take half a
+A sample is taken every five seconds, or less often with very many groups: sampling may use half a
 per cent of one core. Groups beyond ``GROUPS_KEPT`` have no chart.
 """
 
@@ -24,11 +24,11 @@ GROUPS_KEPT = 5000
 _IDLE_PER_BUSY = 200
 """The pause after a sample is at least this many times as long as the sample took."""
 _LOOK_S = 0.25
-"""How often the delay of the event loop is measured."""
+"""The time between two measurements of the event loop's delay, in seconds."""
 
 
 class Ring:
-    """The last samples of one number, the oldest first."""
+    """The last samples of one number, oldest first."""
 
     __slots__ = ("values",)
 
@@ -36,7 +36,7 @@ class Ring:
         self.values = array("d")
 
     def add(self, value: float) -> None:
-        """Add a sample; drops the oldest if there are SAMPLES_KEPT."""
+        """Add a sample; if there are SAMPLES_KEPT samples, drop the oldest."""
         if len(self.values) == SAMPLES_KEPT:
             del self.values[0]
         self.values.append(value)
@@ -63,23 +63,24 @@ class Trends:
         self._time = time
         self._background = background
         self.taken = 0
-        """Samples since the start."""
+        """The number of samples taken since the start."""
         self.lags: dict[str, Ring] = {}
-        """By group."""
+        """The samples of the lag, by group."""
         self.members = 0
-        """Of all groups, at the last sample."""
+        """The number of members of all groups at the last sample."""
         self.lag = 0
-        """Of all groups in records, at the last sample."""
+        """The lag of all groups in records at the last sample."""
         self.rates: dict[str, Ring] = {
             name: Ring()
             for name in ("requests", "commits", "cpu", "memory_bytes", "connections", "delay_ms")
         }
-        """Requests and commits per second, CPU in cores, the largest delay of the loop."""
+        """The samples of requests and commits per second, CPU in cores, and the loop's largest
+        delay, by name."""
         self._last: tuple[float, int, int, float] | None = None
         self._pause_s = 0.0
-        """Time until the next sample; the first is taken at once."""
+        """The time until the next sample; the first sample is taken at once."""
         self._looked_s = 0.0
-        """When the delay of the loop was last measured."""
+        """The time of the last measurement of the loop's delay."""
         self._late_s = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -151,13 +152,13 @@ class Trends:
         self._late_s = 0.0
 
     def of_group(self, group_id: str) -> list[int]:
-        """A group's lag, the oldest sample first; empty without samples."""
+        """Return the samples of a group's lag, oldest first; empty if there are none."""
         ring = self.lags.get(group_id)
         return [] if ring is None else [int(value) for value in ring.values]
 
 
 def memory_bytes() -> int:
-    """The resident memory of the process in bytes; 0 if the system does not report it."""
+    """Return the resident memory of the process in bytes; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

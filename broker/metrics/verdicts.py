@@ -1,8 +1,9 @@
-"""The verdict of each group, and since when it holds.
+"""The verdict of each group, and since when the group has it.
 
-Every group is judged every five seconds, or less often with very many groups: judging may take two
-per cent of one core. Reads in between return the last verdict; `judged` judges one group now. A
-restart loses what was remembered; the first scans after a start begin with the times in the log.
+Every group is judged every five seconds, or less often with very many groups: judging may use two
+per cent of one core. Reads between two rounds return the last verdict; `judged` judges one group
+now. A restart loses the remembered progress; the first scans after a start use the times in the
+log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
 """The pause after a round is at least this many times as long as the round held the loop."""
 PARTITIONS_AT_ONCE = 500
-"""A larger group is judged in a thread, and is not judged where the answer can't wait."""
+"""A group with more partitions is judged in a thread, and `of` does not judge it."""
 
 
 class Held(NamedTuple):
@@ -39,14 +40,15 @@ class Held(NamedTuple):
 
     verdict: Verdict
     since_ms: int
-    """Since when the group has this verdict; the finding's own time if it has one."""
+    """The time since which the group has this verdict; the start in the finding, if the finding has
+    one."""
     sentence: str
     reads_nothing_since_ms: int | None = None
-    """Since when no member has read although records wait."""
+    """The time since which no member has read although records wait; None if a member reads."""
 
 
 class Verdicts:
-    """Judges the groups of one broker from `start` to `stop`; used from the loop's thread."""
+    """Judges the groups of one broker from `start` to `stop`; only the loop's thread uses it."""
 
     def __init__(
         self,
@@ -70,11 +72,11 @@ class Verdicts:
         self.looks = GroupLooks(lags, journal, lso_blockers)
         self._lso_blockers = lso_blockers
         self._seen = seen
-        """Called with the facts about each group that is judged."""
+        """A function that is called with the facts about each judged group."""
         self._held: dict[str, Held] = {}
-        """By group."""
+        """The last verdict of each group."""
         self._pause_s = 0.0
-        """Time until the next round; the first begins at once."""
+        """The time until the next round; the first round begins at once."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -143,12 +145,13 @@ class Verdicts:
         return judgement
 
     def judged_without_group(self, group_id: str) -> Judgement:
-        """The verdict of a group that does not exist: its members' joins may have failed."""
+        """Return the verdict of a group that does not exist: joins may have failed before the group
+        existed."""
         facts = GroupFacts(group_id, DEAD, refused=self.looks.refused(group_id))
         return judge(facts, self.thresholds(), self._time.now().wall_ms)
 
     def thresholds(self) -> Thresholds:
-        """The thresholds of the rules, from the current settings."""
+        """Return the thresholds of the rules from the current settings."""
         return Thresholds.of({name: self._config[name] for name in (*SETTINGS, *OLD_SETTINGS)})
 
     def _hold(self, judgement: Judgement, now_ms: int) -> Held:
@@ -169,7 +172,7 @@ class Verdicts:
     # -- queries
 
     def of(self, hosted: HostedGroups, group: GroupView) -> Held:
-        """The last verdict of a group; a group without one is judged now."""
+        """Return the last verdict of a group; a group without a verdict is judged now."""
         held = self._held.get(group.group_id)
         if held is not None:
             return held
@@ -191,7 +194,8 @@ def _at_once(steps: Generator[int, None, GroupFacts]) -> GroupFacts:
 
 
 def _judged_whole(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """Judge in a thread, with the lazy sentence and verdicts of partitions computed."""
+    """Judge a group in a thread; the sentence and the verdicts of partitions are computed there
+    too."""
     judgement = judge(facts, thresholds, now_ms)
     judgement.worst  # noqa: B018 - computed here
     judgement.of_partition("", 0)

@@ -1,9 +1,10 @@
-"""The addresses of a tested broker: bound for the life of the process; each run listens on them.
+"""The addresses of a tested broker: the process binds them once, and each run listens on them.
 
-A bound socket that does not listen keeps its port and refuses connections. On Linux a run can bind
-the same address too and listen there if both sockets have SO_REUSEADDR; between runs the process's
-socket has it off, so that no other process gets the port. Other systems allow no second socket:
-there a run uses the port itself, and this module binds it again after the run.
+A bound socket that does not listen keeps its port and refuses connections. On Linux a run can also
+bind the address and listen there if both sockets have SO_REUSEADDR. Between runs SO_REUSEADDR is
+off at the process's socket, so that no other process gets the port. Other systems do not allow a
+second socket: there this module closes its socket before a run, and binds the port again after the
+run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from broker.net.limits.connections import limits_of
 from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"
-"""Whether two sockets may be bound to one address if at most one of them listens."""
+"""Whether two sockets may be bound to one address if at most one socket listens."""
 _ADVICE = "free it or choose another with --listen; port 0 chooses a free one"
 _ADVICE_HTTP = "choose another with --http HOST:PORT; port 0 chooses a free one"
 
@@ -27,7 +28,8 @@ class Addresses:
     """The addresses of Kafka's listeners and of HTTP."""
 
     def __init__(self, config: Config) -> None:
-        """Binds every address. Raises CannotListen, and closes all, if one is not available."""
+        """Binds every address. If one is not available, closes all sockets and raises
+        CannotListen."""
         self._held: list[socket.socket] = []
         self.listeners: list[Endpoint] = []
         """The endpoints of ``listeners``, with the bound ports."""
@@ -43,7 +45,7 @@ class Addresses:
                 self._held.append(bound)
                 self.listeners.append(each._replace(port=bound.getsockname()[1]))
             self.lend()
-            for each in self.listeners:  # another process may be bound to it too, and listen
+            for each in self.listeners:  # another process may be bound too, and listen
                 self._try(each)
             self.hold()
         except CannotListen:
@@ -62,7 +64,7 @@ class Addresses:
         return {"listeners": ",".join(named), "http.listener": "off"}
 
     def lend(self) -> None:
-        """Lets a run listen on the addresses until `hold`."""
+        """Lets a run listen on the addresses until `hold` is called."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,7 +79,7 @@ class Addresses:
             return
         self._let_go()
         for endpoint in self.listeners:
-            with suppress(OSError):  # another process uses it; the next start reports that
+            with suppress(OSError):  # another process uses the port; the next start reports this
                 self._held.append(bind(endpoint.host, endpoint.port, self._limits))
 
     def close(self) -> None:

@@ -18,7 +18,8 @@ _SHOWN_MAX = 60
 
 
 class NotTaken(ValueError):
-    """A value is not of its kind; the text completes the sentence "ARGUMENT: it must be ...".
+    """A value does not have the argument's kind; the text completes the sentence "ARGUMENT: it must
+    be ...".
 
     With ``full`` the text is the whole sentence after the colon.
     """
@@ -126,7 +127,8 @@ OBJECTS = Kind("list of objects", _objects, json.loads)
 
 
 def one_of(what: str, names: Iterable[str]) -> Kind:
-    """One of ``names``, in any case; the verb gets it as spelled in ``names``."""
+    """Returns the kind of arguments that accept one of ``names``, in any case; the verb gets the
+    name as spelled in ``names``."""
     by_folded = {each.casefold(): each for each in names}
 
     def take(value: object) -> str:
@@ -145,7 +147,7 @@ def one_of(what: str, names: Iterable[str]) -> Kind:
 def values_of(
     verb: str, arguments: Sequence[Argument], given: Mapping[str, object], *, as_text: bool
 ) -> dict[str, Any]:
-    """The values for the verb's function by parameter name. Raises WrongArgument."""
+    """Returns the values for the verb's function by parameter name. Raises WrongArgument."""
     known = {each.name: each for each in arguments}
     for name in given:
         if name not in known:

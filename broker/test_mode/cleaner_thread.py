@@ -61,7 +61,7 @@ class CleanerThread:
 
         def ended(result: asyncio.Future[CleanDone]) -> None:
             if not result.cancelled():
-                result.exception()  # marks it as retrieved, since its caller may be gone
+                result.exception()  # marks the exception as retrieved: the caller may be gone
             groups.put_nowait(None)
 
         result.add_done_callback(ended)
@@ -105,7 +105,7 @@ class _Work:
         self._stops = Condition()
 
     def stop(self) -> None:
-        """Makes the job end at its next piece; called from another thread."""
+        """Makes the job end before its next slice; called from another thread."""
         with self._stops:
             self._stopped = True
             self._stops.notify_all()

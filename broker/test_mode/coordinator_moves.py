@@ -1,7 +1,8 @@
-"""Moves a group's coordinator, takes it away, or keeps it loading.
+"""Moves a group's coordinator, makes it unavailable, or keeps it loading.
 
-The coordinator is a shard, so this affects all groups of the same partition of
-`__consumer_offsets`, as in Kafka. With the default of one partition those are all groups.
+The coordinator is a shard, so that a move affects all groups of the same partition of
+`__consumer_offsets`, as in Kafka. By default there is one partition, and a move affects all
+groups.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class NotCoordinatorOnce(Fail):
         self._partitions = partitions
 
     def meets(self, services: Services, request: Request) -> bool:  # noqa: ARG002
-        """See `Rule`."""
+        """Implements `Rule.meets`."""
         if request.connection not in self._to_notify or request.served.api is FIND_COORDINATOR:
             return False
         if all(
@@ -50,7 +51,8 @@ class NotCoordinatorOnce(Fail):
 
 
 def give_up(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
-    """Takes the shard's leadership from this broker; returns the function that restores it."""
+    """Ends this broker's leadership of the shard; returns a function that restores the
+    leadership."""
     partition = hosted.partition
     broker.groups.resign(hosted.index)
 

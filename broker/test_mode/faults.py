@@ -1,4 +1,4 @@
-"""Active faults, each with its id, its arguments, its number of hits, and its end."""
+"""The active faults; each has an id, arguments, a count of hits, and an end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ALL = "all"
-"""Selects all faults in place of an id."""
+"""The word that selects all faults in place of an id."""
 
 
 class NoSuchFault(Exception):
-    """No active fault has that id; it may have ended."""
+    """No active fault has this id; the fault may have ended."""
 
 
 class Fault:
@@ -19,18 +19,18 @@ class Fault:
     def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
         self.shown = {name: value for name, value in shown.items() if value is not None}
-        """The arguments of the request that started it."""
+        """The arguments of the request that started the fault."""
         self.fault_id = ""
         """The id, assigned by `Faults.begin`."""
         self.hits = 0
-        """The number of requests or disk calls that it has affected."""
+        """The number of requests or disk calls that the fault has affected."""
         self.is_over = False
         self.of_run = False
-        """Whether it ends with the run of the broker in which it started."""
+        """Whether the fault ends with the run of the broker in which it started."""
         self._ends: list[Callable[[], object]] = []
 
     def on_end(self, end: Callable[[], object]) -> None:
-        """Registers ``end``, which is called once when the fault ends, for whatever reason."""
+        """Registers a function that is called once when the fault ends, whatever the reason."""
         self._ends.append(end)
 
     def finish(self) -> None:

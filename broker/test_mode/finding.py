@@ -14,7 +14,7 @@ _NAMED = 5
 
 
 def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
-    """The shard of a group. Raises NotNow if it is not available."""
+    """Returns the shard of a group. Raises NotNow if the shard is not available."""
     hosted = broker.groups.hosted_for(group_id)
     if hosted is None and not broker.groups.is_started:
         raise NotNow(f"{verb}: group {group_id!r} does not exist; no groups exist yet")
@@ -30,7 +30,7 @@ def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
 
 
 def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, GroupView]:
-    """A group and its shard. Raises NotNow if either is not available."""
+    """Returns a group and its shard. Raises NotNow if the group or the shard is not available."""
     hosted = hosted_of(broker, verb, group_id)
     group = hosted.core.view.groups.get(group_id)
     if group is None:
@@ -52,9 +52,10 @@ def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
 def member_of(
     broker: Broker, verb: str, name: str, group_id: str | None
 ) -> tuple[HostedGroups, GroupView, MemberView]:
-    """The member with this member id, instance id or client id, in one group or (None) any.
+    """Returns the member with this member id, group.instance.id or client id; ``group_id`` None: in
+    any group.
 
-    Raises NotNow unless exactly one is found.
+    Raises NotNow unless exactly one member is found.
     """
     within = groups(broker) if group_id is None else [group_of(broker, verb, group_id)]
     members = [(hosted, group, each) for hosted, group in within for each in group.members.values()]
@@ -73,6 +74,6 @@ def member_of(
 
 
 def some_of(names: list[str]) -> str:
-    """The first few names, as text."""
+    """Returns the first few names as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

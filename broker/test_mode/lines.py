@@ -10,17 +10,18 @@ KEPT = 1000
 
 
 class KeptLines(io.TextIOBase):
-    """A text stream that stores the last lines and writes all text to another one. Thread-safe."""
+    """A text stream that stores the last lines and writes all text to another stream.
+    Thread-safe."""
 
     def __init__(self, onward: TextIO) -> None:
         self._onward = onward
         self._begun = ""
         self.last: deque[str] = deque(maxlen=KEPT)
         self.count = 0
-        """The number of lines so far."""
+        """The number of lines that were written."""
 
     def write(self, text: str) -> int:
-        """Stores the lines that end in ``text``, and writes it to the other stream."""
+        """Stores the lines that end in ``text``, and writes ``text`` to the other stream."""
         *whole, self._begun = (self._begun + text).split("\n")
         self.last.extend(whole)
         self.count += len(whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Refused(Exception):
-    """A verb was rejected and had no effect; the text is the sentence."""
+    """A verb was rejected and had no effect; the text of the exception is the message for users."""
 
     status = 409
 

@@ -62,7 +62,7 @@ class Routes:
             return _refusal(500, f"internal error of the broker: {type(error).__name__}: {error}")
 
     def _find(self, method: str, path: str) -> tuple[Verb, Mapping[str, str]]:
-        """The verb of a path, and the argument that the path contains."""
+        """Returns the verb of a path, and the argument that the path contains."""
         found = self._by_place.get((method, path))
         if found is not None:
             return found, {}

@@ -1,8 +1,9 @@
-"""One run of a tested broker, which corresponds to a process: it starts, and is stopped or killed.
+"""One run of a tested broker. A run corresponds to a process: it starts, and is stopped or
+killed.
 
-A `Broker` uses files, time, connections and tasks outside itself. Each run has its own view of
-them, which its end disables: a killed run can't write, wait or answer any more, while the process
-continues.
+A `Broker` uses files, time, connections and tasks outside itself. Each run has its own views of
+these parts, which do not work after the end of the run: a killed run can't write, wait or send
+responses any more, while the process continues.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
-"""The run whose code is running; its tasks, timers and sockets inherit it."""
+"""The run whose code is running; tasks, timers and sockets that it creates inherit this value."""
 Result = TypeVar("Result")
 
 _ROUNDS = 100
-"""Turns of the loop within which the tasks of a killed run must end."""
+"""The number of turns of the loop within which the tasks of a killed run must end."""
 
 
 class Run:
@@ -50,7 +51,8 @@ class Run:
     ) -> None:
         """``http``: HOST:PORT of the server that serves the broker's pages.
 
-        A thread cleans logs, even on real disks, since a process would not see the disk's faults.
+        A thread, not a process, cleans logs, even on real disks: a process would not see the faults
+        of the disk.
         """
         self.time = RunTime(time)
         self.files = files
@@ -62,7 +64,7 @@ class Run:
             new_cleaner=partial(CleanerThread, self.time.real, files),
         )
         self.is_over = False
-        """The run has ended: it can't write, wait or answer any more."""
+        """Whether the run has ended: it can't write, wait or send responses any more."""
         self.tasks: set[asyncio.Task[Any]] = set()
         """The tasks in progress."""
         self._system = Time()
@@ -73,7 +75,8 @@ class Run:
         self.context.run(_WHOSE.set, self)
 
     async def start(self) -> None:
-        """Opens the data and accepts connections. Raises as `Broker.open` and `Broker.start`."""
+        """Opens the data and accepts connections. Raises the exceptions of `Broker.open` and
+        `Broker.start`."""
         try:
             await self._do(self._start())
         except BaseException:
@@ -86,12 +89,13 @@ class Run:
         await self.broker.start()
 
     async def stop(self) -> None:
-        """Stops the broker cleanly: all its state is written."""
+        """Stops the broker cleanly and writes all its state."""
         await self._do(self.broker.stop())
         await self.kill()  # ends tasks for which the stop does not wait
 
     async def kill(self) -> None:
-        """Ends as by SIGKILL: it writes and logs nothing more, and connections are closed."""
+        """Ends the run as SIGKILL does: the run does not write or log any more, and its connections
+        are closed."""
         self.is_over = True
         self.files.kill()
         if self._serves:
@@ -115,7 +119,8 @@ class Run:
     # -- the broker's HTTP
 
     async def serve_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request for a page; from the first one on the broker collects their data."""
+        """Answers a request for a page; the first such request starts the collection of data for
+        the pages."""
         begun = False
 
         async def noting(message: MutableMapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The time of one run of a tested broker: its timers and waits end with the run.
 
-It is one run's view of the tested broker's time. A killed run must not be called again, so pending
-calls are recorded here and dropped when the run ends.
+`RunTime` is one run's view of the tested broker's time. A killed run must not be called again:
+pending calls are recorded here and dropped when the run ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RunTime(Time):
     """One run's view of a `Time`."""
 
     def __init__(self, whole: Time) -> None:
-        """``whole`` is the time of all runs."""
+        """``whole`` is the time that all runs share."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,
@@ -38,7 +38,7 @@ class RunTime(Time):
         self._real = self if whole.real is whole else RunTime(whole.real)
         self._is_over = False
         self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
-        """Pending timers, and some that have fired."""
+        """The pending timers, and some timers that have fired."""
         self._threads: list[Threads] = []
         self._processes: list[Process] = []
 
@@ -59,7 +59,7 @@ class RunTime(Time):
 
     @property
     def real(self) -> Time:
-        """Implements `Time.real`; waits on it end with the run too."""
+        """Implements `Time.real`; waits on the returned time end with the run."""
         return self._real
 
     @property

@@ -1,6 +1,6 @@
 """`muster serve --test`: the process around a `TestedBroker`, from its addresses to its end.
 
-It writes one line of JSON to standard output when the broker accepts connections.
+The process writes one line of JSON to standard output when the broker accepts connections.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STDIN = 0
 
 
 class CannotServe(Exception):
-    """The broker can't start; the text is one sentence."""
+    """The broker can't start; the text of the exception is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Options:
     with_stdin: bool
     """Whether the process ends when standard input closes."""
     ahead_ms: int
-    """The lead of its clock over the system's at the start, in ms."""
+    """How far the broker's clock is ahead of the system's clock at the start, in ms."""
     stands_at_ms: int | None
-    """The time in ms at which the wall clock is frozen at the start; None: it runs."""
+    """The time in ms at which the wall clock is frozen at the start; None: the clock runs."""
 
 
 def keep_lines() -> KeptLines:
@@ -110,7 +110,7 @@ async def _serve(
 
 
 async def _set_clock(time: MockTime, options: Options) -> None:
-    """Sets the clock to that of another process, before a broker has timers."""
+    """Sets the clock to the time of an earlier process, before a broker has timers."""
     try:
         if options.stands_at_ms is not None:
             time.freeze()
@@ -122,10 +122,10 @@ async def _set_clock(time: MockTime, options: Options) -> None:
 
 
 def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
-    """The HTTP server of the process, which runs by the system's time.
+    """Returns the HTTP server of the process, which uses the system's time.
 
-    Runs in a thread, since its imports take longer than the broker's start, and the broker serves
-    clients already.
+    Runs in a thread: its imports take longer than the start of the broker, which already serves
+    clients.
     """
     from broker.test_mode.routes import Routes
     from broker.test_mode.verbs.table import VERBS
@@ -146,7 +146,8 @@ def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
 
 
 _PATIENCE_S = 24 * 3600
-"""Seconds for which an HTTP connection may be idle: a test may take long between two verbs."""
+"""How long an HTTP connection may be idle, in seconds: the time between two verbs of a test may be
+long."""
 
 
 def _ready(tested: TestedBroker, options: Options) -> str:

@@ -17,11 +17,12 @@ DEFAULTS: Mapping[str, Value] = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
-"""Defaults, which every other source of settings overrides."""
+"""Default settings; every other source of settings overrides them."""
 
 
 def check(config: Config) -> None:
-    """Raises WrongUse, with one sentence, for settings that a broker for tests can't have."""
+    """Raises WrongUse, with a message of one sentence, for settings that a broker for tests can't
+    have."""
     if config.is_in_cluster:
         raise WrongUse("--test: a broker for tests is standalone; remove zookeeper.connect")
     for each in config.listeners:

@@ -1,7 +1,8 @@
 """The broker of a test, which has the same addresses in each of its runs.
 
-It owns what outlives a run of the `Broker`: addresses, time, the disk, faults, the recorder of
-requests, the last log lines. Between runs the addresses stay bound and refuse connections.
+A `TestedBroker` owns the parts that outlive a run of the `Broker`: addresses, time, the disk,
+faults, the recorder of requests, the last log lines. Between runs the addresses stay bound and
+refuse connections.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from broker.test_mode.run import Run, register_tasks
 logger = structlog.get_logger(__name__)
 
 CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
-"""Exceptions of a start besides OSError; each message is a whole sentence."""
+"""The exceptions of a start in addition to OSError; each message is a whole sentence."""
 
 
 class TestedBroker:
     """The tested broker of one process; only the event loop's thread may use it."""
 
     __test__ = False
-    """False for pytest, which would collect it by its name."""
+    """False, so that pytest does not collect this class because of its name."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class TestedBroker:
         lines: KeptLines,
         time: MockTime | None = None,
     ) -> None:
-        """``directory``: the data directory; None: in memory."""
+        """``directory`` is the data directory; None: the data is in memory."""
         self.addresses = addresses
         self.lines = lines
         """The last lines of the broker's log."""
@@ -59,7 +60,7 @@ class TestedBroker:
         self.recorder = RequestRecorder(self.time)
         self.interposed = Interposed(self.recorder)
         self.ended = asyncio.Event()
-        """Set when the process is to end."""
+        """Set when the process must end."""
         self._settings = {
             **config.given,
             **addresses.settings,
@@ -67,7 +68,7 @@ class TestedBroker:
         }
         self._run: Run | None = None
         self._failed: str | None = None
-        """Why the last run failed or the next could not start."""
+        """The reason why the last run failed, or why the next run could not start."""
         self._changing = asyncio.Lock()
         """Held while a run starts or ends."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,14 +82,14 @@ class TestedBroker:
 
     @property
     def run(self) -> Run:
-        """The current run. Raises NotNow, with the reason, if none is active."""
+        """The current run. Raises NotNow, with the reason, if no run is active."""
         if self._run is None or self._run.broker.fatal is not None:
             raise NotNow(self._why_not())
         return self._run
 
     @property
     def broker(self) -> Broker:
-        """The broker of the current run. Raises NotNow, with the reason, if none is active."""
+        """The broker of the current run. Raises NotNow, with the reason, if no run is active."""
         return self.run.broker
 
     def _why_not(self) -> str:
@@ -100,7 +101,7 @@ class TestedBroker:
     # -- control by a test
 
     async def start(self) -> None:
-        """Starts a run with the existing data, unless one is active.
+        """Starts a run with the existing data, unless a run is active.
 
         Raises CANNOT_START and OSError.
         """
@@ -109,17 +110,17 @@ class TestedBroker:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stops the run cleanly, as SIGTERM does; has no effect if none is active."""
+        """Stops the run cleanly, as SIGTERM does; has no effect if no run is active."""
         async with self._changing:
             await self._end(Run.stop)
 
     async def kill(self) -> None:
-        """Kills the run, as SIGKILL does: nothing is flushed, written or sent."""
+        """Kills the run as SIGKILL does: the run does not flush, write or send any more."""
         async with self._changing:
             await self._end(Run.kill)
 
     async def reset(self) -> float:
-        """Replaces the broker by a new, empty one; returns how long that took, in ms.
+        """Replaces the broker by a new, empty broker; returns how long that took, in ms.
 
         Raises NotNow, CANNOT_START and OSError.
         """
@@ -148,7 +149,7 @@ class TestedBroker:
                 partition.probe_now()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs ``work`` independently of the runs; it handles its own errors."""
+        """Runs ``work`` as a task that outlives runs; ``work`` must handle its own errors."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -189,7 +190,7 @@ class TestedBroker:
             self.faults.run_over()
 
     async def _watch(self, run: Run) -> None:
-        """Ends a run whose broker has failed, as its process would end."""
+        """Ends a run whose broker has failed, as the process of such a broker ends."""
         await run.broker.stopped.wait()
         async with self._changing:
             if self._run is run:

@@ -1,4 +1,4 @@
-"""Answers that all handlers of the HTTP side share."""
+"""Responses that all HTTP handlers share."""
 
 from __future__ import annotations
 
@@ -19,48 +19,52 @@ ALONE = "this broker is standalone: zookeeper.connect is not set"
 
 
 def refused(status: int, sentence: str) -> Response:
-    """An error response with its message."""
+    """Returns an error response with a message."""
     return JSONResponse({"error": sentence}, status)
 
 
 def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
-    """The error about ``what`` while its shard can't be read; None if it can."""
+    """Returns the error response about ``what`` if its shard can't be read; None if it can."""
     if hosted is not None and hosted.phase is Phase.LOADING:
-        return refused(503, f"{what}: its coordinator partition is loading; try again")
+        return refused(503, f"{what}: the coordinator partition is loading; try again")
     if hosted is not None and hosted.log.unreadable is not None:
-        return refused(503, f"{what}: its coordinator partition can't be read")
+        return refused(503, f"{what}: the coordinator partition can't be read")
     return None
 
 
 def forbidden(
     reader: Reader, kind: ResourceType, name: str, operation: Operation = Operation.DESCRIBE
 ) -> Response:
-    """The response without permission; the same whether the resource exists or not."""
+    """Returns the response to a reader without permission; it is the same whether the resource
+    exists or not."""
     return refused(403, reader.denied(operation, kind, name))
 
 
 def for_cluster(request: Request) -> Response | None:
-    """The response to a reader without DESCRIBE on the cluster; None with it."""
+    """Returns the error response to a reader without DESCRIBE on the cluster; None if the reader
+    has this right."""
     reader = reader_of(request.scope)
     return None if reader.sees_cluster else forbidden(reader, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
-    """The segments of a path after ``prefix``; an id may contain an encoded slash."""
+    """Returns the segments of a path after ``prefix``; an id may contain an encoded slash."""
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
 
 
 def whole_number(text: str) -> int | None:
-    """A number from 0; None for anything else, and for more digits than an offset has."""
+    """Returns a number from 0; None for other texts, or if there are more digits than in an
+    offset."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
 
 
 def listing(
     slicer: Slicer, head: dict[str, Any], **lists: Iterator[dict[str, Any] | None]
 ) -> Response:
-    """An object with ``head``'s fields and lists of rows, each list under its name.
+    """Returns a JSON object with the fields of ``head``, and with lists of rows, each under its
+    name.
 
-    The rows are made while they are sent, in slices. A None among them makes no row.
+    The rows are made in slices while the response is sent. A None among the rows is skipped.
     """
 
     async def body() -> AsyncIterator[str]:

@@ -1,7 +1,7 @@
 """`/api/cluster...`: the cluster as this broker knows it, with causes.
 
-Each broker reports what it saw: the controller why leaders moved, a leader why a replica is out of
-sync. All answers are bounded. A standalone broker answers 404.
+Each broker reports its own observations: the controller knows why leaders moved, a leader knows why
+a replica is out of sync. All responses are bounded. A standalone broker returns 404.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PREFIX = b"/api/cluster/"
 STRAYS_MAX = 100
 NOT_FOLLOWED_MAX = 100
 PARTITIONS_MAX = 1000
-"""Partitions with problems that are listed; the others are only counted."""
+"""The maximum number of partitions with problems that are listed; further ones are only counted."""
 
 
 def routes(sources: Sources) -> list[Route]:
@@ -60,10 +60,11 @@ class ClusterApi:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._looking = Lock()
-        """One check reads ZooKeeper at a time."""
+        """A lock, so that only one check at a time reads ZooKeeper."""
 
     async def cluster(self, request: Request) -> Response:
-        """The cluster: brokers, the controller with its pending and waiting work, and problems."""
+        """Returns the cluster: brokers, the controller with its pending and waiting work, and
+        problems."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -78,7 +79,7 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
-        """The first rows, and how many more there are; a None is not a row."""
+        """Returns the first rows, and the number of further rows; a None is not a row."""
         found, more = list[View](), 0
         slices = self.sources.slicer.work("/api")
         for row in rows:
@@ -92,9 +93,8 @@ class ClusterApi:
         return found, more
 
     async def check(self, request: Request) -> Response:
-        """The problems that this broker alone can detect; ``nodes=true`` also checks ZooKeeper's
-        nodes.
-        """
+        """Returns the problems that only this broker can detect; ``nodes=true`` also checks the
+        nodes in ZooKeeper."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -123,7 +123,7 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def one(self, request: Request) -> Response:
-        """One partition or one broker, with its journal."""
+        """Returns one partition or one broker, with its journal."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member

@@ -9,10 +9,11 @@ from broker.metrics.sources import Sources
 
 
 def health(sources: Sources) -> dict[str, Any]:
-    """``state`` is loading, ready or poisoned, with progress or reason in further fields.
+    """Returns ``state``, which is loading, ready or poisoned, and further fields with the progress
+    or the reason.
 
-    Partitions that can't be cleaned or read are named too, without effect on the state: a restart
-    does not help them, and the others are served.
+    The fields also name partitions that can't be cleaned or read. These do not change the state: a
+    restart would not help, and the broker serves all other partitions.
     """
     beside: dict[str, Any] = {}
     if uncleanable := sources.cleaning.uncleanable():
@@ -39,12 +40,13 @@ def health(sources: Sources) -> dict[str, Any]:
 
 
 def is_loading(sources: Sources) -> bool:
-    """Whether a coordinator is still loading any of its partitions."""
+    """Returns whether a coordinator is still loading partitions."""
     return sources.groups.life.loading or sources.transactions.life.loading
 
 
 def load_progress(sources: Sources) -> dict[str, Any]:
-    """The progress of loading groups; ``transactions`` has that of transactional ids."""
+    """Returns the progress of loading groups; ``transactions`` has the progress of loading
+    transactional ids."""
     hosted_shards = sources.transactions.hosted_shards
     transactions = {"transactions": progress(hosted_shards)} if hosted_shards else {}
     return {**progress(sources.groups.hosted_shards), **transactions}

@@ -1,8 +1,8 @@
 """The HTTP server, and `/metrics` for Prometheus.
 
-starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's. The
-module is imported only once the broker listens: the stack takes longer to import than a broker to
-start. Connections that arrive in between wait.
+The server is starlette on uvicorn, in the broker's event loop. The broker keeps control of signals
+and logging. The module is imported only after the broker listens, since the import takes longer
+than the start of a broker. Connections that arrive before the end of the import wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from broker.web.readers.reader import reader_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GRACE_S = 1
-"""How long a stop waits for unfinished answers."""
+"""How long a stop waits for unfinished responses, in seconds."""
 
 Render = Callable[[], AsyncIterator[bytes]]
 
@@ -44,7 +44,7 @@ def _layered(
 
 
 class _QuietServer(uvicorn.Server):
-    """uvicorn that leaves SIGTERM and SIGINT to the broker."""
+    """A uvicorn server that does not handle SIGTERM and SIGINT, which the broker handles."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -52,7 +52,7 @@ class _QuietServer(uvicorn.Server):
 
 
 def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
-    """``application``, with the watchdog measuring each piece of work on a request."""
+    """Returns ``application``, with a watchdog that measures each piece of work on a request."""
 
     async def measured(scope: Scope, receive: Receive, send: Send) -> None:
         async def answer() -> None:
@@ -64,7 +64,7 @@ def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
 
 
 def scrapes(render: Render) -> Route:
-    """The route of `/metrics`."""
+    """Returns the route of `/metrics`."""
 
     async def metrics(request: Request) -> Response:
         reader, scrape = reader_of(request.scope), render()
@@ -90,10 +90,8 @@ class HttpServer:
         with_verbs: bool = False,
         layer: Layer | None = None,
     ) -> None:
-        """``with_verbs``: /test is served, and its requests have bodies.
-
-        ``layer`` makes the layer between a socket and a connection: TLS.
-        """
+        """``with_verbs``: the server serves /test, whose requests have bodies. ``layer`` creates
+        the layer between a socket and a connection, such as TLS."""
         self._socket = bound
         connection = partial(BoundedConnection, limits=limits, time=time)
         protocol = connection if layer is None else partial(_layered, layer, connection)
@@ -120,7 +118,7 @@ class HttpServer:
         )
 
     async def stop(self) -> None:
-        """Close the socket and its connections; unfinished scrapes get GRACE_S."""
+        """Close the socket and its connections; unfinished scrapes have GRACE_S seconds to end."""
         self._server.should_exit = True
         if self._task is not None:
             await self._task

@@ -1,8 +1,8 @@
 """`/api/...`: groups, topics and the broker as JSON; the fields are in docs/use/http-api.md.
 
-All requests are reads, and a broker shows only the groups that it coordinates. Long answers are
-made in slices, so that a listing of all groups delays no request. A group id is one segment of the
-path, percent encoded.
+All requests are reads, and a broker shows only the groups that it coordinates. Long responses are
+made in slices, so that a listing of all groups does not delay other requests. A group id is one
+segment of the path, percent encoded.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
 
 Parts = tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]
-"""An answer: its fields, and its lists, whose rows are made while they are sent."""
+"""A response: its fields, and its lists of rows, which are made while the response is sent."""
 
 
 class WholePath(PathConvertor):
-    """The rest of a path, including line ends, which a group id may contain."""
+    """Matches the rest of a path, including line ends, which a group id may contain."""
 
     regex = "(?s:.*)"
 
@@ -88,14 +88,15 @@ def routes(sources: Sources) -> list[Route]:
 
 
 class GroupsApi:
-    """The handlers; each reads the shards in the loop's own thread."""
+    """The handlers for groups, topics and the broker; each handler reads the shards in the loop's
+    thread."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._peek = Peek(sources)
 
     async def groups(self, request: Request) -> Response:
-        """The summary of every group."""
+        """Returns the summary of every group."""
         reader = reader_of(request.scope)
 
         def rows() -> Iterator[dict[str, Any] | None]:
@@ -112,7 +113,7 @@ class GroupsApi:
         return listing(self.sources.slicer, head, groups=rows())
 
     async def group(self, request: Request) -> Response:
-        """One group, or its journal."""
+        """Returns one group, or its journal."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         parts = path_parts(raw, _PREFIX)
         is_journal = len(parts) == 2 and parts[1] == "journal"
@@ -131,7 +132,7 @@ class GroupsApi:
             try:
                 last = int(request.query_params.get("last", "64"))
             except ValueError:
-                return refused(400, "last: write a number")
+                return refused(400, "last: write a number of rebalances, as in ?last=10")
             found = await self._journal(hosted, group_id, max(last, 0))
         else:
             found = await self._group(hosted, group_id)
@@ -155,7 +156,8 @@ class GroupsApi:
         }
 
     async def _journal(self, hosted: HostedGroups | None, group_id: str, last: int) -> Parts | None:
-        """A group's journal with its last rebalances; None if neither journal nor group exists."""
+        """Returns a group's journal with the last rebalances; None if neither the journal nor the
+        group exists."""
         judgement = await self._judged(hosted, group_id)
         head = journal_head(self.sources, hosted, group_id)
         if head is None:
@@ -175,11 +177,11 @@ class GroupsApi:
         return judgement
 
     async def expiring(self, request: Request) -> Response:
-        """The offsets that retention will remove soon, with the reason."""
+        """Returns the offsets that retention will remove soon, with the reason."""
         try:
             within_ms = int(request.query_params.get("within_ms", DAY_MS))
         except ValueError:
-            return refused(400, "within_ms: write a number of milliseconds")
+            return refused(400, "within_ms: write milliseconds, as in ?within_ms=3600000")
         only = request.query_params.get("group")
         reader = reader_of(request.scope)
         now = self.sources.time.now()
@@ -215,7 +217,7 @@ class GroupsApi:
         return listing(self.sources.slicer, head, offsets=rows())
 
     async def topics(self, request: Request) -> Response:
-        """The summary of every topic."""
+        """Returns the summary of every topic."""
         reader = reader_of(request.scope)
         entries = list(self.sources.logs.topics.values())
         rows = (
@@ -225,7 +227,7 @@ class GroupsApi:
         return listing(self.sources.slicer, {}, topics=rows)
 
     async def topic(self, request: Request) -> Response:
-        """One topic with its partitions and groups, or one of its records."""
+        """Returns one topic with its partitions and groups, or one record of the topic."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         name, *rest = path_parts(raw, _TOPICS)
         reader = reader_of(request.scope)
@@ -252,7 +254,8 @@ class GroupsApi:
         return listing(self.sources.slicer, view, **lists)
 
     async def of_broker(self, request: Request) -> Response:
-        """The broker; only its id and state for a reader without DESCRIBE on the cluster."""
+        """Returns the broker; a reader without DESCRIBE on the cluster gets only its id and
+        state."""
         sources = self.sources
         if not reader_of(request.scope).sees_cluster:
             return JSONResponse(which_broker(sources))
@@ -260,13 +263,13 @@ class GroupsApi:
         return JSONResponse({**broker_view(sources), **beside})
 
     async def clients(self, request: Request) -> Response:
-        """The traffic of each client."""
+        """Returns the traffic of each client."""
         if (answer := for_cluster(request)) is not None:
             return answer
         return listing(self.sources.slicer, {}, clients=iter(client_rows(self.sources)))
 
     async def denials(self, request: Request) -> Response:
-        """Denied operations, the newest first."""
+        """Returns the denied operations, newest first."""
         if (answer := for_cluster(request)) is not None:
             return answer
         reader = reader_of(request.scope)

@@ -1,8 +1,8 @@
-"""An HTTP connection of uvicorn with limits on what a peer may keep open.
+"""An HTTP connection of uvicorn with limits on unfinished requests and unread responses.
 
-uvicorn waits without limit for the rest of a request, and for a peer to read an answer. Here a
-request must be complete within a time, an answer that the peer does not read is dropped, and the
-number of connections is bounded, so that they do not use up the file descriptors that Kafka's
+uvicorn waits without limit for the rest of a request, and for a peer to read a response. Here a
+request must be complete within a time limit, a response that the peer does not read is dropped, and
+the number of connections is bounded, so that HTTP does not use up the file descriptors that Kafka's
 listeners need.
 """
 
@@ -18,27 +18,29 @@ from broker.time import Time
 from security.principal import Principal
 
 _AWAITED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
-"""States in which the peer has to send."""
+"""The states in which the peer must send data."""
 
 
 CERTIFIED = "muster.certified"
-"""Key in the state of each request: the principal of the connection's certificate."""
+"""The key in the state of a request under which the principal of the connection's certificate is
+stored."""
 
 
 class HttpLimits(NamedTuple):
     """The limits of connections."""
 
     connections: int = 128
-    """At the same time; `/api/live` has at most 32 of them."""
+    """The maximum number of simultaneous connections; `/api/live` has at most 32 of them."""
     request_s: float = 10.0
-    """From the start of the connection, or the last answer, to the end of a request."""
+    """The maximum time from the start of the connection, or the last response, to the end of a
+    request, in seconds."""
     idle_s: int = 5
-    """A connection that is idle for this long is closed."""
+    """The idle time after which a connection is closed, in seconds."""
     unread_s: float = 30.0
-    """Within this time a peer must read ``unread_bytes``, or all that waits for it."""
+    """The time within which a peer must read ``unread_bytes``, or all waiting data, in seconds."""
     unread_bytes: int = 16384
     head_bytes: int = 16384
-    """The size of a request's line and headers."""
+    """The maximum size of a request's line and headers, in bytes."""
 
 
 HTTP_LIMITS = HttpLimits()
@@ -47,7 +49,7 @@ HTTP_LIMITS = HttpLimits()
 class BoundedConnection(H11Protocol):
     """uvicorn's connection within ``limits``.
 
-    One timer runs while the peer has to send, another while it has to read.
+    One timer runs while the peer must send, another while the peer must read.
     """
 
     def __init__(self, *args: Any, limits: HttpLimits, time: Time, **more: Any) -> None:
@@ -55,16 +57,18 @@ class BoundedConnection(H11Protocol):
         self._limits = limits
         self._time = time
         self._late: asyncio.TimerHandle | None = None
-        """Set while a request is awaited."""
+        """The timer for the rest of a request; set while a request is awaited."""
         self._unread: asyncio.TimerHandle | None = None
-        """Set while much data, or the end of the last answer, waits to be read."""
+        """The timer for reading; set while much data, or the end of the last response, waits for
+        the peer."""
         self._since_s = 0.0
-        """When the peer's turn to send began."""
+        """When the broker began to wait for data from the peer."""
         self._left = 0
-        """Bytes that the peer had not read at the last check."""
+        """The number of bytes that the peer had not read at the last check."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection; if there are too many, close the one that has waited longest."""
+        """Accept a connection; if there are too many, close the connection that has waited
+        longest."""
         super().connection_made(transport)
         self._await_request()
         if len(self.connections) > self._limits.connections:
@@ -77,7 +81,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def principal(self) -> Principal | None:
-        """The principal of the peer's certificate; None without one."""
+        """The principal of the peer's certificate; None without a certificate."""
         found = self.app_state.get(CERTIFIED)
         assert found is None or isinstance(found, Principal)
         return found
@@ -103,7 +107,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Continue a request; its timer runs until the request is complete."""
+        """Continue a request; the timer runs until the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in _AWAITED:
             self._stop_waiting()
@@ -111,7 +115,7 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or for the peer to read the end of the answer."""
+        """Wait for the next request, or for the peer to read the end of the response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
@@ -119,12 +123,12 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def pause_writing(self) -> None:
-        """Start the timer for reading: much data waits."""
+        """Start the timer for reading, since much data waits for the peer."""
         super().pause_writing()
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """Stop the timer for reading: the peer has read most of it."""
+        """Stop the timer for reading, since the peer has read most of the data."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._stop_looking()
@@ -159,7 +163,7 @@ class BoundedConnection(H11Protocol):
     def _too_late(self) -> None:
         self._late = None
         self.transport.close()
-        self._await_reading()  # the answer may still be on its way to a slow peer
+        self._await_reading()  # a slow peer may not have received the response yet
 
     def _end(self) -> None:
         self.connections.discard(self)

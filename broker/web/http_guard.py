@@ -1,12 +1,12 @@
-"""Refuses requests that a browser sends for another site's page.
+"""Refuses requests that a browser sends for web pages of other sites.
 
 Without authentication, a page that a developer opens must not be able to read a broker on the
-developer's loopback or private network. A browser separates pages by the host names in their
-addresses, and a name can be made to resolve to this machine (DNS rebinding). So a name in ``Host``
-must be known here; an address can't be rebound. No answer allows another origin (CORS). Requests of
-another site's page are refused too, since they would cost work or a place in ``/api/live``.
-Requests have no body: everything is read-only, except the verbs under ``/test`` of a broker that
-runs with ``--test``, and no page of another origin may use these.
+developer's loopback or private network. Browsers separate pages by the host names in their
+addresses, but an attacker can let a name resolve to this machine (DNS rebinding). A name in
+``Host`` must therefore be known here; an IP address can't be rebound. Responses do not allow other
+origins (CORS). Requests from pages of other sites are also refused, since they would cost work or a
+connection of ``/api/live``. Requests have no body, since the API is read-only; only the verbs under
+``/test`` of a broker that runs with ``--test`` change anything, and web pages may not use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.config.http_settings import is_loopback
 
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
 _LOGGED_MAX = 20
-"""Refused names that are logged, each once."""
+"""The maximum number of refused names that are logged, each once."""
 _SHOWN_MAX = 100
 _VERBS = "/test"
 WITHOUT_TEST = "this broker runs without --test: only `muster serve --test` serves /test"
@@ -32,10 +32,10 @@ logger = structlog.get_logger(__name__)
 
 
 class Hosts:
-    """The host names of the HTTP side; ``allowed`` is ``http.allowed.hosts``.
+    """The host names at which HTTP is served; ``allowed`` is the setting ``http.allowed.hosts``.
 
-    A name without a dot is accepted if the listener is not on loopback: pages of the internet have
-    no such name, and containers and machines of the same network often do.
+    A name without a dot is accepted if the listener is not on loopback: sites on the internet do
+    not have such names, but containers and machines of the same network often do.
     """
 
     def __init__(self, listener: str, names: Iterable[str], allowed: str) -> None:
@@ -47,7 +47,8 @@ class Hosts:
         self._short = not is_loopback(listener)
 
     def has(self, host: str) -> bool:
-        """Whether ``host``, the value of a Host header, is one of the names or an address."""
+        """Return whether ``host``, the value of a Host header, is an allowed name or an IP
+        address."""
         found = _HOST.fullmatch(host.strip().lower())
         if found is None:
             return False
@@ -60,7 +61,7 @@ class Hosts:
 
 
 class Guard:
-    """The ASGI application ``inner``, with foreign requests refused."""
+    """The ASGI application ``inner``; requests from pages of other sites are refused."""
 
     def __init__(self, inner: ASGIApp, hosts: Hosts, *, with_verbs: bool = False) -> None:
         self._inner = inner
@@ -90,15 +91,15 @@ class Guard:
                 " name to http.allowed.hosts"
             )
         if _is_foreign(headers):
-            return 403, "requests from pages of another site are not allowed"
+            return 403, "requests from web pages of other sites are not allowed"
         if path == _VERBS or path.startswith(f"{_VERBS}/"):
             if not self._with_verbs:
                 return 404, WITHOUT_TEST
             if b"origin" in headers:
-                return 403, "a page in a browser may not use /test"
+                return 403, "web pages may not use /test"
             return None
         if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
-            return 413, "a body is not accepted: this API is read-only"
+            return 413, "this API is read-only: send the request without a body"
         return None
 
     def _log_once(self, shown: str) -> None:
@@ -110,9 +111,8 @@ class Guard:
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:
-    """Whether a page of another site sends the request; a link that a user follows does not
-    count.
-    """
+    """Return whether a page of another site sends the request; a link that a user follows does not
+    count."""
     return (
         headers.get(b"sec-fetch-site") == b"cross-site"
         and headers.get(b"sec-fetch-mode") != b"navigate"

@@ -1,7 +1,9 @@
-"""The HTTP side of a broker: samples and verdicts from the start, a server from the first request.
+"""The HTTP part of a broker: samples and verdicts from the start, a server from the first
+connection.
 
-The HTTP stack takes as long to import as a broker to start, and a quarter of its memory. So a
-thread imports it when the first connection arrives, while the loop serves Kafka's clients.
+The import of the HTTP libraries takes as long as the start of a broker, and a quarter of its
+memory. A thread therefore imports them when the first connection arrives, while the loop serves
+Kafka's clients.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HttpSide:
-    """The HTTP side of one broker on a listening socket, from `start` to `stop`.
+    """The HTTP part of one broker on a listening socket, from `start` to `stop`.
 
     ``host`` is the host of ``http.listener``; ``opened`` is called with the pages when they exist.
     """
@@ -42,7 +44,7 @@ class HttpSide:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to sample, to judge, and to wait for a connection, in the running loop."""
+        """Start sampling, judging groups, and waiting for a connection, in the running loop."""
         self._sources.trends.start()
         self._sources.verdicts.start()
         self._task = self._sources.watchdog.task("http", self._open())
@@ -68,7 +70,8 @@ class HttpSide:
         site.start()
 
     def _make(self) -> Site:
-        """Make the site in a thread; it reads only parts of the broker that never change."""
+        """Create the site in a thread; its constructor reads only parts of the broker that never
+        change."""
         from broker.web.site import Site
 
         return Site(self._socket, self._host, self._sources, self._secured)

@@ -1,7 +1,7 @@
-"""`/api/openapi.json`: the description of the HTTP side, in OpenAPI 3.1.
+"""`/api/openapi.json`: the description of the HTTP API, in OpenAPI 3.1.
 
 The file is written by hand. `tests/broker/web/test_openapi.py` compares it with the routes, and
-every answer that the tests of this room get is checked against its schemas.
+every response in the tests of this room is checked against the schemas of the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 
 def routes() -> list[Route]:
-    """The route of the description."""
+    """Returns the route of the description."""
     return [Route("/api/openapi.json", _description)]
 
 

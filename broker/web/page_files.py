@@ -1,7 +1,8 @@
-"""The page: its files, read once, and headers that let a browser run nothing else.
+"""The files of the page, read once, and response headers that prevent a browser from running other
+code.
 
-The files are in broker/web/page/, plain HTML, CSS and JavaScript without a build. Names of groups
-and clients reach the page as JSON and the document as text, never as markup; the
+The files are in broker/web/page/, plain HTML, CSS and JavaScript without a build. The page gets
+names of groups and clients as JSON and inserts them as text, never as markup; the
 Content-Security-Policy is a second protection.
 """
 
@@ -48,13 +49,13 @@ HEADERS = {
 _PLAIN = """muster
 /         in a browser: groups, transactions, topics and the broker, live
 /metrics  Prometheus series
-/runbooks what to do about each alert
+/runbooks what to do for each alert
 /healthz  loading, ready or poisoned; /readyz and /livez for probes
 /api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  groups, verdicts, rebalances and causes
-/api/transactions, /api/transactions/ID, /api/held  transactions, and the readers they hold back
+/api/transactions, /api/transactions/ID, /api/held  transactions, and the readers that wait
 /api/topics, /api/topics/TOPIC, /api/broker  topics and this broker
 /api/cluster, /api/cluster/partitions/TOPIC/N, /api/cluster/brokers/ID  leaders, ISRs and causes
-/api/live  all of these as a stream of changes
+/api/live  changes of all of these as a stream
 /api/offsets/expiring  committed offsets that retention will remove soon
 /api/openapi.json  all paths and fields
 """
@@ -73,7 +74,7 @@ class PageFiles:
         self._packed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}
 
     def routes(self) -> list[Route]:
-        """The routes of `/` and `/page/FILE`."""
+        """Returns the routes of `/` and `/page/FILE`."""
         return [Route("/", self.index), Route("/page/{name}", self.file)]
 
     async def index(self, request: Request) -> Response:
@@ -85,7 +86,7 @@ class PageFiles:
         return answer
 
     async def file(self, request: Request) -> Response:
-        """Returns one file."""
+        """Returns one file of the page."""
         return self._answer(request, request.path_params["name"])
 
     def _answer(self, request: Request, name: str) -> Response:

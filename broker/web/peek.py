@@ -1,9 +1,9 @@
-"""One record of a topic in readable form, such as the one at which a consumer is stuck.
+"""One record of a topic in readable form, such as the record at which a consumer is stuck.
 
-`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at N, or the next one if the
-cleaner removed it or N is a marker. A disk thread reads the batch and the worker decodes it, one at
-a time for all clients: a batch may decompress to 100 MiB. Of key, value and each header, 4 KiB are
-shown.
+`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at N, or the next record if the
+cleaner removed that record or N is a marker. A disk thread reads the batch and the worker decodes
+it, one at a time for all clients: a batch may decompress to 100 MiB. The response has up to 4 KiB
+of the key, of the value and of each header.
 """
 
 from __future__ import annotations
@@ -32,25 +32,26 @@ from protocol.records.find import Found, find_record
 from protocol.records.stored import read_stored, validate_stored
 
 SHOWN_BYTES = 4096
-"""Of a key, a value, a header's name or its value."""
+"""The maximum number of bytes shown of a key, a value, a header's name or a header's value."""
 HEADERS_SHOWN = 32
 BATCHES_PASSED = 1000
-"""Batches without a record to show (markers, or emptied by the cleaner) that one request skips."""
+"""The maximum number of batches without a record (markers, or batches that the cleaner emptied)
+that one request skips."""
 _INTEGER_MAX = 2**53 - 1
-"""JavaScript and many other languages round larger numbers."""
+"""The largest integer that JavaScript and many other languages do not round."""
 
 View = dict[str, Any]
 
 
 class Peek:
-    """Reads single records; use from the event loop's thread alone."""
+    """Reads single records; only the event loop's thread may use it."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._one = asyncio.Lock()
 
     async def answer(self, topic: str, partition: str, offset: str | None) -> Response:
-        """The record, or an error that says why none is shown."""
+        """Returns the record, or an error with the reason why no record is shown."""
         if topic in INTERNAL_TOPICS:
             return refused(
                 403,
@@ -82,7 +83,7 @@ class Peek:
         except OffsetOutOfRange as error:
             return refused(416, f"{found.name}: {error}")
         except (OverBudget, DecompressedTooLarge) as error:
-            return refused(422, f"the record at {wanted} of {found.name}: {error.message}")
+            return refused(422, f"the record at offset {wanted} of {found.name}: {error.message}")
         except (CorruptLog, CorruptRecords) as error:
             return refused(422, f"the batch at offset {wanted} of {found.name} is damaged: {error}")
         except OSError as error:
@@ -90,13 +91,13 @@ class Peek:
         if view is None:
             return refused(
                 404,
-                f"{found.name} does not have records from offset {wanted} on, only transaction"
+                f"{found.name} has no records from offset {wanted} to its end, only transaction"
                 " markers and batches that the cleaner emptied",
             )
         return JSONResponse(view, headers={"cache-control": "no-store"})
 
     async def _next(self, partition: Partition, offset: int) -> View | None:
-        """The first record from ``offset`` on; None at the end of the log."""
+        """Returns the first record at or after ``offset``; None at the end of the log."""
         disk, worker = self._sources.disk_reads, self._sources.worker
         wanted = offset
         for _ in range(BATCHES_PASSED):
@@ -118,19 +119,20 @@ class Peek:
 
 
 def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
-    """In a thread: the batch that contains ``offset``, or the next one; empty at the end."""
+    """Runs in a thread; returns the batch that contains ``offset``, or the next batch; b"" at the
+    end."""
     return partition.log.read(offset, 1, max_offset=end_offset).data
 
 
 def _look(data: bytes, header: BatchHeader, offset: int) -> View | None:
-    """In a thread: decode and show one record of a batch."""
+    """Runs in a thread; returns the view of one record of a batch."""
     validate_stored(data, header)
     found = find_record(data, header, offset, HEADERS_SHOWN)
     return None if found is None else record_view(found)
 
 
 def record_view(found: Found) -> View:
-    """A record, cut to what is shown."""
+    """Returns the view of a record, with long parts shortened."""
     return {
         "offset": found.offset,
         "timestamp_ms": found.timestamp if found.timestamp >= 0 else None,
@@ -149,7 +151,7 @@ def record_view(found: Found) -> View:
 
 
 def bytes_view(data: Buffer | None) -> View | None:
-    """Bytes as text, JSON and hex, as far as they have these forms; None for null."""
+    """Returns bytes as text, JSON and hex, as far as possible; None for null."""
     if data is None:
         return None
     shown = bytes(data[:SHOWN_BYTES])
@@ -165,7 +167,8 @@ def bytes_view(data: Buffer | None) -> View | None:
 
 
 def _text(shown: bytes, is_whole: bool) -> str | None:
-    """Valid UTF-8 without control characters, else None; a character cut in half is omitted."""
+    """Returns the text if ``shown`` is valid UTF-8 without control characters, else None; an
+    incomplete character at the end is omitted."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=is_whole)
     except UnicodeDecodeError:
@@ -174,7 +177,8 @@ def _text(shown: bytes, is_whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """The text parsed as JSON; None if it is not JSON, or if a client would read other values."""
+    """Returns the text parsed as JSON; None if it is not JSON, or if a client would read different
+    values."""
     try:
         return json.loads(
             text,
@@ -217,7 +221,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _transaction(partition: Partition, header: BatchHeader, offset: int) -> str | None:
-    """The state of the record's transaction; None if it is not part of one."""
+    """Returns the state of the record's transaction; None if the record does not belong to a
+    transaction."""
     if header.magic != 2 or not header.is_transactional:
         return None
     log, producer_id = partition.log, header.producer_id

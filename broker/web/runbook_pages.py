@@ -1,10 +1,10 @@
 """`/runbooks`: the instructions for each alert of `dashboards/prometheus/rules.yml`.
 
-The files are in broker/web/runbooks/, and the link of an alert leads to the broker that it is
-about. Commands can be copied as shown: GROUP is replaced by the group of the link's ``?group=``,
+The files are in broker/web/runbooks/. The link of an alert leads to the broker that the alert is
+about. Commands can be copied as shown: GROUP is replaced by the group in the link's ``?group=``,
 BOOTSTRAP by the address at which clients reach this broker, and http://HTTP by the address of the
-request. If TLS or a login is needed, they have the options for it, and a paragraph says which words
-the reader has to replace.
+request. If TLS or a login is needed, the commands have the necessary options, and a paragraph lists
+the words that the reader must replace.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from broker.metrics.sources import Sources
 from broker.web.page_files import HEADERS
 
 _PLAIN_WORD = re.compile(r"[\w.@:/+-]+", re.ASCII)
-"""A value that needs no quotes in a shell, and can't end a command or a code block."""
+"""Matches a value that does not need quotes in a shell, and can't end a command or a code block."""
 _PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|http://HTTP)\b")
 _COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
 _OPTION = "--command-config"
 _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
-"""Tools whose option has another name before Kafka 4.2; 4.2 still accepts it."""
+"""The options of tools that had other options before Kafka 4.2; Kafka 4.2 still accepts these old
+options."""
 _FILLED_IN = {
     "client.properties": "`client.properties` has the settings of your client",
     "ca.pem": "`ca.pem` is the certificate authority of the broker",
     "YOUR_NAME": "`YOUR_NAME` is your user name",
     "you.pem": "`you.pem` is your certificate with its key",
 }
-"""Option values that the broker can't know."""
+"""The explanations of option values that the broker can't know."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -56,7 +57,7 @@ _PAGE = """<!doctype html>
 
 
 class Runbooks:
-    """The pages of one broker."""
+    """The runbook pages of one broker."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -67,7 +68,7 @@ class Runbooks:
         }
 
     def routes(self) -> list[Route]:
-        """The routes of `/runbooks` and `/runbooks/ALERT`."""
+        """Returns the routes of `/runbooks` and `/runbooks/ALERT`."""
         return [Route("/runbooks", self.index), Route("/runbooks/{name}", self.one)]
 
     async def index(self, request: Request) -> Response:
@@ -93,7 +94,7 @@ class Runbooks:
         return HTMLResponse(page, headers={**HEADERS, "vary": "accept"})
 
     def _filled(self, text: str, request: Request) -> str:
-        """The text with known values in its commands."""
+        """Returns the text with known values in its commands."""
         host, port = self._sources.advertised.first
         words = {
             "GROUP": request.query_params.get("group", ""),
@@ -118,7 +119,7 @@ class Runbooks:
         return "https" if self._sources.config["http.security.protocol"] == HTTPS else "http"
 
     def _with_options(self, line: str) -> str:
-        """A command with the options for TLS and login."""
+        """Returns a command with the options for TLS and login."""
         if self._sources.advertised.endpoints[0].protocol != "PLAINTEXT":
             option = _OPTION_ELSE.get(line.split(maxsplit=1)[0], _OPTION)
             line = line.replace("BOOTSTRAP", f"BOOTSTRAP {option} client.properties")

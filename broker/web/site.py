@@ -1,6 +1,7 @@
-"""Composes the HTTP side: routes, authentication, live events and the server.
+"""Composes the HTTP part of a broker: routes, authentication, live events and the server.
 
-Imported only once the broker listens: the stack takes longer to import than a broker to start.
+The module is imported only after the broker listens, since the import takes longer than the start
+of a broker.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Pages:
         self.live = Live(partial(find, sources), sources.time.real, sources.slicer)
 
     def routes(self) -> list[Route]:
-        """All routes. A route with restricted data checks `reader_of`."""
+        """Returns all routes. The handlers of routes with restricted data check `reader_of`."""
         sources = self._sources
         return [
             scrapes(lambda: render(sources)),
@@ -67,7 +68,7 @@ class Pages:
         ]
 
     def application(self) -> ASGIApp:
-        """The ASGI application of all routes."""
+        """Returns the ASGI application of all routes."""
         sources = self._sources
         served = Starlette(routes=self.routes())
         return timed(Compressed(served, sources.time), sources.watchdog)
@@ -79,7 +80,8 @@ class Pages:
 
 @cache
 def _page_files() -> PageFiles:
-    """The files are the same for all brokers of a process, and take 40 ms to compress."""
+    """Returns the page's files, which are the same for all brokers of a process; compressing them
+    takes 40 ms."""
     return PageFiles()
 
 
@@ -127,17 +129,20 @@ class Site:
         self._server.start()
 
     async def stop(self) -> None:
-        """Stop the server and its connections; clients of /api/live must be disconnected before."""
+        """Stop the server and its connections; callers disconnect the clients of /api/live
+        first."""
         await self._server.stop()
 
 
 def probes(sources: Sources) -> list[Route]:
-    """Routes of `/livez` (restart the broker?), `/readyz` (send clients?) and `/healthz` (why?).
+    """Returns the routes of `/livez` (must the broker be restarted?), `/readyz` (can clients use
+    it?) and `/healthz` (the reason).
 
-    A broker that loads is live and not ready: a restart would begin the load again. A broker with a
-    log that takes no writes is live and ready: it probes the log and serves all other logs, reads
-    and heartbeats; `/healthz` reports it with 503. A broker that can't continue, and stops, is not
-    live. An anonymous reader, if authentication is enabled, gets the state and not the reason.
+    While a broker loads, it is live but not ready: a restart would begin the load again. If a
+    log accepts no writes, the broker is live and ready: it probes that log, and serves reads,
+    heartbeats and all other logs; `/healthz` returns 503. A broker that can't continue, and
+    stops, is not live. If authentication is enabled, anonymous readers get the state without
+    the reason.
     """
 
     async def livez(request: Request) -> Response:

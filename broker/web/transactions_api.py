@@ -1,6 +1,5 @@
-"""`/api/transactions...` and `/api/held`: transactions, their histories, and the partitions they
-hold back.
-"""
+"""`/api/transactions...` and `/api/held`: transactions, their histories, and the partitions that
+they hold back."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _PREFIX = b"/api/transactions/"
 
 
 def routes(sources: Sources) -> list[Route]:
-    """The routes of the API."""
+    """Returns the routes of the API."""
     api = TransactionsApi(sources)
     return [
         Route("/api/transactions", api.transactions),
@@ -44,13 +43,13 @@ def routes(sources: Sources) -> list[Route]:
 
 
 class TransactionsApi:
-    """The handlers; each reads the shards in the loop's own thread."""
+    """The handlers for transactions; each handler reads the shards in the loop's thread."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     async def transactions(self, request: Request) -> Response:
-        """The summary of every transactional id."""
+        """Returns the summary of every transactional id."""
         reader = reader_of(request.scope)
         head = listing_head(self.sources)
         rows = (
@@ -60,7 +59,7 @@ class TransactionsApi:
         return listing(self.sources.slicer, head, transactions=rows)
 
     async def transaction(self, request: Request) -> Response:
-        """One id with its partitions and recorded transactions."""
+        """Returns one transactional id with its partitions and recorded transactions."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         parts = path_parts(raw, _PREFIX)
         if len(parts) != 1 or not parts[0]:
@@ -85,7 +84,8 @@ class TransactionsApi:
         return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
-        """The partitions that transactions hold back; or whether one partition is, and by which."""
+        """Returns the partitions that transactions hold back; or for one partition, the transaction
+        that holds it back, if any."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")
         reader = reader_of(request.scope)

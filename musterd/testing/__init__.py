@@ -4,7 +4,8 @@
 ...     broker.create_topic("orders", partitions=3)
 ...     # any Kafka client, at broker.bootstrap_servers
 
-`docs/test/testing-with-muster.md` describes it. The names in `__all__` are the public interface.
+`docs/test/testing-with-muster.md` describes the API. The names in `__all__` are the public
+interface.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import AsyncMuster on first use: it imports asyncio."""
+    """Import AsyncMuster on first use, since it imports asyncio."""
     if name == "AsyncMuster":
         from musterd.testing.async_muster import AsyncMuster
 

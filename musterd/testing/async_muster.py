@@ -1,4 +1,4 @@
-"""`AsyncMuster`: `Muster` for asyncio; `awaited` implements it."""
+"""`AsyncMuster`: `Muster` for asyncio; the module `awaited` has its parts."""
 
 from __future__ import annotations
 
@@ -39,26 +39,27 @@ class AsyncMuster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """See `Muster.bootstrap_servers`."""
+        """Implements `Muster.bootstrap_servers` for asyncio."""
         return self._broker.bootstrap_servers
 
     @property
     def http(self) -> str:
-        """See `Muster.http`."""
+        """Implements `Muster.http` for asyncio."""
         return self._broker.http
 
     @property
     def pid(self) -> int:
-        """See `Muster.pid`."""
+        """Implements `Muster.pid` for asyncio."""
         return self._broker.pid
 
     @property
     def lines(self) -> list[str]:
-        """See `Muster.lines`."""
+        """Implements `Muster.lines` for asyncio."""
         return self._broker.lines
 
     async def start(self) -> None:
-        """See `Muster.start`. If the task is cancelled during the start, the broker is closed."""
+        """Implements `Muster.start` for asyncio. If the task is cancelled during the start, closes
+        the broker."""
         starting = asyncio.ensure_future(self._broker.run(self._broker.start))
         try:
             await asyncio.shield(starting)
@@ -69,23 +70,23 @@ class AsyncMuster:
             raise
 
     async def stop(self) -> None:
-        """See `Muster.stop`."""
+        """Implements `Muster.stop` for asyncio."""
         await self._broker.run(self._broker.stop)
 
     async def kill(self) -> None:
-        """See `Muster.kill`."""
+        """Implements `Muster.kill` for asyncio."""
         await self._broker.run(self._broker.kill)
 
     async def restart(self) -> None:
-        """See `Muster.restart`."""
+        """Implements `Muster.restart` for asyncio."""
         await self._broker.run(self._broker.restart)
 
     async def reset(self) -> None:
-        """See `Muster.reset`."""
+        """Implements `Muster.reset` for asyncio."""
         await self._broker.run(self._broker.reset)
 
     async def close(self) -> None:
-        """See `Muster.close`."""
+        """Implements `Muster.close` for asyncio."""
         await self._broker.run(self._broker.close)
         self._broker.threads.close()
 
@@ -103,14 +104,14 @@ class AsyncMuster:
         self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
         **more: object,
     ) -> None:  # fmt: skip
-        """See `Muster.create_topic`."""
+        """Implements `Muster.create_topic` for asyncio."""
         await self._broker.run(lambda: self._broker.create_topic(name, partitions, configs, **more))
 
     async def create_topics(
         self, *names: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
         **more: object,
     ) -> None:  # fmt: skip
-        """See `Muster.create_topics`."""
+        """Implements `Muster.create_topics` for asyncio."""
         await self._broker.run(
             lambda: self._broker.create_topics(
                 *names, partitions=partitions, configs=configs, **more
@@ -118,34 +119,34 @@ class AsyncMuster:
         )
 
     async def delete(self, *names: str) -> None:
-        """See `Muster.delete`."""
+        """Implements `Muster.delete` for asyncio."""
         await self._broker.run(lambda: self._broker.delete(*names))
 
     def rebalance(self, group: str) -> Begun[AsyncFault]:
-        """See `Muster.rebalance`."""
+        """Implements `Muster.rebalance` for asyncio."""
         return self._fault(lambda: self._broker.rebalance(group))
 
     def expire(self, member: str, group: str | None = None) -> Begun[AsyncFault]:
-        """See `Muster.expire`."""
+        """Implements `Muster.expire` for asyncio."""
         return self._fault(lambda: self._broker.expire(member, group))
 
     def fence(self, instance_id: str, group: str | None = None) -> Begun[AsyncFault]:
-        """See `Muster.fence`."""
+        """Implements `Muster.fence` for asyncio."""
         return self._fault(lambda: self._broker.fence(instance_id, group))
 
     def move_coordinator(self, group: str) -> Begun[AsyncFault]:
-        """See `Muster.move_coordinator`."""
+        """Implements `Muster.move_coordinator` for asyncio."""
         return self._fault(lambda: self._broker.move_coordinator(group))
 
     def loading(self, group: str, seconds: float | None = None) -> Begun[AsyncFault]:
-        """See `Muster.loading`."""
+        """Implements `Muster.loading` for asyncio."""
         return self._fault(lambda: self._broker.loading(group, seconds))
 
     def fail(
         self, api: str, error: str, *, times: int | None = None, group: str | None = None,
         topic: str | None = None, client_id: str | None = None,
     ) -> Begun[AsyncFault]:  # fmt: skip
-        """See `Muster.fail`."""
+        """Implements `Muster.fail` for asyncio."""
         return self._fault(
             lambda: self._broker.fail(
                 api, error, times=times, group=group, topic=topic, client_id=client_id
@@ -156,7 +157,7 @@ class AsyncMuster:
         self, api: str | None = None, ms: int = 1000, *, times: int | None = None,
         group: str | None = None, topic: str | None = None, client_id: str | None = None,
     ) -> Begun[AsyncFault]:  # fmt: skip
-        """See `Muster.delay`."""
+        """Implements `Muster.delay` for asyncio."""
         return self._fault(
             lambda: self._broker.delay(
                 api, ms, times=times, group=group, topic=topic, client_id=client_id
@@ -164,53 +165,53 @@ class AsyncMuster:
         )
 
     def stop_answering(self, client_id: str | None = None) -> Begun[AsyncFault]:
-        """See `Muster.stop_answering`."""
+        """Implements `Muster.stop_answering` for asyncio."""
         return self._fault(lambda: self._broker.stop_answering(client_id))
 
     def disk_full(self) -> Begun[AsyncFault]:
-        """See `Muster.disk_full`."""
+        """Implements `Muster.disk_full` for asyncio."""
         return self._fault(self._broker.disk_full)
 
     def fail_fsync(self, times: int | None = None) -> Begun[AsyncFault]:
-        """See `Muster.fail_fsync`."""
+        """Implements `Muster.fail_fsync` for asyncio."""
         return self._fault(lambda: self._broker.fail_fsync(times))
 
     def disconnect(self, client_id: str | None = None) -> Begun[AsyncFault]:
-        """See `Muster.disconnect`."""
+        """Implements `Muster.disconnect` for asyncio."""
         return self._fault(lambda: self._broker.disconnect(client_id))
 
     async def groups(self) -> list[Group]:
-        """See `Muster.groups`."""
+        """Implements `Muster.groups` for asyncio."""
         return await self._broker.run(self._broker.groups)
 
     async def group(self, group: str) -> Group | None:
-        """See `Muster.group`."""
+        """Implements `Muster.group` for asyncio."""
         return await self._broker.run(lambda: self._broker.group(group))
 
     async def members(self, group: str) -> list[Member]:
-        """See `Muster.members`."""
+        """Implements `Muster.members` for asyncio."""
         return await self._broker.run(lambda: self._broker.members(group))
 
     async def committed(self, group: str) -> Committed:
-        """See `Muster.committed`."""
+        """Implements `Muster.committed` for asyncio."""
         return await self._broker.run(lambda: self._broker.committed(group))
 
     async def journal(self, group: str) -> list[JournalEvent]:
-        """See `Muster.journal`."""
+        """Implements `Muster.journal` for asyncio."""
         return await self._broker.run(lambda: self._broker.journal(group))
 
     async def requests(
         self, *, client_id: str | None = None, api: str | None = None
     ) -> list[SeenRequest]:
-        """See `Muster.requests`."""
+        """Implements `Muster.requests` for asyncio."""
         return await self._broker.run(lambda: self._broker.requests(client_id=client_id, api=api))
 
     async def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """See `Muster.records`."""
+        """Implements `Muster.records` for asyncio."""
         return await self._broker.run(lambda: self._broker.records(topic, partition))
 
     def wait_for(self, group: str, timeout_s: float = 10.0) -> AsyncWaiting:
-        """See `Muster.wait_for`."""
+        """Implements `Muster.wait_for` for asyncio."""
         return AsyncWaiting(self._broker, group, timeout_s)
 
     def _fault(self, begin: Callable[[], Fault]) -> Begun[AsyncFault]:

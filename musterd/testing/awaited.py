@@ -1,8 +1,8 @@
 """Faults, time and waiting of `AsyncMuster`, and the threads that run its blocking calls.
 
-Blocking calls run in two threads of their own, so that the test's loop continues and its executor
-may be full of consumers. A wait for a group consists of many short calls, so that the call of a
-cancelled task soon ends.
+Blocking calls run in two separate threads, so that the test's loop continues, even if consumers use
+all threads of its executor. A wait for a group consists of many short calls, so that the call of a
+cancelled task ends soon.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _THREADS = 2
 
 
 class Underneath(Muster):
-    """`Muster` called in threads. The loop's thread reads the test's clock for it.
+    """A `Muster` whose methods are called in threads.
 
-    In threads freezegun shows the real time.
+    The loop's thread reads the test's clock for these calls, since freezegun shows the real time in
+    other threads.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -53,7 +54,7 @@ class AsyncHeld:
         self._held = held
 
     async def end(self) -> None:
-        """End it. Does nothing if it has already ended."""
+        """End the fault or the held clock. Does nothing if it has already ended."""
         await self._broker.run(self._held.end)
 
     async def __aenter__(self) -> Self:
@@ -88,7 +89,8 @@ H = TypeVar("H", bound=AsyncHeld)
 
 
 class Begun(Generic[H]):
-    """A fault or held clock to begin: `await` begins it, `async with` begins and ends it."""
+    """A fault or held clock that has not begun: `await` begins it, `async with` begins and ends
+    it."""
 
     def __init__(self, begin: Callable[[], Awaitable[H]]) -> None:
         self._begin = begin
@@ -118,14 +120,14 @@ class AsyncBrokerTime:
         self._time: BrokerTime = broker.time
 
     async def now(self) -> datetime:
-        """See `BrokerTime.now`."""
+        """Implements `BrokerTime.now` for asyncio."""
         return await self._broker.run(self._time.now)
 
     async def advance(
         self, by: timedelta | None = None, *, weeks: float = 0, days: float = 0, hours: float = 0,
         minutes: float = 0, seconds: float = 0, milliseconds: float = 0,
     ) -> datetime:  # fmt: skip
-        """See `BrokerTime.advance`."""
+        """Implements `BrokerTime.advance` for asyncio."""
         return await self._broker.run(
             lambda: self._time.advance(
                 by, weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds,
@@ -134,15 +136,15 @@ class AsyncBrokerTime:
         )  # fmt: skip
 
     def freeze(self) -> Begun[AsyncHeld]:
-        """See `BrokerTime.freeze`."""
+        """Implements `BrokerTime.freeze` for asyncio."""
         return self._hold(self._time.freeze)
 
     async def run(self) -> None:
-        """See `BrokerTime.run`."""
+        """Implements `BrokerTime.run` for asyncio."""
         await self._broker.run(self._time.run)
 
     def follow(self) -> Begun[AsyncHeld]:
-        """See `BrokerTime.follow`."""
+        """Implements `BrokerTime.follow` for asyncio."""
         return self._hold(self._time.follow)
 
     def _hold(self, begin: Callable[[], Held]) -> Begun[AsyncHeld]:
@@ -161,19 +163,19 @@ class AsyncWaiting:
         self._timeout_s = timeout_s
 
     async def stable(self, members: int | None = None) -> Group:
-        """See `Waiting.stable`."""
+        """Implements `Waiting.stable` for asyncio."""
         return await self._until(self._conditions.stable(members))
 
     async def caught_up(self) -> Committed:
-        """See `Waiting.caught_up`."""
+        """Implements `Waiting.caught_up` for asyncio."""
         return await self._until(self._conditions.caught_up())
 
     async def committed(self, topic: str, partition: int = 0, *, at_least: int = 0) -> Offset:
-        """See `Waiting.committed`."""
+        """Implements `Waiting.committed` for asyncio."""
         return await self._until(self._conditions.committed(topic, partition, at_least))
 
     async def empty(self) -> None:
-        """See `Waiting.empty`."""
+        """Implements `Waiting.empty` for asyncio."""
         await self._until(self._conditions.empty())
 
     async def _until(self, condition: Condition[T]) -> T:

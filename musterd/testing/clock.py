@@ -1,8 +1,9 @@
-"""The clocks of the test's process, its waits and its threads: no other module here uses them.
+"""The clocks, waits and threads of the test's process; other modules of this package use them only
+through this module.
 
-There are two clocks. The real one is for our own deadlines: freezegun and time-machine stop or move
-`time.monotonic`, but never the CLOCK_MONOTONIC of `clock_gettime`. The test's own clock is
-`time.time_ns` as they change it.
+There are two clocks. The real clock is for our own deadlines: freezegun and time-machine stop or
+move `time.monotonic`, but not the CLOCK_MONOTONIC of `clock_gettime`. The test's clock is
+`time.time_ns`, as freezegun and time-machine change it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOKS_FOR_S = 0.000_05
-"""How long a clock is observed to see whether it is frozen; a running one moves by 50,000 ns."""
+"""How long a clock is observed to detect whether it is frozen; a running clock moves by 50,000 ns
+in this time."""
 
 
 def real_s() -> float:
-    """Seconds of a clock that no test changes, since an arbitrary start."""
+    """Return the seconds of a clock that no test changes, since an arbitrary start."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def pause(seconds: float) -> None:
-    """Block the thread; `time.sleep` may have been replaced by the test."""
+    """Block the thread; a test may have replaced `time.sleep`."""
     threading.Event().wait(seconds)
 
 
@@ -42,31 +44,31 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """The remaining seconds, 0 when it is over."""
+        """The remaining seconds; 0 after the deadline."""
         return max(0.0, self._began_s + self.length_s - real_s())
 
     @property
     def is_over(self) -> bool:
-        """Whether it is over."""
+        """Whether the deadline has passed."""
         return self.left_s == 0.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """A reading of the test's own clock."""
+    """A reading of the test's clock."""
 
     wall_ms: int
     stands: bool
-    """Whether it is frozen: real time passed, and it did not move."""
+    """Whether the test's clock is frozen: it did not move while real time passed."""
     at_s: float
-    """When it was read, by the real clock."""
+    """The time of the reading, by the real clock, in seconds."""
 
 
 def look() -> Look:
-    """Read the test's own clock, even if it is moved or frozen.
+    """Read the test's clock, even if it is moved or frozen.
 
-    freezegun shows the real time to callers that have a frame of `threading` or `queue` among their
-    next five, so a caller in a thread uses `in_bare_thread`.
+    freezegun shows the real time to callers with a frame of `threading` or `queue` among the next
+    five frames; code in a thread therefore uses `in_bare_thread`.
     """
     first, began = time.time_ns(), real_s()
     while True:
@@ -77,7 +79,8 @@ def look() -> Look:
 
 
 def try_to_look() -> Look | None:
-    """`look` for a thread other than the test's; None if the test is just changing the clock."""
+    """Call `look` in a thread other than the test's; return None if the test is changing the
+    clock."""
     try:
         return look()
     except Exception:  # noqa: BLE001 - freezegun removes a frozen time in several steps
@@ -99,10 +102,11 @@ def in_thread(run: Callable[[], None], name: str) -> threading.Thread:
 
 
 class Threads:
-    """Separate threads for blocking calls, so that a full executor of the test's loop does not
-    matter.
+    """Separate threads for blocking calls, which do not need a free thread in the executor of the
+    test's loop.
 
-    They do not use the loop's clock for waiting: frozen by freezegun it would never advance.
+    Waits in these threads do not use the loop's clock, which does not advance while freezegun
+    freezes it.
     """
 
     def __init__(self, most: int) -> None:
@@ -119,7 +123,7 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def close(self) -> None:
-        """Let the threads end after their current calls; the next `run` starts new ones."""
+        """Let the threads end after their current calls; the next `run` starts new threads."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)

@@ -60,7 +60,8 @@ class Fault(Lasting):
 
 
 class Moved(Fault):
-    """A moved coordinator. Clients find it again at once, or after the end of the `with` block."""
+    """A moved coordinator. Clients find the coordinator again at once, or in a `with` block, after
+    its end."""
 
     def __init__(self, broker: Verbs, group: str) -> None:
         super().__init__(broker, "moved", hits=1)
@@ -99,7 +100,8 @@ class FaultVerbs(Verbs):
         return Fault(self, "expire", hits=1)
 
     def fence(self, instance_id: str, group: str | None = None) -> Fault:
-        """Fence a static member, as if another had joined with the same `group.instance.id`.
+        """Fence a static member, as if another member had joined with the same
+        `group.instance.id`.
 
         Its next request fails with FENCED_INSTANCE_ID.
         """
@@ -107,7 +109,7 @@ class FaultVerbs(Verbs):
         return Fault(self, "fence", hits=1)
 
     def move_coordinator(self, group: str) -> Fault:
-        """Move the group's coordinator: clients get NOT_COORDINATOR and look it up again.
+        """Move the group's coordinator: clients get NOT_COORDINATOR and look up the coordinator.
 
         In a `with` block, lookups fail until the block ends.
         """
@@ -115,9 +117,10 @@ class FaultVerbs(Verbs):
         return Moved(self, group)
 
     def loading(self, group: str, seconds: float | None = None) -> Fault:
-        """Let the group's coordinator answer COORDINATOR_LOAD_IN_PROGRESS, as while it loads.
+        """Let the group's coordinator return COORDINATOR_LOAD_IN_PROGRESS, as it does while it
+        loads groups.
 
-        Lasts until the fault is ended, or for `seconds` of the broker's clock.
+        The fault lasts until it is ended, or for `seconds` of the broker's clock.
         """
         return self._begin("loading", group=group, seconds=seconds)
 
@@ -127,9 +130,9 @@ class FaultVerbs(Verbs):
     ) -> Fault:  # fmt: skip
         """Answer requests of an API with an error, without handling them.
 
-        `api` and `error` are Kafka's names. The fault affects all requests, or the next `times`,
-        and only those of `client_id` and those that name `group` or `topic`. Every error field of
-        the response has the error.
+        `api` and `error` are Kafka's names. The fault affects all requests, or the next `times`
+        requests; `client_id`, `group` and `topic` restrict it to requests of this client id and
+        requests that name this group or topic. Every error field of the response has the error.
 
         >>> with Muster() as broker, broker.fail("OffsetCommit", "NOT_COORDINATOR", times=1):
         ...     pass  # the next commit is refused, the one after it is not
@@ -152,7 +155,8 @@ class FaultVerbs(Verbs):
         )
 
     def stop_answering(self, client_id: str | None = None) -> Fault:
-        """Accept requests of all clients, or of one, without a response; connections stay open."""
+        """Accept requests of all clients, or of one client, without a response; connections stay
+        open."""
         return self._begin("stop_answering", client_id=client_id)
 
     def disk_full(self) -> Fault:
@@ -160,11 +164,12 @@ class FaultVerbs(Verbs):
         return self._begin("disk_full")
 
     def fail_fsync(self, times: int | None = None) -> Fault:
-        """Fail all fsyncs, or the next `times`. The broker stops at a failure, as Kafka does."""
+        """Fail all fsyncs, or the next `times` fsyncs. The broker stops at a failed fsync, as Kafka
+        does."""
         return self._begin("fail_fsync", times=times)
 
     def disconnect(self, client_id: str | None = None) -> Fault:
-        """Close the connections of all clients, or of one; clients may reconnect at once."""
+        """Close the connections of all clients, or of one client; clients may reconnect at once."""
         answer = self._ask("POST", "/test/disconnect", client_id=client_id)
         return Fault(self, "disconnect", hits=answer["connections"])
 

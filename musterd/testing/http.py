@@ -17,13 +17,14 @@ from musterd.testing.errors import MusterError, Refused
 Json = dict[str, Any]
 
 _ANSWERS_WITHIN_S = 120.0
-"""Advancing the clock by a year may take long."""
+"""How long a response may take, in seconds: advancing the clock by a year takes long."""
 _KEPT_FOR_S = 2.0
-"""The broker closes a connection that is idle for 5 s."""
+"""How long an idle connection is reused, in seconds: the broker closes connections that are idle
+for 5 s."""
 
 
 class Gone(Exception):
-    """The broker did not answer; its process may have ended."""
+    """The broker did not respond; its process may have ended."""
 
 
 class Http:
@@ -85,7 +86,8 @@ class Http:
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Whether the other side has closed it: between requests there is nothing else to read."""
+    """Return whether the broker has closed the connection: between requests nothing else can be
+    read."""
     if connection.sock is None:
         return True
     asked = select.poll()  # `select` supports no file descriptor above 1023

@@ -1,4 +1,5 @@
-"""The base of faults and held clocks: they last until `end` or the end of a `with` block."""
+"""The base class of faults and held clocks, which last until `end` is called or a `with` block
+ends."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ class Lasting:
     """A fault or a held clock."""
 
     def end(self) -> None:
-        """End it. Does nothing if it has already ended."""
+        """End the fault or the held clock. Does nothing if it has already ended."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

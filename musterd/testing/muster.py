@@ -24,9 +24,10 @@ Json = dict[str, Any]
 class Muster(FaultVerbs, HappenedVerbs):
     """A Kafka broker on a free port of this machine.
 
-    It keeps its data in memory, or in the directory `data`, which is not deleted. `settings` are
-    Kafka's broker properties, such as `{"num.partitions": 3}`. `port` and `http_port` are 0 for
-    free ports. A start that takes longer than `start_timeout_s` seconds raises `BrokerDied`.
+    The broker keeps its data in memory, or in the directory `data`, which is not deleted.
+    `settings` are Kafka's broker properties, such as `{"num.partitions": 3}`. `port` and
+    `http_port` are 0 to choose free ports. A start that takes longer than `start_timeout_s` seconds
+    raises `BrokerDied`.
 
     >>> with Muster() as broker:
     ...     broker.create_topic("orders", partitions=3)
@@ -59,7 +60,7 @@ class Muster(FaultVerbs, HappenedVerbs):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, HOST:PORT. It stays the same until `close`."""
+        """The address for clients, HOST:PORT. The address stays the same until `close`."""
         return self._started().bootstrap_servers
 
     @property
@@ -88,14 +89,16 @@ class Muster(FaultVerbs, HappenedVerbs):
             self.time._look_again()
 
     def stop(self) -> None:
-        """Stop the broker as SIGTERM does. Data stay; connections are refused until `restart`."""
+        """Stop the broker as SIGTERM does. The broker keeps its data; connections are refused until
+        `restart`."""
         self._ask("POST", "/test/stop")
 
     def kill(self) -> None:
-        """Kill the broker as SIGKILL does, without flush; connections are refused until `restart`.
+        """Kill the broker as SIGKILL does, without a flush; connections are refused until
+        `restart`.
 
-        Data in memory stay as they are, as the operating system keeps the files of a killed
-        process. With `data` the process is really killed, and `restart` starts another one.
+        Data in memory are kept, as the operating system keeps the files of a killed process. With
+        `data` the process is killed, and `restart` starts another process.
         """
         if self._data is None:
             self._ask("POST", "/test/kill")
@@ -113,10 +116,10 @@ class Muster(FaultVerbs, HappenedVerbs):
         self.start()
 
     def reset(self) -> None:
-        """Empty the broker within milliseconds; its addresses stay.
+        """Empty the broker within milliseconds; the broker keeps its addresses.
 
-        Deletes topics, groups, the journal and recorded requests, ends all faults, and sets the
-        clocks to the system's. Starts a broker that has died or is not started.
+        Delete topics, groups, the journal and recorded requests, end all faults, and set the clocks
+        to the system's time. A broker that has died or is not started is started.
         """
         self.time._end_following()
         if self._is_there():
@@ -212,7 +215,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         return self._ready
 
     def _start_process(self) -> None:
-        """Start a process: the first, or a replacement with the same addresses and time."""
+        """Start the first process, or a replacement with the same addresses and time."""
         killed, before = self._killed, self._ready
         self._end_process()
         ports = self._asked_ports if before is None else _ports(before)
@@ -254,7 +257,7 @@ class Muster(FaultVerbs, HappenedVerbs):
 
 
 class Killed:
-    """The state of a killed process that the next one takes over: clocks and ports."""
+    """The state of a killed process that the next process takes over: clocks and ports."""
 
     def __init__(self, ready: Ready, clocks: Json) -> None:
         self.clock_option = f"--clock-ahead={clocks['ahead_ms']}"
@@ -275,7 +278,7 @@ def _ports(ready: Ready) -> tuple[int, int]:
 
 
 def _value(value: object) -> str:
-    """A value in the syntax of Kafka's properties."""
+    """Return a value in the syntax of Kafka's properties."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):

@@ -1,6 +1,7 @@
 """The broker's process: its start, its one line of JSON, its last log lines, its end.
 
-It ends when its standard input closes, which happens when our process ends in any way.
+The broker's process ends when its standard input closes, which happens however our process
+ends.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ _PASSED_ON = {
     "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX",
     "PYTHONDONTWRITEBYTECODE",
 }  # fmt: skip
-"""Variables for Python's module search. Other variables of the test's Python are not passed on:
-PYTHONWARNINGS=error or PYTHONINSPECT would prevent the broker's start or its end."""
+"""Environment variables for Python's module search. Other variables of Python are not passed to the
+broker: PYTHONWARNINGS=error or PYTHONINSPECT would prevent its start or its end."""
 _NOT_PASSED_ON = ("PYTHON", "MUSTER_", "COV_CORE_", "COVERAGE_PROCESS_")
-"""A broker in a test has only the settings that the test gives it, none from the environment."""
+"""Prefixes of environment variables that the broker does not get: it has only the test's
+settings."""
 
 
 class Lines:
@@ -52,7 +54,7 @@ class Lines:
         """The number of lines since the start."""
 
     def add(self, line: str) -> None:
-        """Keep a line, and forget the oldest if there are too many."""
+        """Add a line, and drop the oldest line if there are too many."""
         self._kept.append(line)
         self.count += 1
 
@@ -81,7 +83,7 @@ class Child:
         self._timeout_s = start_timeout_s
         self._first_line: bytes | None = None
         self._settled = threading.Event()
-        """Set when the first line has arrived or never will."""
+        """Set when the first line has arrived, or when the output has ended without it."""
         self._owner = os.getpid()
         self._process = _start(arguments)
         self._reader = clock.in_thread(self._read, f"musterd-{self._process.pid}")
@@ -89,23 +91,24 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended; False in a process that was forked from ours."""
+        """Whether the process has not ended; False in a process that was forked from ours."""
         return os.getpid() == self._owner and self._process.poll() is None
 
     def ends_soon(self) -> bool:
-        """Whether it has ended, or will in a moment: its sockets close before it has."""
+        """Return whether the process has ended or ends in a moment: its sockets close before the
+        process ends."""
         deadline = clock.Deadline(_ENDS_WITHIN_S)
         while self.is_running and not deadline.is_over:
             clock.pause(_LOOKS_EACH_S)
         return not self.is_running
 
     def ready(self) -> Ready:
-        """Wait until it accepts connections."""
+        """Wait until the broker accepts connections."""
         deadline = clock.Deadline(self._timeout_s)
         while not self._settled.wait(_LOOKS_EACH_S) and self.is_running and not deadline.is_over:
             pass
@@ -127,7 +130,7 @@ class Child:
             ) from None
 
     def died(self, sentence: str) -> BrokerDied:
-        """The error for a process that has ended: its exit code, and its last lines."""
+        """Return the error for a process that has ended, with its exit code and last lines."""
         if not self.ends_soon():
             self._end(signal.SIGKILL)
         code = self._process.returncode
@@ -136,11 +139,11 @@ class Child:
         return BrokerDied(f"{sentence} {how}", self.lines.since())
 
     def kill(self) -> None:
-        """Send SIGKILL; return when it has ended."""
+        """Send SIGKILL; return when the process has ended."""
         self._end(signal.SIGKILL)
 
     def end(self, gently: bool = False) -> None:
-        """End it; gently: with SIGTERM, if it ends within 10 s, else with SIGKILL."""
+        """End the process with SIGKILL; if `gently`, first send SIGTERM and wait up to 10 s."""
         if gently and self.is_running:
             self._process.send_signal(signal.SIGTERM)
             deadline = clock.Deadline(_STOPS_WITHIN_S)
@@ -158,18 +161,19 @@ class Child:
         _CHILDREN.discard(self)
 
     def let_go_of_pipes(self) -> None:
-        """Close our end of its standard input; the reading thread closes the other pipes."""
+        """Close our end of the process's standard input; the reading thread closes the other
+        pipes."""
         with suppress(OSError):
             _pipe(self._process.stdin).close()
 
     def forget(self) -> None:
-        """Close all its pipes, in a process that was forked from ours."""
+        """Close all pipes of the process, in a process that was forked from ours."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with suppress(OSError):
                 _pipe(pipe).close()
 
     def _read(self) -> None:
-        """Keep its output lines until both of its streams are at their end."""
+        """Store the process's output lines until both streams have ended."""
         rests = {_pipe(self._process.stdout): b"", _pipe(self._process.stderr): b""}
         with selectors.DefaultSelector() as selector:
             for pipe in rests:
@@ -197,9 +201,10 @@ class Child:
 
 
 def hold(ports: Sequence[int]) -> list[socket.socket]:
-    """Keep the ports of a killed process: connections are refused, and no other process gets them.
+    """Hold the ports of a killed process: connections are refused, and no other process gets the
+    ports.
 
-    A bound socket that does not listen leaves the port to one that listens, if both set
+    While a bound socket does not listen, another socket can listen on its port if both set
     SO_REUSEADDR.
     """
     held = []
@@ -247,9 +252,11 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the broker's Python, in which it imports our `musterd`.
+    """Return an environment in which the broker's Python imports the same `musterd` as this
+    process.
 
-    A normal installation needs no PYTHONPATH, and then none is passed on that could interfere.
+    A normal installation does not need PYTHONPATH; in that case a PYTHONPATH of the test is not
+    passed on.
     """
     passed = {
         name: value
@@ -264,6 +271,6 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _site_folders() -> set[str]:
-    """The directories of Python's own module search."""
+    """Return the directories of Python's default module search."""
     folders = [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
     return {os.path.realpath(folder) for folder in folders}

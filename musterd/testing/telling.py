@@ -9,7 +9,8 @@ from musterd.testing.muster import Muster
 
 
 def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
-    """Titles and texts for a broker: its log lines after the first `since`, and its groups."""
+    """Return titles and texts for a broker: its log lines after the first `since` lines, and its
+    groups."""
     broker = _plain(value)
     if broker is None:
         return []
@@ -18,7 +19,8 @@ def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
 
 
 def _plain(value: object) -> Muster | None:
-    """The value if it is a broker; for an `AsyncMuster`, the broker that it runs."""
+    """Return the value if it is a broker; for an `AsyncMuster`, the `Muster` that it uses; else
+    None."""
     awaited = sys.modules.get("musterd.testing.async_muster")  # imported by the test that uses it
     if awaited is not None and isinstance(value, awaited.AsyncMuster):
         value = value._broker

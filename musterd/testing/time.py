@@ -19,14 +19,14 @@ Ask = Callable[..., Json]
 
 _LOOKS_EACH_S = 0.01
 _TOLERATED_MS = 50
-"""Two running clocks may differ by this much: a request takes time."""
+"""How far two running clocks may differ, in ms, since a request takes time."""
 
 
 class BrokerTime:
     """The broker's two clocks: the wall clock, and the monotonic clock of its timeouts.
 
-    All that falls due happens before a call returns, in the order of time: sessions expire,
-    rebalances time out, offsets and records pass their retention.
+    Before a call returns, everything that expires has happened, in order of time: sessions expire,
+    rebalances time out, retention removes offsets and records.
 
     >>> with Muster() as broker:
     ...     before = broker.time.now()
@@ -42,7 +42,7 @@ class BrokerTime:
         self._follower: Follower | None = None
 
     def now(self) -> datetime:
-        """The time of the broker's wall clock, in UTC."""
+        """Return the time of the broker's wall clock, in UTC."""
         self._keep_up()
         return utc(self._ask("GET", "/test/time")["wall_ms"])
 
@@ -52,7 +52,7 @@ class BrokerTime:
     ) -> datetime:  # fmt: skip
         """Advance both clocks; return the new time of the wall clock, in UTC.
 
-        Clients keep their own time: they notice the effects as they would in production.
+        Clients have their own clocks: they observe the effects as they would in production.
         """
         length = (by or timedelta()) + timedelta(
             weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds,
@@ -68,7 +68,7 @@ class BrokerTime:
         return Held(self.run)
 
     def run(self) -> None:
-        """Let both clocks run on from their current time."""
+        """Let both clocks run from their current time."""
         self._move("run")
 
     def follow(self) -> Held:
@@ -76,7 +76,8 @@ class BrokerTime:
 
         While `time.time()` is frozen, the broker's clocks are frozen; when it moves forward, they
         advance. The test's clock is read before each call to the broker and 100 times a second.
-        Following ends with the `with` block, with `run` and with `reset`; then the clocks run on.
+        Following ends with the `with` block, with `run` and with `reset`; after that the clocks
+        run.
         """
         self._end_following()
         follower = self._follower = Follower(self._ask)
@@ -114,13 +115,13 @@ class BrokerTime:
 
 
 class Held(Lasting):
-    """A held clock: it lasts until `end` or the end of the `with` block."""
+    """A held clock, which lasts until `end` is called or the `with` block ends."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end: Callable[[], None] | None = end
 
     def end(self) -> None:
-        """End it. Does nothing if it has already ended."""
+        """Let the clocks run again. Does nothing if the hold has already ended."""
         end, self._end = self._end, None
         if end is not None:
             end()
@@ -143,7 +144,7 @@ class Follower:
         clock.in_bare_thread(self._run)
 
     def end(self) -> None:
-        """Stop; a running request is completed."""
+        """Stop following; a request in progress is completed."""
         self._ended.set()
         with self._lock:
             pass  # waits for a running request

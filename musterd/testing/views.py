@@ -12,7 +12,7 @@ Json = Mapping[str, Any]
 
 
 def utc(ms: float) -> datetime:
-    """A time of the broker, in milliseconds since 1970, as a datetime in UTC."""
+    """Return a time of the broker, in milliseconds since 1970, as a datetime in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
@@ -28,7 +28,7 @@ class Group:
     generation_id: int
     protocol_type: str
     protocol: str
-    """The assignor that the members chose; empty without one."""
+    """The assignor that the members chose; empty before they have chosen one."""
     members: int
     """The number of members."""
     coordinator: str
@@ -56,7 +56,7 @@ class Member:
     host: str
     session_timeout_ms: int
     last_heard_ms: int
-    """When its last request arrived, in milliseconds since 1970 by the broker's clock."""
+    """When the member's last request arrived, in milliseconds since 1970 by the broker's clock."""
     assignment: tuple[tuple[str, int], ...]
     """The assigned partitions as (topic, partition), sorted."""
     subscription: tuple[str, ...]
@@ -82,13 +82,13 @@ class Offset:
     leader_epoch: int | None
     metadata: str
     commit_ms: int
-    """When it was committed, in milliseconds since 1970 by the broker's clock."""
+    """When the offset was committed, in milliseconds since 1970 by the broker's clock."""
     lag: int | None
     """The number of records after the offset; None if the partition does not exist."""
 
     @property
     def committed_at(self) -> datetime:
-        """When it was committed, by the broker's clock, in UTC."""
+        """When the offset was committed, by the broker's clock, in UTC."""
         return utc(self.commit_ms)
 
     @classmethod
@@ -115,7 +115,7 @@ class Committed(Mapping[tuple[str, int], Offset]):
         )
 
     def offset(self, topic: str, partition: int = 0) -> int | None:
-        """The committed offset of one partition; None without one."""
+        """Return the committed offset of one partition; None if there is none."""
         found = self._offsets.get((topic, partition))
         return None if found is None else found.offset
 
@@ -148,7 +148,7 @@ class JournalEvent:
     """An event of a group, with its reason."""
 
     at_ms: int
-    """When it happened, in milliseconds since 1970 by the broker's clock."""
+    """When the event happened, in milliseconds since 1970 by the broker's clock."""
     what: str
     """The kind of event."""
     sentence: str
@@ -158,7 +158,7 @@ class JournalEvent:
 
     @property
     def at(self) -> datetime:
-        """When it happened, by the broker's clock, in UTC."""
+        """When the event happened, by the broker's clock, in UTC."""
         return utc(self.at_ms)
 
     @classmethod

@@ -19,12 +19,12 @@ ASKS_EACH_S = 0.01
 _STABLE = "Stable"
 _EMPTY = "Empty"
 _NOT_NOW = 409
-"""The broker's status while a coordinator loads or is away."""
+"""The HTTP status of the broker while a coordinator loads or is not available."""
 _SHOWN_MEMBERS = 8
 
 
 class NotYet(Exception):
-    """The condition is not met yet; the message says what is the case."""
+    """The condition is not met yet; the message describes the present state."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Condition(Generic[T]):
     wanted: str
     """The condition in words: `group 'g' has 3 members`."""
     look: Callable[[], T]
-    """Returns the result; raises `NotYet`."""
+    """Returns the result of the wait; raises `NotYet`."""
     explain: Callable[[], str]
     """Returns further lines for the error of a timeout."""
 
     def in_vain(self, deadline: clock.Deadline, instead: NotYet) -> WaitedInVain:
-        """The error for a timeout."""
+        """Return the error for a timeout."""
         try:
             more = self.explain()
         except MusterError as error:
@@ -50,14 +50,14 @@ class Condition(Generic[T]):
 
 
 class Conditions:
-    """The conditions of a group. A timeout queries the group once more for its error."""
+    """The conditions of a group. After a timeout the group is queried once more, for the error."""
 
     def __init__(self, broker: HappenedVerbs, group: str) -> None:
         self._broker = broker
         self._group = group
 
     def stable(self, members: int | None) -> Condition[Group]:
-        """See `Waiting.stable`."""
+        """Return the condition for which `Waiting.stable` waits."""
 
         def look() -> Group:
             found = self._found()
@@ -69,19 +69,19 @@ class Conditions:
         return self._condition(wanted, look)
 
     def empty(self) -> Condition[None]:
-        """See `Waiting.empty`."""
+        """Return the condition for which `Waiting.empty` waits."""
 
         def look() -> None:
             found = self._broker.group(self._group)
             if found is None and not self._broker.journal(self._group):
-                raise NotYet("the group does not exist and never did")
+                raise NotYet("the group does not exist and has never existed")
             if found is not None and found.members:
                 raise NotYet(_described(found))
 
         return self._condition("has no members", look)
 
     def committed(self, topic: str, partition: int, at_least: int) -> Condition[Offset]:
-        """See `Waiting.committed`."""
+        """Return the condition for which `Waiting.committed` waits."""
 
         def look() -> Offset:
             committed = self._broker.committed(self._group)
@@ -93,7 +93,7 @@ class Conditions:
         return self._condition(f"has committed {at_least} or more in {topic}-{partition}", look)
 
     def caught_up(self) -> Condition[Committed]:
-        """See `Waiting.caught_up`."""
+        """Return the condition for which `Waiting.caught_up` waits."""
 
         def look() -> Committed:
             before = self._settled()
@@ -112,14 +112,14 @@ class Conditions:
         return self._condition("has committed the end of all partitions", look)
 
     def _settled(self) -> Group:
-        """The group, unless it rebalances: then members have no assignment."""
+        """Return the group. Raises `NotYet` during a rebalance, when members have no assignment."""
         found = self._found()
         if found.state not in (_STABLE, _EMPTY):
             raise NotYet(_described(found))
         return found
 
     def _uncommitted(self, committed: Committed) -> list[str]:
-        """Assigned partitions with records and without a committed offset."""
+        """Return the assigned partitions that have records but no committed offset."""
         given = {each for member in self._members() for each in member.assignment}
         return [
             _named((topic, partition))
@@ -153,7 +153,7 @@ class Conditions:
         return Condition(f"group {self._group!r} {wanted}", asked, self._explain)
 
     def _explain(self) -> str:
-        """The group's members, committed offsets and last event."""
+        """Return the group's members, committed offsets and last event, as text."""
         lines = []
         if (found := self._broker.group(self._group)) is not None:
             lines.append(_described(found))
@@ -189,13 +189,14 @@ class Waiting:
     def caught_up(self) -> Committed:
         """Wait until the group has committed the end of all its partitions with records.
 
-        Its partitions are those assigned to members and those with a committed offset. During a
-        rebalance they are unknown: the wait continues until it ends.
+        The partitions of a group are those assigned to members and those with a committed offset.
+        During a rebalance they are unknown, and the wait continues until the rebalance ends.
         """
         return self._until(self._conditions.caught_up())
 
     def committed(self, topic: str, partition: int = 0, *, at_least: int = 0) -> Offset:
-        """Wait until the group has committed `at_least` this offset; return the committed one."""
+        """Wait until the group has committed the offset `at_least` or a higher one; return the
+        committed offset."""
         return self._until(self._conditions.committed(topic, partition, at_least))
 
     def empty(self) -> None:

@@ -324,7 +324,7 @@ def test_tiles_of_the_broker_agree_with_their_charts(stub: Stub, browser: Browse
     shown(stub, browser, "broker", broker_head(), [])
     told = browser.ask("return [...document.querySelectorAll('.tile')].map((e) => e.innerText)")
     tiles = [" ".join(each.split()) for each in told]
-    assert tiles[0] == "Requests 2/s 7 since the start 4/s 0/s 10 s ago now"
+    assert tiles[0] == "Requests 2/s 7 since the broker started 4/s 0/s 10 s ago now"
     assert tiles[2] == "CPU 200.0 % of one core 400.0 % 0.0 % 10 s ago now"
 
 

@@ -81,12 +81,12 @@ def test_open_transaction_shows_held_back_groups_until_it_ends(
     assert "held back" in browser.text(".title")
 
     browser.open(PAGE)
-    until("its story", lambda: len(rows(browser, "Its last transactions")) == 1)
+    until("its story", lambda: len(rows(browser, "Last transactions")) == 1)
     assert f"{TOPIC}:0 10 10 13 3 yes" in rows(browser, "Partitions")
-    assert "Abort it and fence" in browser.text("main")
+    assert "Abort the transaction and fence" in browser.text("main")
     producer.commit_transaction(30)
     until("it ended", lambda: "committed, by its client" in browser.text("main"))
-    story = cells(browser, "Its last transactions", "1")
+    story = cells(browser, "Last transactions", "1")
     assert story["Opened by"] == "till-2 on 127.0.0.1"
     assert story["Readers waited"].startswith(f"invoices at {TOPIC}:0 for ")
     assert rows(browser, "Partitions") == []
@@ -102,7 +102,7 @@ def test_hanging_transaction_is_shown_with_its_abort_command(
     with Wire(broker.port) as wire:
         hang(wire, "gone", TOPIC, 1)
     browser.open("#/transactions")
-    until("it hangs", lambda: "hanging: no transactional id owns it" in browser.text("main"))
+    until("it hangs", lambda: "hanging: no transactional id owns the transaction" in browser.text("main"))
     text = browser.text(".command code")
     assert f"transactions abort --bootstrap {broker.bootstrap}" in text
     assert f"--topic {TOPIC}:1 --start-offset 10" in text

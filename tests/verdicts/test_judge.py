@@ -54,7 +54,7 @@ RESTARTED = ReturnFacts(
 FENCED = FencedFacts(
     "i-1", "m1", "a", "/10.0.0.7", "b", "/10.0.0.8", every_ten_seconds(16), StreakFacts(33, 1)
 )
-MEANWHILE = "while other partitions of orders advance; m1 on 10.0.0.7 owns it"
+MEANWHILE = "while other partitions of orders advance; m1 on 10.0.0.7 owns the partition"
 
 
 def judged(facts: GroupFacts, **thresholds: int) -> Judgement:
@@ -73,9 +73,9 @@ TABLE = [
     ("an empty partition that begins late", stable(at(0, None, 7, start=7)),
      "OK", "all records of 1 partition are read"),
     ("a few records to read", stable(at(0, 5, 9, moved=2, stands=2, oldest=3)),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("idle for a day, then one record", stable(at(0, 9, 10, moved=86_400, commits=4, stands=3)),
-     "OK", "1 unread record, not late"),
+     "OK", "1 unread record, not overdue"),
     ("a batch group that has read all", empty(at(0, 9, 9, moved=7200)),
      "OK", "all records of 1 partition are read; the group has no members"),
     ("a group that does nothing yet", stable(),
@@ -94,10 +94,11 @@ TABLE = [
     # ---- outside the log
     ("above the end", stable(at(3, 60_000, 50_000, moved=60)),
      "OUT_OF_RANGE", "the committed offset of orders:3 is 60000, 10,000 records above its log end"
-     " offset 50000; it was committed at 2026-11-22T12:04:31Z; m1 on 10.0.0.7 owns it"),
+     " offset 50000; the offset was committed at 2026-11-22T12:04:31Z; m1 on 10.0.0.7 owns the"
+     " partition"),
     ("below the start", stable(at(3, 10, 50_000, start=40_000, moved=1)),
      "OUT_OF_RANGE", "the committed offset of orders:3 is 10, below its log start offset 40000:"
-     " 39,990 records were deleted before the group read them; m1 on 10.0.0.7 owns it"),
+     " 39,990 records were deleted before the group read them; m1 on 10.0.0.7 owns the partition"),
     ("below the start of a log that is empty by now", empty(at(0, 7, 8, start=8)),
      "OUT_OF_RANGE", "the committed offset of orders:0 is 7, below its log start offset 8: 1 record"
      " was deleted before the group read it"),
@@ -105,7 +106,8 @@ TABLE = [
     # ---- blocked
     ("it heartbeats and does not rejoin", joining("m2", for_s=10, members=TWO),
      "BLOCKED", "a rebalance has been waiting for m2 on 10.0.0.8 since 2026-11-22T12:05:21Z (until"
-     " 2026-11-22T12:06:21Z at the latest): it still heartbeats (last 1.6 s ago) but does not"
+     " 2026-11-22T12:06:21Z at the latest): the member still heartbeats (last 1.6 s ago) but does"
+     " not"
      " rejoin"),
     ("its process crashed", joining("m2", for_s=10, members=(member(), CRASHED)),
      "BLOCKED", "a rebalance has been waiting for m2 on 10.0.0.8 since 2026-11-22T12:05:21Z (until"
@@ -118,7 +120,8 @@ TABLE = [
     ("nobody reads meanwhile",
      joining("m2", for_s=60, members=TWO)._replace(partitions=[at(0, 5, 9, moved=90, stands=70)]),
      "BLOCKED", "a rebalance has been waiting for m2 on 10.0.0.8 since 2026-11-22T12:04:31Z (until"
-     " 2026-11-22T12:06:21Z at the latest): it still heartbeats (last 1.6 s ago) but does not"
+     " 2026-11-22T12:06:21Z at the latest): the member still heartbeats (last 1.6 s ago) but does"
+     " not"
      " rejoin; no member of the group has read since 2026-11-22T12:04:21Z"),
     ("a silent static one",
      joining("m2", for_s=20, members=(member(), member("m2", silent_s=30, instance="i-2"))),
@@ -126,14 +129,17 @@ TABLE = [
      " (until 2026-11-22T12:06:21Z at the latest): no heartbeat for 30.0 s"),
     ("an id that was given out and not used", joining("m7", for_s=20, members=TWO),
      "BLOCKED", "a rebalance has been waiting for m7 since 2026-11-22T12:05:11Z (until"
-     " 2026-11-22T12:06:21Z at the latest): it received its member id but has not joined with it"),
+     " 2026-11-22T12:06:21Z at the latest): the member received its member id but has not joined"
+     " with that id"),
     ("two", joining("m1", "m2", for_s=20, members=TWO),
      "BLOCKED", "a rebalance has been waiting for m1 on 10.0.0.7 since 2026-11-22T12:05:11Z (until"
-     " 2026-11-22T12:06:21Z at the latest): it still heartbeats (last 1.6 s ago) but does not"
+     " 2026-11-22T12:06:21Z at the latest): the member still heartbeats (last 1.6 s ago) but does"
+     " not"
      " rejoin (one of 2 awaited members)"),
     ("its assignment is not fetched", joining("m2", for_s=20, members=TWO, phase="sync"),
      "BLOCKED", "a rebalance has been waiting for m2 on 10.0.0.8 since 2026-11-22T12:05:11Z (until"
-     " 2026-11-22T12:06:21Z at the latest): it still heartbeats (last 1.6 s ago) but does not"
+     " 2026-11-22T12:06:21Z at the latest): the member still heartbeats (last 1.6 s ago) but does"
+     " not"
      " sync"),
     ("as long as any rebalance", joining("m2", for_s=9.9, members=TWO),
      "OK", "no offset is committed yet"),
@@ -143,26 +149,26 @@ TABLE = [
     # ---- held back
     ("by a transaction", stable(at(0, 120, 124, moved=60, stands=41, hold=held())),
      "HELD_BACK", "orders:0 is held back at offset 120 by transaction 'billing-1' (producer 4001,"
-     " epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 4 records wait for it"
-     " to end; m1 on 10.0.0.7 owns it"),
+     " epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 4 records wait for"
+     " its end; m1 on 10.0.0.7 owns the partition"),
     ("in two partitions", stable(at(0, 120, 124, stands=41, hold=held()),
                                  at(1, 7, 9, stands=35, hold=held(offset=7))),
      "HELD_BACK", "orders:0-1 are held back (orders:0 at offset 120) by transaction 'billing-1'"
      " (producer 4001, epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 6"
-     " records wait for it to end; m1 on 10.0.0.7 owns them"),
+     " records wait for its end; m1 on 10.0.0.7 owns the partitions"),
     ("by one that hangs", stable(at(0, 120, 121, stands=80, hold=hanging())),
      "HELD_BACK", "orders:0 is held back at offset 120 by a hanging transaction of producer 4001,"
      " epoch 3 (no transactional id owns it), open since 2026-11-22T12:04:01Z; 1 record waits for"
-     " it to end; m1 on 10.0.0.7 owns it"),
+     " its end; m1 on 10.0.0.7 owns the partition"),
     ("by one of another coordinator", stable(at(0, 120, 121, stands=80, hold=held_elsewhere())),
      "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3"
      " (another broker may coordinate its transactional id), open since 2026-11-22T12:04:01Z; 1"
-     " record waits for it to end; m1 on 10.0.0.7 owns it"),
+     " record waits for its end; m1 on 10.0.0.7 owns the partition"),
     ("not for so long yet", stable(at(0, 120, 124, stands=29, hold=held())),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("it has stood for long, and the transaction is young",
      stable(at(0, 120, 124, stands=600, oldest=600, hold=held(open_s=5))),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("nobody is there to wait", empty(at(0, 120, 124, moved=600, stands=600, hold=held())),
      "ABANDONED", "the group has no members, and 4 unread records have waited in orders:0 since"
      " 2026-11-22T11:55:31Z"),
@@ -185,50 +191,58 @@ TABLE = [
 
     # ---- stalled
     ("no progress", stable(at(0, 5, 9, moved=40, stands=30)),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
-     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns it and is alive (last heartbeat 1.6 s ago)"),
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
+     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns the partition and is alive (last heartbeat 1.6 s"
+     " ago)"),
     ("not so long yet", stable(at(0, 5, 9, moved=40, stands=29.9)),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("it keeps committing the same offset", stable(at(0, 5, 9, moved=40, stands=30, commits=2)),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
-     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns it and keeps committing the same offset"),
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
+     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns the partition and keeps committing the same"
+     " offset"),
     ("a silent member", stable(at(0, 5, 9, stands=40), members=(member(silent_s=38),)),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
-     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns it and is silent: no heartbeat for 38.0 s, its"
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
+     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns the partition and is silent: no heartbeat for"
+     " 38.0 s, its"
      " session expires in 7.0 s"),
     ("silent, with a long session timeout",
      stable(at(0, 5, 9, stands=40), members=(member(silent_s=16, session_timeout_ms=600_000),)),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
-     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns it and is silent: no heartbeat for 16.0 s, its"
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
+     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns the partition and is silent: no heartbeat for"
+     " 16.0 s, its"
      " session expires in 10 min"),
     ("never a commit", stable(at(0, None, 9, stands=31), at(1, 3, 3)),
-     "STALLED", "9 unread records wait in orders:0; it has had unread records since"
-     " 2026-11-22T12:05:00Z and was never committed; m1 on 10.0.0.7 owns it and is alive (last"
+     "STALLED", "9 unread records wait in orders:0; the partition has had unread records since"
+     " 2026-11-22T12:05:00Z and has no committed offset; m1 on 10.0.0.7 owns the partition and is"
+     " alive (last"
      " heartbeat 1.6 s ago)"),
     ("never a commit anywhere, of records of before",
      stable(at(0, None, 9, stands=31, has_grown=False)),
-     "STALLED", "9 unread records wait in orders:0; it has had unread records since"
-     " 2026-11-22T12:05:00Z and was never committed; m1 on 10.0.0.7 owns it and is alive (last"
+     "STALLED", "9 unread records wait in orders:0; the partition has had unread records since"
+     " 2026-11-22T12:05:00Z and has no committed offset; m1 on 10.0.0.7 owns the partition and is"
+     " alive (last"
      " heartbeat 1.6 s ago)"),
     ("it may have begun at the end", stable(at(0, None, 9, stands=99, has_grown=False),
                                             at(1, 3, 3, moved=9)),
-     "OK", "9 unread records, none of them late"),
+     "OK", "9 unread records, none of them overdue"),
     ("all that it owns",
      stable(at(0, 5, 9, stands=31), at(2, 1, 2, stands=44), at(1, 5, 9, stands=31)),
      "STALLED", "9 unread records wait in orders:0-2; orders:2 has been stuck at offset 1 since"
-     " 2026-11-22T12:04:47Z; m1 on 10.0.0.7 owns them and is alive (last heartbeat 1.6 s ago)"),
+     " 2026-11-22T12:04:47Z; m1 on 10.0.0.7 owns the partitions and is alive (last heartbeat 1.6"
+     " s ago)"),
     ("of two members one",
      stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=1, owner="m2"), members=TWO),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
-     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns it and is alive (last heartbeat 1.6 s ago)"),
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
+     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns the partition and is alive (last heartbeat 1.6 s"
+     " ago)"),
     ("a new owner has its time", stable(at(0, 5, 9, stands=900), state_since_ms=ago(29)),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("while it rebalances", joining("m2", for_s=1, members=TWO)._replace(
         partitions=[at(0, 5, 9, stands=900)]),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("a client that assigns to itself and goes on committing",
      simple(at(0, 5, 9, moved=90, stands=90, commits=4)),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
      " 2026-11-22T12:04:01Z, though a client that is not a member keeps committing"),
 
     # ---- stuck records
@@ -250,18 +264,19 @@ TABLE = [
      f" {MEANWHILE}"),
     ("a neighbour that has long been idle tells nothing",
      stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=50, commits=2)),
-     "STALLED", "4 unread records wait in orders:0; it has been stuck at offset 5 since"
-     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns it and is alive (last heartbeat 1.6 s ago)"),
+     "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
+     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns the partition and is alive (last heartbeat 1.6 s"
+     " ago)"),
     ("a backlog that is read partition by partition",
      stable(at(0, 5, 9, stands=58, moved=59, oldest=59), at(1, 5, 900, moved=5, oldest=59)),
-     "OK", "899 unread records, none of them late"),
+     "OK", "899 unread records, none of them overdue"),
     ("the same of clients that assign to themselves",
      simple(at(0, 5, 9, stands=40, moved=41), at(1, 9, 9, moved=5)),
      "STUCK_RECORD", "orders:0 has been stuck at offset 5 since 2026-11-22T12:04:51Z with 4 unread"
      " records, while other partitions of orders advance"),
     ("somebody set offsets by hand",
      simple(at(0, 5, 9, stands=40, moved=40), at(1, 9, 9, moved=35)),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
 
     # ---- flapping
     ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
@@ -346,35 +361,35 @@ TABLE = [
      "ABANDONED", "the group has no members, and 9,004 unread records have waited in orders:0-1"
      " since 2026-11-22T12:03:51Z"),
     ("its members have just left", empty(at(0, 5, 9, moved=200, stands=100), for_s=59),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
     ("its offsets have just been set", empty(at(0, 5, 9, moved=59, stands=59)),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
     ("records have just come", empty(at(0, 5, 9, moved=9000, stands=59)),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
     ("clients that assign to themselves and read", simple(at(0, 5, 9, moved=20, stands=20)),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
     ("clients that assigned to themselves", simple(at(0, 5, 9, moved=100, stands=100)),
      "ABANDONED", "the group has no members, and 4 unread records have waited in orders:0 since"
      " 2026-11-22T12:03:51Z"),
     ("by one look over the wire, its members may just have left", empty(at(0, 5, 9), for_s=None),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
     ("by one look over the wire, of old records", empty(at(0, 5, 9, oldest=600), for_s=None),
      "LAGGING", "orders:0 has a lag of 4 records; the oldest is from 2026-11-22T11:55:31Z; the"
      " group has no members"),
     ("by one look, of a client that may be there", empty(at(0, 5, 9), for_s=None,
                                                          protocol_type=""),
-     "OK", "4 unread records, none of them late; the group has no members"),
+     "OK", "4 unread records, none of them overdue; the group has no members"),
 
     # ---- lagging
     ("old records", stable(at(0, 5, 9, moved=1, stands=1, oldest=61),
                            at(1, 5, 9, moved=1, stands=1, oldest=661)),
      "LAGGING", "orders:0-1 have a lag of 8 records; the oldest is from 2026-11-22T11:54:30Z, in"
-     " orders:1; m1 on 10.0.0.7 owns them"),
+     " orders:1; m1 on 10.0.0.7 owns the partitions"),
     ("one partition", stable(at(0, 5, 9, moved=1, stands=1, oldest=61)),
      "LAGGING", "orders:0 has a lag of 4 records; the oldest is from 2026-11-22T12:04:30Z; m1 on"
-     " 10.0.0.7 owns it"),
+     " 10.0.0.7 owns the partition"),
     ("a minute old", stable(at(0, 5, 9, moved=1, stands=1, oldest=60)),
-     "OK", "4 unread records, none of them late"),
+     "OK", "4 unread records, none of them overdue"),
     ("a subscribed partition that nobody owns",
      stable(at(0, 5, 9, oldest=61, stands=61, owner=None), at(1, 9, 9), subscribed={"orders"}),
      "LAGGING", "orders:0 has a lag of 4 records; the oldest is from 2026-11-22T12:04:30Z"),
@@ -387,7 +402,7 @@ TABLE = [
     ("of a backlog", stable(at(0, 5, 9, stands=70, moved=71, oldest=99),
                             at(1, 5, 900, moved=5, oldest=99)),
      "LAGGING", "orders:0-1 have a lag of 899 records; the oldest is from 2026-11-22T12:03:52Z, in"
-     " orders:0; m1 on 10.0.0.7 owns them"),
+     " orders:0; m1 on 10.0.0.7 owns the partitions"),
 ]
 # fmt: on
 
@@ -447,8 +462,8 @@ COMMANDS = [
 @pytest.mark.parametrize(
     ("silent_s", "advice"),
     [
-        (2, "it heartbeats but does not poll: take a thread dump; evict it"),
-        (30, "check whether its process is running and reaches the broker; evict it"),
+        (2, "the member heartbeats but does not poll: take a thread dump; evict the member"),
+        (30, "check whether the member's process is running and reaches the broker; evict"),
     ],
 )
 def test_advice_names_polls_only_for_a_member_that_heartbeats(silent_s: float, advice: str) -> None:
@@ -484,7 +499,7 @@ def test_advice_to_skip_a_stuck_record_names_the_offset_to_commit() -> None:
 @pytest.mark.parametrize("host", ["10.0.0.7", "/10.0.0.7", "node-7/10.0.0.7"])
 def test_host_has_one_spelling_in_sentences(host: str) -> None:
     facts = stable(at(0, 5, 9, stands=40), members=(member(host=host),))
-    assert "m1 on 10.0.0.7 owns it" in judged(facts).worst.sentence
+    assert "m1 on 10.0.0.7 owns the partition" in judged(facts).worst.sentence
 
 
 def test_finding_names_its_member_partition_and_time() -> None:
@@ -637,10 +652,10 @@ def check_words(finding: Finding) -> None:
         (Way.RESTARTED_IN_SESSION, "why its process exits"),
         (Way.LEFT, "max.poll.interval.ms (raise it, or lower max.poll.records)"),
         (Way.POLL_TIMED_OUT, "lower max.poll.records"),
-        (Way.SESSION_EXPIRED, "raise session.timeout.ms above them"),
+        (Way.SESSION_EXPIRED, "raise session.timeout.ms above their length"),
         (Way.SYNC_TIMED_OUT, "does not send SyncGroup: take a thread dump"),
         (Way.JOIN_TIMED_OUT, "does not rejoin: processing the records of one poll takes longer"),
-        (Way.REMOVED, "why the coordinator removes it"),
+        (Way.REMOVED, "why the coordinator removes the member"),
     ],
 )
 def test_advice_about_a_return_is_by_its_cause(way: Way, words: str) -> None:
@@ -678,12 +693,16 @@ def test_advice_about_a_stalled_static_member_that_restarts_is_not_eviction(
     stalled, flapping = judged(facts._replace(returns=[crashing])).findings
     assert (stalled.verdict, flapping.verdict) == (Verdict.STALLED, Verdict.FLAPPING)
     assert stalled.sentence.endswith("its client has restarted 91 times since 2026-11-22T11:59:01Z")
-    assert stalled.advice == flapping.advice == "check its log for the reason why its process exits"
+    assert (
+        stalled.advice
+        == flapping.advice
+        == "check the client's log for the reason why its process exits"
+    )
     assert stalled.command == "muster groups why billing"
     assert "no member of the group has read since 2026-11-22T11:59:01Z" in flapping.sentence
     long_ago = crashing._replace(at_ms=(1, 2, 3))
     (stalled,) = judged(facts._replace(returns=[long_ago])).findings
-    assert "evict it" in stalled.advice or closed_for_ms is not None
+    assert "evict the member" in stalled.advice or closed_for_ms is not None
 
 
 def test_rebalance_is_blocked_since_it_began_and_by_the_time_that_counts() -> None:
@@ -705,7 +724,7 @@ def test_advice_about_a_crash_is_to_find_its_cause() -> None:
         stable(at(0, 5, 9, stands=31, owner="m2"), members=(member(), CRASHED)),
     ):
         worst = judged(facts).worst
-        assert "its process exited, or the network failed" in worst.advice
+        assert "the member's process exited, or the network failed" in worst.advice
         assert worst.command == "muster groups why billing"
 
 

@@ -1,10 +1,10 @@
-"""Detects that a broker is idle, that is, that the work started by a timer is done.
+"""Detects when a broker is idle: when the work that a timer started is done.
 
 An event loop does not report whether callbacks are ready. `IdleWatch` counts the work that it can
 observe: work in threads, rounds of repeated work such as cleaning, and tasks that yield. The loop
-counts as idle when no such work has begun for `IDLE_ITERATIONS` iterations, which is more than the
-longest chain of callbacks takes (an expiry, the end of its turn, an append, its marker, the
-notified shard, the writes). Real clients send requests at any time, so the wait is bounded.
+counts as idle when no such work has begun for `IDLE_ITERATIONS` iterations. That is more than the
+longest chain of callbacks: an expiry, the end of the turn, an append, its marker, the notified
+shard, the writes. The wait is bounded, since real clients send requests at any time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ IDLE_ITERATIONS = 12
 """Iterations of the loop without new work after which the broker counts as idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
-"""Longest sequence of waits for work in threads: work starts more work, and so do clients."""
+"""The maximum number of waits for work in threads: work and clients start further work."""
 WITHIN_S = 30.0
-"""Longest wait for one step of an advance, in seconds, since a disk may hang."""
+"""The longest wait for one step of an advance, in seconds: a disk may hang."""
 
 
 class IdleWatch:
@@ -30,17 +30,17 @@ class IdleWatch:
     def __init__(self, real: Time) -> None:
         self._real = real
         self._begun = 0
-        """The number of observations that the loop is not idle."""
+        """How often the loop was observed to be not idle."""
         self._work: set[asyncio.Future[Any]] = set()
-        """Work in threads, and rounds of repeated work, in progress."""
+        """The work in threads and the rounds of repeated work that are in progress."""
         self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
 
     def stirred(self) -> None:
-        """Records that the loop is not idle, such as when a task yields."""
+        """Records that the loop is not idle; called, for example, when a task yields."""
         self._begun += 1
 
     def begins(self, work: asyncio.Future[Any]) -> None:
-        """Adds ``work``, which is in progress until it is done."""
+        """Adds work in progress; it is removed when it is done."""
         self._begun += 1
         self._work.add(work)
         work.add_done_callback(self._ended)
@@ -50,7 +50,7 @@ class IdleWatch:
         self._work.discard(work)
 
     def round_begins(self) -> None:
-        """Marks the current task as working until `round_ends` or its end."""
+        """Marks the current task as working until `round_ends` or the end of the task."""
         task = asyncio.current_task()
         if task is not None and task not in self._rounds:
             done = asyncio.get_running_loop().create_future()

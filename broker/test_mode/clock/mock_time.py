@@ -1,14 +1,15 @@
-"""The clock of a broker in test mode: it runs with the system's clock, is frozen, or is advanced.
+"""The clock of a broker in test mode, which runs with the system's clock, is frozen, or is
+advanced.
 
 Sessions, joins, transactions, offset expiry, retention and the cleaner's lags follow this clock.
 Long polls, closing connections, retried writes, snapshots and HTTP use `Time.real`, which a test
-can't change. So the broker serves clients while its clock is frozen.
+can't change. The broker therefore serves clients while its clock is frozen.
 
-An advance runs the timers in the order of their deadlines. After each timer it waits until the work
-that the timer started is done (`clock/idle.py`). Rounds of repeated work that would find nothing
-are skipped (`clock/pauses.py`). Beyond `EXACT_STEPS` timers or `EXACT_S` seconds the clock advances
-in `LONG_STEPS` equal steps: the timers of one step run in order, and each reads the time of the end
-of the step.
+An advance runs the timers in the order of their deadlines. After each timer the advance waits until
+the work that the timer started is done (`clock/idle.py`). Rounds of repeated work that would find
+nothing are skipped (`clock/pauses.py`). Beyond `EXACT_STEPS` timers or `EXACT_S` seconds the clock
+advances in `LONG_STEPS` equal steps: the timers of one step run in order, and each reads the time
+of the end of the step.
 
 An advance is not a pause of the broker (law 9): pauses are measured in real time.
 """
@@ -31,7 +32,7 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""Longest time in which an advance skips pauses before it lets other work run."""
+"""The longest time for which an advance skips pauses before it lets other work run."""
 
 
 class MockTime(Time):
@@ -78,16 +79,16 @@ class MockTime(Time):
         """The time of both clocks while they do not run; None while they run."""
         self._frozen = False
         self._moving = False
-        """An advance is in progress."""
+        """Whether an advance is in progress."""
         self._moves = asyncio.Lock()
         self._of: Now | None = None
-        """The system time from which ``_shown`` was computed."""
+        """The system's time from which ``_shown`` was computed."""
         self._shown = Now(0, 0)
         self._armed: asyncio.TimerHandle | None = None
-        """The only real timer, set for the first due mock timer."""
+        """The only real timer; it is set for the first mock timer."""
         self._armed_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """The real timer of the next check whether lengths of pauses have changed."""
+        """The real timer of the next check for changed lengths of pauses."""
 
     # -- the clocks
 
@@ -98,7 +99,7 @@ class MockTime(Time):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the clocks are frozen until `run`; advances move them."""
+        """Whether the clocks are frozen; only advances move them until `run` is called."""
         return self._frozen
 
     @property
@@ -148,7 +149,7 @@ class MockTime(Time):
             self._arm()
 
     def run(self) -> None:
-        """Lets both clocks run on from their current time."""
+        """Lets both clocks run from their current time."""
         self._frozen = False
         if not self._moving:
             self._go_on()
@@ -156,8 +157,8 @@ class MockTime(Time):
     async def advance(self, ms: int) -> int:
         """Advances both clocks by ``ms``; returns how many timers fired.
 
-        All work that fell due is done when it returns. Raises ValueError unless ``ms`` is between 0
-        and ten years.
+        When it returns, the work of these timers is done. Raises ValueError unless ``ms`` is
+        between 0 and ten years.
         """
         if not 0 <= ms <= MOVED_MS_MAX:
             raise ValueError(
@@ -191,7 +192,7 @@ class MockTime(Time):
             return 0
 
     def abandon(self) -> None:
-        """Cancels all waits on the clock, since their broker has ended."""
+        """Cancels all waits on the clock, because the broker that waits has ended."""
         self._timers.clear()
         self._pauses.clear()
         self._idle_watch.forget()

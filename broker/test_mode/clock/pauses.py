@@ -1,9 +1,9 @@
-"""The pauses of repeated work on which expiry depends: retention, cleaning, idle producers.
+"""The pauses between rounds of repeated work: retention, cleaning, expiry of idle producers.
 
-Such work reports when it would next find something to do if nothing else happened. During an
-advance, a pause skips the ends at which the work would find nothing; after any other event the work
-is asked again. So each round with an effect runs at its exact time, and an advance by a week does
-not run 40,000 rounds.
+Repeated work reports when its next round will have an effect if no other event happens. During an
+advance, a pause skips the rounds without effect; after any other event the work reports a new time.
+Each round with an effect therefore runs at its exact time, and an advance by a week does not run
+40,000 rounds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Pause:
         self.pause_s = pause_s
         self.idle_ms = idle_ms
         self.length_ms = _milliseconds(pause_s())
-        """The length in ms when the timer was set."""
+        """The length of the pause in ms when its timer was set."""
         self.over = asyncio.get_running_loop().create_future()
         self.timer: MockTimer | None = None
         self.is_put_off = False
-        """Whether the timer is set for a later end than the next one."""
+        """Whether the pause is prolonged: its timer skips rounds without effect."""
 
     def end(self) -> None:
         """Ends the pause, so that its task continues."""
@@ -38,9 +38,9 @@ class Pause:
             self.over.set_result(None)
 
     def first_end_ms(self, from_ms: int) -> int:
-        """The first possible end at or after ``from_ms``.
+        """Returns the first possible end of the pause at or after ``from_ms``.
 
-        A round that finds nothing takes no time, so that possible ends are one length apart.
+        A round without effect takes no time, so that the possible ends are one length apart.
         """
         length_ms = max(1, self.length_ms)
         ends = max(1, -((self.began_ms - from_ms) // length_ms))
@@ -63,17 +63,18 @@ class Pauses:
         self._set(pause, pause.began_ms + pause.length_ms)
 
     def finish(self, pause: Pause) -> None:
-        """Removes a pause: its task continues or was cancelled."""
+        """Removes a pause whose task continues or was cancelled."""
         self._pauses.pop(pause, None)
         if pause.timer is not None:
             pause.timer.cancel()
 
     def of(self, timer: MockTimer) -> Pause | None:
-        """The pause that a timer ends; None for other timers."""
+        """Returns the pause that a timer ends; None for other timers."""
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
-        """Prolongs the pause if a round at ``now_ms`` would find nothing; returns whether."""
+        """Prolongs the pause if a round at ``now_ms`` would have no effect; returns whether it
+        did."""
         idle_ms = pause.idle_ms()
         if idle_ms is not None and idle_ms <= 0:
             return False
@@ -82,7 +83,7 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Sets prolonged pauses to their next end, since another event has happened."""
+        """Sets prolonged pauses to their next possible end, because another event has happened."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False

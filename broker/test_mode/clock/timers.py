@@ -12,7 +12,8 @@ _STALE_MIN = 64
 
 
 class MockTimer(asyncio.TimerHandle):
-    """The result of `Time.call_later`; due at a monotonic millisecond of the mock clock."""
+    """A timer that `Time.call_later` returns; it fires at a monotonic millisecond of the mock
+    clock."""
 
     def __init__(
         self,
@@ -25,7 +26,7 @@ class MockTimer(asyncio.TimerHandle):
         super().__init__(due_ms / 1000, callback, args, loop)
         self.due_ms = due_ms
         self.is_set = True
-        """Whether `Timers.take` has not returned it yet."""
+        """Whether `Timers.take` has not returned the timer yet."""
         self._timers = timers
 
     def cancel(self) -> None:
@@ -42,7 +43,7 @@ class MockTimer(asyncio.TimerHandle):
         return id(self)
 
     def fire(self) -> None:
-        """Runs its callback; exceptions are passed to the loop's exception handler."""
+        """Runs the timer's callback; exceptions are passed to the loop's exception handler."""
         self._run()
 
 
@@ -77,7 +78,7 @@ class Timers:
         return timer
 
     def next_ms(self) -> int | None:
-        """The deadline of the first timer; None without timers."""
+        """Returns the deadline of the first timer; None without timers."""
         heap = self._heap
         while heap and heap[0][2].cancelled():
             heappop(heap)
@@ -85,9 +86,10 @@ class Timers:
         return heap[0][0] if heap else None
 
     def take(self, now_ms: int, made_max: int | None = None) -> MockTimer | None:
-        """Removes and returns the first due timer that is not younger than number ``made_max``.
+        """Removes and returns the first timer whose deadline has passed; None: no such timer.
 
-        With that bound, timers created during a round wait for the next one.
+        ``made_max``: only the first ``made_max`` timers that were created count, so that timers
+        created during a round wait for the next round.
         """
         due_ms = self.next_ms()
         if due_ms is None or due_ms > now_ms:
@@ -117,7 +119,7 @@ Later = Callable[[float, Callable[[], object]], asyncio.TimerHandle]
 
 
 class MockTimeout(asyncio.Timeout):  # type: ignore[misc]  # final only in the type stubs
-    """asyncio's timeout without the loop's time: a timer of the mock clock ends it."""
+    """An asyncio timeout that a timer of the mock clock ends, not a timer of the loop."""
 
     def __init__(self, seconds: float, call_later: Later) -> None:
         super().__init__(None)

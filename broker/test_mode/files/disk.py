@@ -1,4 +1,5 @@
-"""The disk of a tested broker, in memory or in a directory, and its faults; all runs use it."""
+"""The disk of a tested broker, in memory or in a directory, and its faults; all runs use the same
+disk."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from broker.time import Time
 from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
-"""A file in a directory that was empty when `--test` first used it, so that reset may empty it."""
+"""The name of a file that marks a data directory as empty when `--test` first used it: reset may
+empty such a directory."""
 _IN_MEMORY = "/data"
 
 
@@ -21,7 +23,7 @@ class Disk:
     """The data of a tested broker."""
 
     def __init__(self, directory: str | None, time: Time) -> None:
-        """Opens no file yet; ``directory`` is None for data in memory."""
+        """Does not open files. ``directory`` is None if the data is in memory."""
         self.in_memory = directory is None
         self.directory = _IN_MEMORY if directory is None else os.path.abspath(directory)
         self.faults = DiskFaults()
@@ -36,11 +38,11 @@ class Disk:
         return FaultyFiles(self._files, self.faults)
 
     def check_emptying(self) -> None:
-        """Raises NotNow if the directory contained data before its first test."""
+        """Raises NotNow if the directory contained data before `--test` first used it."""
         if not self.in_memory and not Path(self.directory, MARK).exists():
             raise NotNow(
-                f"{self.directory} had data before the first broker for tests, which are not"
-                " deleted; to use reset, start with an empty directory or without --data"
+                f"{self.directory} had data before a broker for tests first used it, and this data"
+                " is not deleted; to use reset, start with an empty directory or without --data"
             )
 
     def empty(self) -> None:

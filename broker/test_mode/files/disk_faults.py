@@ -1,5 +1,5 @@
-"""The faults of a disk: full, failing fsync. They apply to files in memory and to real ones, and
-outlive the runs of the broker."""
+"""The faults of a disk: full, failing fsync. The faults apply to files in memory and to real files,
+and outlive the runs of the broker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class DiskFault(Fault):
     def __init__(self, kind: str, code: int, times: int | None = None) -> None:
         super().__init__(kind, {"times": times})
         self.code = code
-        """The errno of operations that it fails."""
+        """The errno of the calls that fail because of this fault."""
         self.left = ENDLESS if times is None else times
-        """The number of calls that it will still fail."""
+        """How many more calls will fail."""
 
 
 class DiskFaults:
@@ -37,7 +37,7 @@ class DiskFaults:
         return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
 
     def fail_fsync(self, times: int | None = None) -> DiskFault:
-        """Fails the next ``times`` fsyncs of files and directories; None: all."""
+        """Makes the next ``times`` fsyncs of files and directories fail; None: all fsyncs."""
         return self._begin(self._fsync, DiskFault("fail_fsync", errno.EIO, times))
 
     def end_all(self) -> None:
@@ -57,7 +57,7 @@ class DiskFaults:
         self._meet(self._full, path)
 
     def syncing(self, path: str) -> None:
-        """Called at the fsync of a file or directory. Raises OSError if it is to fail."""
+        """Called at the fsync of a file or directory. Raises OSError if the fsync must fail."""
         self._meet(self._fsync, path)
 
     def _begin(self, kind: list[DiskFault], fault: DiskFault) -> DiskFault:

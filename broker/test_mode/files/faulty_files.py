@@ -1,8 +1,8 @@
-"""The files of one run of a broker: a disk with its faults, until the broker is killed.
+"""The files of one run of a broker, on a disk with faults, until the broker is killed.
 
-`FaultyFiles` wraps files in memory and real ones. After `kill` the remaining threads of the killed
-broker can't change a file, and its locks are free: the next run gets a `FaultyFiles` of its own,
-over the same disk and the same faults.
+`FaultyFiles` wraps files in memory and real files. After `kill` the remaining threads of the killed
+broker can't change a file, and the locks of the broker are released. The next run gets a new
+`FaultyFiles` on the same disk, with the same faults.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class FaultyFile:
 
 
 class _Change:
-    """A context for a change, which `kill` does not interrupt: it is complete or not begun."""
+    """A context for a change. `kill` does not interrupt the change: it takes effect before the
+    change or after it."""
 
     __slots__ = ("_files", "_path")
 
@@ -110,7 +111,8 @@ class FaultyFiles:
         self._files = files
         self.faults = faults
         self.lock_of_changes = RLock()
-        """Held during each change, so that `kill` takes effect before or after it."""
+        """The lock held during each change, so that `kill` takes effect before or after the
+        change."""
         self._is_dead = False
         self._locks: list[Lock] = []
 
@@ -128,7 +130,7 @@ class FaultyFiles:
         return self.faults
 
     def changing(self, path: str) -> _Change:
-        """The context for a change. Raises OSError if the broker was killed."""
+        """Returns the context for a change. Raises OSError if the broker was killed."""
         return _Change(self, path)
 
     def open(self, path: str, create: bool = False) -> FaultyFile:

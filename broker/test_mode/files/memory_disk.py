@@ -11,14 +11,15 @@ NAME_BYTES_MAX = 255
 
 
 def error(code: int, path: str, other: str | None = None) -> OSError:
-    """An OSError with the system's text for ``code``; ``other`` is the target of a rename."""
+    """Returns an OSError with the system's text for ``code``; ``other`` is the target of a
+    rename."""
     if other is None:
         return OSError(code, os.strerror(code), path)
     return OSError(code, os.strerror(code), path, None, other)
 
 
 class Capacity:
-    """The space that files use. It has no list of files: each releases its space when it is
+    """The space that files use, without a list of files: each file releases its space when it is
     deleted."""
 
     __slots__ = ("bytes_max", "lock", "taken_bytes")
@@ -32,14 +33,15 @@ class Capacity:
         lock."""
 
     def free_bytes(self, wanted: int) -> int:
-        """The part of ``wanted`` bytes that fits."""
+        """Returns how many of ``wanted`` bytes fit."""
         if self.bytes_max is None:
             return wanted
         return max(0, min(wanted, self.bytes_max - self.taken_bytes))
 
 
 class Inode:
-    """A file's bytes. They are freed with its last name and its last open file object."""
+    """The bytes of a file. They are freed when the file has neither a name nor an open file
+    object."""
 
     __slots__ = ("capacity", "data", "is_locked", "modified_ms", "taken_bytes")
 
@@ -57,7 +59,8 @@ class Inode:
             self.capacity.taken_bytes -= self.taken_bytes
 
     def write(self, position: int, data: Buffer) -> int:
-        """Writes the part of ``data`` that fits; returns its length. The caller holds the lock."""
+        """Writes the part of ``data`` that fits; returns the length of that part. The caller holds
+        the lock."""
         if not data:
             return 0
         end = position + len(data)
@@ -77,7 +80,7 @@ class Inode:
         return len(data)
 
     def take(self, size: int) -> int:
-        """Grows the reserved space towards ``size`` bytes; returns its size. The caller holds the
+        """Grows the reserved space up to ``size`` bytes; returns its new size. The caller holds the
         lock."""
         more = self.capacity.free_bytes(size - self.taken_bytes)
         self.taken_bytes += more
@@ -85,8 +88,8 @@ class Inode:
         return self.taken_bytes
 
     def truncate(self, size: int) -> bool:
-        """Truncates or zero-pads to ``size`` bytes; False if space is short. The caller holds the
-        lock."""
+        """Truncates or zero-pads the file to ``size`` bytes; returns False if the space is too
+        small. The caller holds the lock."""
         data = self.data
         if size > len(data):
             if self.taken_bytes < size > self.take(size):

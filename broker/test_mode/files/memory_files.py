@@ -1,9 +1,9 @@
 """Files in memory, for a broker whose data is not needed after the test.
 
-`MemoryFiles` is a `log.files.filesystem.FileSystem`. It writes nothing to a disk, and is freed with
-the last reference to it. It loses no data, and fails only when its capacity is used up;
-`faulty_files.py` adds the faults of a disk, to this file system and to real files alike. Errors are
-the ones that Linux raises for the same call.
+`MemoryFiles` is a `log.files.filesystem.FileSystem`. It does not write to a disk, and its memory is
+freed with the last reference to it. Calls fail only when the capacity is used up; `faulty_files.py`
+adds the faults of a disk, to this file system and to real files. Errors are those that Linux raises
+for the same call.
 
 Paths are absolute, without "." and "..", and do not end with a slash.
 """
@@ -23,7 +23,7 @@ LOCK = ".lock"
 
 
 class MemoryFile:
-    """An open file, which works even after its name is removed; implements File."""
+    """An open file, which can be used even after its name is removed; implements File."""
 
     __slots__ = ("_fs", "_inode", "path")
 
@@ -320,7 +320,7 @@ class MemoryFiles:
         return False
 
     def _place_error(self, path: str) -> int:
-        """The errno for which nothing can be created at ``path``; 0 if it can."""
+        """Returns the errno with which creating ``path`` fails; 0 if ``path`` can be created."""
         above, _, name = path.rpartition("/")
         if (above or "/") not in self.directories:
             return errno.ENOTDIR if self._is_below_a_file(path) else errno.ENOENT

@@ -21,16 +21,16 @@ from protocol.records.stored import iter_stored, stored_records
 from protocol.schema import RECORDS, UUID, Api, Array, Field, Struct, Type, version_range
 
 RECORDS_SHOWN = 100
-"""Records that are shown for one partition of a request or response."""
+"""The number of records that are shown for one partition of a request or response."""
 SHOWN_BYTES = 4096
-"""Bytes that are shown of a key, a value, or other bytes."""
+"""The number of bytes that are shown of a key, a value, or other bytes."""
 _DECOMPRESSED_MAX = 16 * 1024 * 1024
 
 View = dict[str, Any]
 
 
 def request_view(api: Api, version: int, body: bytes) -> View:
-    """A request's body; ``{"unreadable": reason}`` for bytes that can't be decoded."""
+    """Returns the body of a request; ``{"unreadable": reason}`` if it can't be decoded."""
     try:
         value = api.decode_request(version, body)
     except ProtocolError as error:
@@ -39,7 +39,7 @@ def request_view(api: Api, version: int, body: bytes) -> View:
 
 
 def answer_view(api: Api, version: int, frame: bytes) -> View:
-    """A response; ``frame`` begins with the response header."""
+    """Returns the body of a response; ``frame`` begins with the response header."""
     if api.key == API_VERSIONS.key and frame[4:6] == errors.UNSUPPORTED_VERSION.to_bytes(2):
         version = 0  # no client can read another version of this response
     try:
@@ -51,7 +51,7 @@ def answer_view(api: Api, version: int, frame: bytes) -> View:
 
 
 def error_names(view: Any) -> list[str]:
-    """The names of all errors in a response, without repetition, the outermost first."""
+    """Returns the names of all errors in a response, without repetition, the outermost first."""
     found: dict[str, None] = {}
     todo = [view]
     for part in todo:
@@ -67,7 +67,7 @@ def error_names(view: Any) -> list[str]:
 
 
 def whole(data: bytes | None) -> View | None:
-    """Bytes as text, or as base64 if they are not text."""
+    """Returns bytes as text, or as base64 if they are not text."""
     if data is None:
         return None
     try:
@@ -80,19 +80,20 @@ def whole(data: bytes | None) -> View | None:
 
 
 def bytes_view(data: bytes | None) -> View | None:
-    """The first `SHOWN_BYTES`, as `whole` shows them, and their full ``size`` if it is larger."""
+    """Returns the first `SHOWN_BYTES` bytes as `whole` does, with the total ``size`` if there are
+    more."""
     if data is None or len(data) <= SHOWN_BYTES:
         return whole(data)
     return {**(whole(data[:SHOWN_BYTES]) or {}), "size": len(data)}
 
 
 def uuid_text(data: bytes) -> str:
-    """A UUID as Kafka's tools write it."""
+    """Returns a UUID as Kafka's tools write it."""
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def record_view(record: Record, view: Callable[[bytes | None], View | None] = whole) -> View:
-    """One record; ``view`` converts its bytes."""
+    """Returns one record; ``view`` converts its bytes."""
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
@@ -128,7 +129,7 @@ def _value(type_: Type, version: int, value: Any) -> Any:
 
 
 def _records(data: bytes) -> View:
-    """The batches of one partition, shortened."""
+    """Returns the batches of one partition, without records after the first `RECORDS_SHOWN`."""
     records: list[Record] = []
     note: str | None = None
     try:

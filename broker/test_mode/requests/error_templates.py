@@ -1,10 +1,11 @@
-"""Error responses that the protocol tables alone don't determine.
+"""Builds error responses, including the parts that the protocol tables do not determine.
 
-Metadata lists the brokers, since its client would otherwise have none to connect to. A Fetch in a
-session names only what has changed, so the response has the partitions of the session, which
-continues. An unsupported ApiVersions is answered in version 0. For a Produce with acks=0 the
-connection is closed. Requests that select everything by an empty list are answered with what
-exists. AlterReplicaLogDirs groups topics by directory, but its response does not.
+Metadata lists the brokers: without them the client could not connect to any broker. A Fetch in a
+session names only changed partitions, so that the response has all partitions of the session, and
+the session continues. An unsupported ApiVersions is answered in version 0. For a Produce with
+acks=0 the connection is closed. If an empty list in a request selects everything, the response
+names all existing objects. AlterReplicaLogDirs groups topics by directory, but its response does
+not.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _OF_SESSIONS = frozenset(
         errors.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""Errors of a whole Fetch; any other error is set in its partitions."""
+"""Errors of a whole Fetch; all other errors are set in the partitions."""
 
 _Respond = Callable[["Services", "Request", int], None]
 
 
 def respond_with(services: Services, request: Request, error_code: int) -> None:
-    """Answers ``request`` with the error. Raises ProtocolError if its bytes can't be decoded."""
+    """Answers a request with the error. Raises ProtocolError if the request can't be decoded."""
     respond = _ODD.get(request.served.api.key)
     if respond is None:
         request.respond(_plain(request, error_code, request.value), error_code)
@@ -59,7 +60,7 @@ def respond_with(services: Services, request: Request, error_code: int) -> None:
 
 
 def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[Wanted]:
-    """The partitions of the session that an incremental Fetch continues; empty for other
+    """Returns the partitions of the session that an incremental Fetch continues; empty for other
     requests."""
     if value["session_epoch"] in (INITIAL_EPOCH, FINAL_EPOCH):
         return []
@@ -149,7 +150,8 @@ def _fetch(services: Services, request: Request, error_code: int) -> None:
 def _next_in_session(
     services: Services, request: Request, value: Mapping[str, Any]
 ) -> tuple[int, list[dict[str, Any]]]:
-    """The session id of a Fetch, with its epoch advanced, and its topics as in a full request."""
+    """Returns the session id of a Fetch, after advancing the session's epoch, and its topics as in
+    a full Fetch."""
     uses_ids = request.api_version >= _FIRST_WITH_TOPIC_IDS
     name = "topic_id" if uses_ids else "topic"
     wanted = [

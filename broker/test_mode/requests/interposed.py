@@ -1,12 +1,13 @@
 """The layer between the sockets and the APIs of a broker for tests.
 
-Every served API has the same row with another handler, which first checks the rules, and every
-connection records each request and each response. A request that a rule holds also delays the later
-ones of its connection, as in a slow broker; other connections continue. It is handled even after
-its client has disconnected: a slow broker, too, commits what a client has given up.
+Every served API has its usual row with another handler, which first checks the rules. Every
+connection records each request and each response. A request that a rule holds also delays later
+requests of its connection, as in a slow broker; other connections continue. The held request is
+handled even after its client has disconnected: a slow broker also handles requests that a client
+has given up.
 
-A delay passes in the system's time even while the broker's clock is frozen, since the client's own
-clock measures it.
+A delay is measured in the system's time even while the broker's clock is frozen, since the client's
+clock runs.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class Interposed:
         self._rules: list[Rule] = []
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """The rows of the APIs, with handlers that check the rules first."""
+        """Returns the rows of the APIs, with handlers that check the rules first."""
         return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
 
     def connection(self, server: Server, listener: Listener) -> TestedConnection:
-        """A new connection that reports to the recorder."""
+        """Returns a new connection that reports to the recorder."""
         return TestedConnection(server, listener, self)
 
     def begin(self, rule: Rule) -> None:
@@ -69,7 +70,7 @@ class Interposed:
             gate.finish()
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Closes the connections of a client, or all; returns how many."""
+        """Closes the connections of one client, or all connections; returns their number."""
         found = [each for each in self.connections if client_id in (None, each.client_id)]
         for connection in found:
             connection.abort()
@@ -157,14 +158,15 @@ class TestedConnection(Connection):
         super().answered(request)
 
     def unpark(self, request: Request) -> None:
-        """Lets later requests be handled, unless ``request`` parks again."""
+        """Continues with later requests of the connection, unless ``request`` parks again."""
         if self._parked is request:
             self._parked = None
             if not self.closed:
                 self.server.writes.touch(self)
 
     def speak(self) -> None:
-        """Counts the end of a rule; sends the held responses after the last one."""
+        """Counts the end of a rule that held responses; after the last rule, sends the held
+        responses."""
         self.silences -= 1
         if not self.silences and not self.closed:
             self.server.writes.touch(self)

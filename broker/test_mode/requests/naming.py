@@ -22,12 +22,14 @@ _TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 
 
 def names_group(request: Request, group_id: str) -> bool:
-    """Whether ``request`` names the group. Raises ProtocolError if its bytes can't be decoded."""
+    """Returns whether the request names the group. Raises ProtocolError if the request can't be
+    decoded."""
     return group_id in groups_of(request)
 
 
 def groups_of(request: Request) -> Iterator[str]:
-    """The groups that ``request`` names; raises as `names_group` does."""
+    """Yields the groups that the request names. Raises ProtocolError if the request can't be
+    decoded."""
     value = request.value
     if request.served.api.key == FIND_COORDINATOR.key:
         if value["key_type"] == _GROUP_KEYS:
@@ -39,7 +41,8 @@ def groups_of(request: Request) -> Iterator[str]:
 
 
 def names_topic(services: Services, request: Request, topic: str) -> bool:
-    """Whether ``request`` names the topic, by name or id; raises as `names_group` does.
+    """Returns whether the request names the topic, by name or id. Raises ProtocolError if the
+    request can't be decoded.
 
     An incremental Fetch names the topics of its session.
     """
@@ -63,8 +66,8 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Every plain value, as (its array's name, its own name, the value, its struct's resource
-    type)."""
+    """Yields each plain value as (name of its array, name of its field, value, resource type of its
+    struct)."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

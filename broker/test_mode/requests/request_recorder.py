@@ -1,8 +1,9 @@
-"""Records every request and its response as bytes, which are decoded on demand.
+"""Records every request and its response as bytes, and decodes them on demand.
 
-The oldest entries are dropped when there are too many or they use too much memory; they are
-counted. Of records read from files only the first `SLICE_KEPT_BYTES` of each partition are kept; of
-a request or response larger than `ENTRY_BYTES_MAX`, only its header.
+If there are too many entries, or they use too much memory, the oldest entries are dropped and
+counted. If a response contains records that are read from files, only the first `SLICE_KEPT_BYTES`
+of each partition are kept. If a request or response is larger than `ENTRY_BYTES_MAX`, only its
+header is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Entry:
         self.outcome = WAITS
         self.took_ns: int | None = None
         self.faults: list[str] = []
-        """The ids of the faults that affected it."""
+        """The ids of the faults that affected the request."""
         body = request.buffer[request.position :]
         self._body: bytes | None = body if len(body) <= ENTRY_BYTES_MAX else None
         self._parts: list[bytes | int] | None = None
@@ -62,7 +63,7 @@ class Entry:
         self.bytes = _OVERHEAD_BYTES + len(self._body or b"")
 
     def answer(self, request: Request, took_ns: int) -> None:
-        """Records the response and the time that it took."""
+        """Records the response, and the time from the request to the response."""
         self.took_ns = took_ns
         reply = request.reply
         assert reply is not None
@@ -132,11 +133,11 @@ class RequestRecorder:
         self._met: dict[Request, list[str]] = {}
 
     def met(self, request: Request, fault_id: str) -> None:
-        """Records that a fault affects a request; called while it is handled."""
+        """Records that a fault affects a request; called while the request is handled."""
         self._met.setdefault(request, []).append(fault_id)
 
     def came(self, request: Request) -> None:
-        """Records a request that was handled, and its response if it has one."""
+        """Records a request after its handler has returned, with its response if there is one."""
         entry = Entry(self._next, self.time.now().wall_ms, request)
         entry.faults = self._met.pop(request, [])
         self._next += 1
@@ -149,7 +150,7 @@ class RequestRecorder:
         self._bound()
 
     def answered(self, request: Request) -> None:
-        """Records the response of a request that waited."""
+        """Records the response of a request that was parked."""
         entry = self._open.pop(request, None)
         if entry is None:
             return
@@ -160,7 +161,7 @@ class RequestRecorder:
             self._bound()
 
     def lost(self, request: Request) -> None:
-        """Records that the peer of a request is gone; the response may still follow."""
+        """Records that the client of a request has disconnected; a response may still follow."""
         entry = self._open.get(request)
         if entry is not None:
             entry.outcome = DISCONNECTED
@@ -175,7 +176,8 @@ class RequestRecorder:
     def entries(
         self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
     ) -> list[Entry]:
-        """The entries from number ``since`` on, optionally of one client or one API."""
+        """Returns the entries with numbers from ``since``, optionally only of one client or one
+        API."""
         return [
             entry
             for entry in self._entries

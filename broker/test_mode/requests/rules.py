@@ -28,12 +28,12 @@ class Silenced(Protocol):
     silences: int
 
     def speak(self) -> None:
-        """Removes one rule that holds its responses."""
+        """Removes one rule that holds responses of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Selects the requests of a rule, which match every field that is not None."""
+    """Selects the requests of a rule: requests that match every field that is not None."""
 
     api: Api | None = None
     group: str | None = None
@@ -41,7 +41,8 @@ class Filter:
     client_id: str | None = None
 
     def takes(self, services: Services, request: Request) -> bool:
-        """Whether a request matches. Raises ProtocolError if its bytes can't be decoded."""
+        """Returns whether a request matches. Raises ProtocolError if the request can't be
+        decoded."""
         return (
             (self.api is None or request.served.api is self.api)
             and (self.client_id is None or request.client_id == self.client_id)
@@ -51,7 +52,7 @@ class Filter:
 
     @property
     def is_of_clients(self) -> bool:
-        """Whether it matches all requests of a client, or all requests."""
+        """Whether the filter matches all requests of a client, or all requests."""
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
@@ -69,8 +70,8 @@ class Held:
         self.request = request
         self._rules = rules
         self._finish: Callable[[], None] = partial(copy_context().run, finish)
-        """Runs in the context of the request's arrival: tasks that it starts belong to the broker,
-        not to the caller that ends a rule."""
+        """Handles the request in the context of its arrival, so that the tasks of the handler
+        belong to the broker, not to the caller that ends a rule."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:
@@ -92,7 +93,7 @@ class Rule(Fault):
         self._times = times
 
     def meets(self, services: Services, request: Request) -> bool:
-        """Whether the rule applies to a request; counts it if so."""
+        """Returns whether the rule applies to a request; if it does, counts the request."""
         if self.is_over or (self._times is not None and self.hits >= self._times):
             return False
         if not self.which.takes(services, request):
@@ -139,7 +140,7 @@ class Gate(Rule):
             self.let_go(held)
 
     def drop(self) -> None:
-        """Drops all held requests, since their broker is gone."""
+        """Drops all held requests, because the broker has ended."""
         for held in self._kept:
             self._stop_timer(held)
         self._kept.clear()
@@ -152,7 +153,7 @@ class Gate(Rule):
 
 
 class Delay(Gate):
-    """Requests are handled after ``ms``, as by a slow broker. ``time`` is the system's."""
+    """Requests are handled after ``ms`` of ``time``, the system's time, as by a slow broker."""
 
     def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
         super().__init__("delay", which, {"ms": ms}, times)
@@ -174,7 +175,8 @@ class StopAnswering(Gate):
         self._silent: dict[Silenced, None] = {}
 
     def silence(self, connection: Silenced) -> None:
-        """Holds responses to ``connection`` while the rule is on, if the filter matches it."""
+        """Holds the responses of a connection until the rule ends, if the filter matches the
+        connection."""
         client_id = self.which.client_id
         if self.which.is_of_clients and client_id in (None, connection.client_id):
             connection.silences += 1
@@ -185,7 +187,7 @@ class StopAnswering(Gate):
         super().keep(held)
 
     def finish(self) -> None:
-        """Extends `Gate.finish`: the held responses are sent."""
+        """Extends `Gate.finish`: sends the held responses."""
         for connection in self._silent:
             connection.speak()
         self._silent.clear()

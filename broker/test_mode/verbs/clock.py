@@ -1,7 +1,7 @@
 """The verbs of time.
 
-While the clocks are being advanced, no request of a client is handled: everything expires before a
-client can send another request, however long the advance takes.
+While the clocks are being advanced, the broker does not handle requests of clients: all timers of
+the advance fire before the next request is handled.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ async def look(tested: TestedBroker) -> Answer:
 
 
 LOADED_WITHIN_S = 2.0
-"""Longest wait for groups and transactional ids that are being loaded, in seconds."""
+"""The longest wait for the end of loading groups and transactional ids, in seconds."""
 
 
 async def _loaded(tested: TestedBroker) -> None:
-    """Waits for loads, which set deadlines, before the clock is changed."""
+    """Waits until groups and transactional ids are loaded, since loading sets deadlines that depend
+    on the clock."""
     with suppress(TimeoutError, NotNow):  # the clock of a stopped broker may be changed too
         async with tested.system.within(LOADED_WITHIN_S):
             while tested.broker.loading:
@@ -39,7 +40,7 @@ async def _loaded(tested: TestedBroker) -> None:
 
 
 async def advance(tested: TestedBroker, ms: int) -> Answer:
-    """Advance both clocks and run the timers that fall due."""
+    """Advance both clocks and run the timers that expire."""
     await _loaded(tested)
     try:
         with tested.interposed.holding_all():
@@ -82,16 +83,16 @@ VERBS = (
     Verb(
         "POST",
         "/time/advance",
-        "advances both clocks; returns when everything that fell due is done",
+        "advances both clocks; returns when all timers that expired have run",
         advance,
         (Argument("ms", COUNT, "milliseconds to advance, up to ten years", required=True),),
     ),
     Verb("POST", "/time/freeze", "freezes both clocks until they are advanced, set or run", freeze),
-    Verb("POST", "/time/run", "lets both clocks run on from their current time", run),
+    Verb("POST", "/time/run", "lets both clocks run from their current time", run),
     Verb(
         "POST",
         "/time/set",
-        "sets the wall clock; forward advances both clocks, backward sets the wall clock only",
+        "sets the wall clock; a later time advances both clocks, an earlier time only this clock",
         set_wall,
         (Argument("wall_ms", WHOLE, "the new time, in milliseconds since 1970", required=True),),
     ),

@@ -76,7 +76,8 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
     "loading": (("group",), ("seconds",), _loading),
     "moved": (("group",), (), _moved),
 }
-"""By kind: the required arguments, the optional ones, and the function that makes the fault."""
+"""For each kind of fault: the required arguments, the optional arguments, and the function that
+makes the fault."""
 
 
 async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
@@ -106,7 +107,7 @@ async def look(tested: TestedBroker) -> Answer:
 
 
 async def end(tested: TestedBroker, fault_id: str) -> Answer:
-    """End a fault and return its number of hits."""
+    """End a fault and return how often it took effect."""
     if fault_id == ALL:
         return {"hits": tested.faults.end_all()}
     try:
@@ -116,7 +117,7 @@ async def end(tested: TestedBroker, fault_id: str) -> Answer:
 
 
 async def disconnect(tested: TestedBroker, client_id: str | None) -> Answer:
-    """Close the connections of one client, or of all."""
+    """Close the connections of one client, or of all clients."""
     return {"connections": tested.interposed.disconnect(client_id)}
 
 
@@ -139,21 +140,21 @@ VERBS = (
             Argument("group", TEXT, "only requests that name this group"),
             Argument("topic", TEXT, "only requests that name this topic"),
             Argument("client_id", TEXT, "only requests with this client id"),
-            Argument("seconds", NUMBER, "how long, in seconds of the broker's clock"),
+            Argument("seconds", NUMBER, "the duration in seconds of the broker's clock"),
         ),
     ),
-    Verb("GET", "/faults", "returns the current faults, and how often each was hit", look),
+    Verb("GET", "/faults", "returns the current faults, and how often each took effect", look),
     Verb(
         "DELETE",
         "/faults/{id}",
-        "ends a fault, or all; delayed requests continue",
+        "ends a fault, or all faults; delayed requests continue",
         end,
         (Argument("id", TEXT, f"the fault's id, or {ALL}", required=True, keyword="fault_id"),),
     ),
     Verb(
         "POST",
         "/disconnect",
-        "closes the connections of one client, or of all",
+        "closes the connections of one client, or of all clients",
         disconnect,
         (Argument("client_id", TEXT, "only connections with this client id"),),
     ),

@@ -1,4 +1,4 @@
-"""The verbs that change a group or its coordinator, as it may happen in production."""
+"""The verbs that change a group or its coordinator in ways that occur in production."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer
 
 
 async def fence(tested: TestedBroker, group_instance_id: str, group: str | None) -> Answer:
-    """Fence a static member, as if another had joined under its instance id."""
+    """Fence a static member, as if a member had joined with its group.instance.id."""
     verb = "POST /test/groups/fence"
     found = member_of(tested.broker, verb, group_instance_id, group)[1]
     group_id = found.group_id
@@ -75,7 +75,8 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
 
 
 async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
-    """Waits for a rebalance in progress, which a fenced member would delay."""
+    """Waits until the group is stable, since a fenced member would delay a rebalance in
+    progress."""
     try:
         async with tested.system.within(STABLE_WITHIN_S):
             while group_of(tested.broker, verb, group_id)[1].state is not State.STABLE:
@@ -86,7 +87,7 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
 
 
 async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
-    """Move the coordinator; with ``keep_away`` it returns when the fault ends."""
+    """Move the coordinator; with ``keep_away``, until the returned fault is ended."""
     if keep_away:
         fault = await begin_away(tested, group)
         return {"id": fault.fault_id}
@@ -134,7 +135,8 @@ def _of_coordinator(kind: str, group: str, seconds: float | None) -> Fault:
 
 
 def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
-    """Starts a fault; at its end ``back`` is called, unless its run is over."""
+    """Starts a fault; when the fault ends, calls ``back``, unless the run of the broker has
+    ended."""
     run = tested.run
 
     def end() -> None:
@@ -146,7 +148,8 @@ def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
 
 
 async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Broker, HostedGroups]:
-    """The shard of a group, which may not exist yet. Raises NotNow if it is not available."""
+    """Returns the shard of a group; the group may not exist yet. Raises NotNow if the shard is not
+    available."""
     broker = tested.broker
     if not broker.groups.is_started:
         services = cast(Services, broker.server.services)
@@ -164,7 +167,7 @@ def _do(tested: TestedBroker, hosted: HostedGroups, work: on_command.OnStep) -> 
 
 
 _GROUP = Argument("group", TEXT, "the group's id", required=True)
-_ONLY_GROUP = Argument("group", TEXT, "only in this group")
+_ONLY_GROUP = Argument("group", TEXT, "only members of this group")
 
 VERBS = (
     Verb(
@@ -197,7 +200,7 @@ VERBS = (
     Verb(
         "POST",
         "/groups/move_coordinator",
-        "moves a group's coordinator: clients get NOT_COORDINATOR and look it up again",
+        "moves a group's coordinator: clients get NOT_COORDINATOR and look up the coordinator",
         move_coordinator,
         (
             _GROUP,

@@ -1,6 +1,7 @@
 """The verbs that read: groups, members, committed offsets, the journal, records.
 
-For a group that does not exist they return an empty result, since it may be created later.
+For a group that does not exist, the verbs return an empty result, since the group may be created
+later.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from protocol.now import Now
 from protocol.records.stored import iter_stored, stored_records
 
 READ_BYTES = 1024 * 1024
-"""Bytes of a log that are read at a time."""
+"""The number of bytes of a log that are read at a time."""
 
 
 async def groups(tested: TestedBroker, group: str | None) -> Answer:
-    """Return all groups, or one."""
+    """Return all groups, or one group."""
     where = tested.addresses.bootstrap_servers
     return {
         "groups": [
@@ -54,7 +55,8 @@ async def groups(tested: TestedBroker, group: str | None) -> Answer:
 
 
 def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups, GroupView] | None:
-    """A group; None if it does not exist. Raises NotNow while its coordinator is not available."""
+    """Returns a group and its shard; None if the group does not exist. Raises NotNow if the
+    coordinator is not available."""
     if not tested.broker.groups.is_started:
         return None
     hosted = hosted_of(tested.broker, verb, group_id)
@@ -63,7 +65,7 @@ def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups
 
 
 async def members(tested: TestedBroker, group: str) -> Answer:
-    """Return a group's members; their assignments only while it is stable."""
+    """Return a group's members; they have assignments only while the group is stable."""
     found = _found(tested, "GET /test/members", group)
     if found is None:
         return {"members": []}
@@ -162,7 +164,7 @@ async def records(
 
 
 def _records(partition: Partition, first: int) -> Iterator[list[dict[str, Any]]]:
-    """The readable records from an offset on, a few batches at a time."""
+    """Yields the readable records from an offset on, a few batches at a time."""
     log = partition.log
     offset = max(first, log.log_start_offset)
     while offset < partition.high_watermark:
@@ -192,7 +194,7 @@ VERBS = (
     Verb(
         "GET",
         "/groups",
-        "returns all groups, or one",
+        "returns all groups, or one group",
         groups,
         (Argument("group", TEXT, "only this group"),),
     ),
@@ -207,7 +209,7 @@ VERBS = (
     Verb(
         "GET",
         "/journal",
-        "returns why a group rebalanced, as muster groups why shows it",
+        "returns why a group rebalanced, as `muster groups why` does",
         journal,
         (_GROUP,),
     ),
@@ -220,7 +222,7 @@ VERBS = (
             Argument("topic", TEXT, "the topic's name", required=True),
             Argument("partition", COUNT, "only this partition"),
             Argument("from", COUNT, "the first offset", default=0, keyword="first"),
-            Argument("limit", POSITIVE, "the greatest number of records", default=100_000),
+            Argument("limit", POSITIVE, "the maximum number of records", default=100_000),
         ),
     ),
 )

@@ -9,7 +9,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 
 
 async def reset(tested: TestedBroker) -> Answer:
-    """Replace the broker with an empty one."""
+    """Replace the broker with an empty broker."""
     try:
         return {"took_ms": round(await tested.reset(), 3)}
     except (*CANNOT_START, OSError) as error:
@@ -48,7 +48,7 @@ VERBS = (
     Verb(
         "POST",
         "/reset",
-        "empties the broker, ends all faults and sets real time; its addresses stay",
+        "empties the broker, ends all faults and sets real time; the broker keeps its addresses",
         reset,
     ),
     Verb("POST", "/stop", "stops the broker as SIGTERM does; its port refuses connections", stop),
@@ -59,6 +59,6 @@ VERBS = (
         "/lines",
         "returns the last lines of the broker's log",
         lines,
-        (Argument("limit", POSITIVE, "the greatest number of lines", default=200),),
+        (Argument("limit", POSITIVE, "the maximum number of lines", default=200),),
     ),
 )

@@ -8,7 +8,7 @@ from broker.test_mode.verbs.faults import API_KIND, which
 from broker.test_mode.verbs.verb import Answer, Verb
 
 AT_ONCE = 50
-"""Entries that are decoded before other work may run."""
+"""The number of entries that are decoded before other work may run."""
 
 
 async def look(tested: TestedBroker, since: int, client_id: str | None, api: str | None) -> Answer:
@@ -28,10 +28,10 @@ VERBS = (
     Verb(
         "GET",
         "/requests",
-        "returns requests and responses, decoded, in order; `next` is the next `since`",
+        "returns decoded requests and responses in order; pass `next` as `since` to continue",
         look,
         (
-            Argument("since", COUNT, "the first request's number", default=0),
+            Argument("since", COUNT, "the number of the first request to return", default=0),
             Argument("client_id", TEXT, "only requests with this client id"),
             Argument("api", API_KIND, "only requests of this API"),
         ),

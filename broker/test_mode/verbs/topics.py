@@ -1,4 +1,4 @@
-"""The verbs that create and delete topics as a client's request does, and wait until it is done."""
+"""The verbs that create and delete topics as a client's request does, and wait for the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OF_TOPIC = (
 async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) -> Answer:
     """Create topics in order and wait until they can be used; end at the first failure.
 
-    None is created if an argument is malformed.
+    If an argument is malformed, no topic is created.
     """
     wanted = [values_of(_CREATE, _OF_TOPIC, each, as_text=False) for each in topics]
     services = cast(Services, tested.broker.server.services)

@@ -1,4 +1,4 @@
-"""A verb of /test: its row in the table, and the types of its function."""
+"""`Verb`, a row in the table of the verbs of /test, and the types of a verb's function."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One row, from which the route, the description of GET /test and errors are made."""
+    """One verb of /test; the route, the description in GET /test and the errors use its fields."""
 
     method: str
     path: str
-    """The path below /test, such as ``/time/advance``; in "/faults/{id}" the last part is an
+    """The path after /test, such as ``/time/advance``; in "/faults/{id}" the last part is an
     argument."""
     help: str
-    """The description, one line."""
+    """The description, in one line."""
     do: Callable[..., Awaitable[Answer]]
-    """The function: called with the TestedBroker and the arguments by name. Raises Refused."""
+    """The function of the verb, which is called with the TestedBroker and the arguments by name.
+    Raises Refused."""
     arguments: tuple[Argument, ...] = ()
 
     @property
     def shown(self) -> str:
-        """The verb as errors name it."""
+        """The method and path, by which errors name the verb."""
         return f"{self.method} /test{self.path}"
 
     def described(self) -> dict[str, Any]:
-        """The verb as GET /test describes it."""
+        """The description of the verb in GET /test."""
         return {
             "method": self.method,
             "path": f"/test{self.path}",

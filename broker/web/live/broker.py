@@ -1,4 +1,4 @@
-"""The head and rows of `/api/live` for the broker, with the rows' tokens."""
+"""The head and the rows of `/api/live` for the broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from verdicts.spelling import plain_host
 
 CLIENTS_SHOWN = 100
 CONNECTIONS_READ = 2_000
-"""Connections that one update reads to show the clients' sessions."""
+"""The maximum number of connections that one update reads to show the sessions of clients."""
 DENIALS_SHOWN = 20
 
 
@@ -28,16 +28,15 @@ class TheBroker(Source):
         self.sources = sources
         self._numbers = count()
         self._denials: dict[tuple[str, ...], int] = {}
-        """The numbers of the denials at the last update; row keys are numbers since a key must not
-        contain a name that its reader may not see.
-        """
+        """The number of each denial at the last update. Row keys are numbers, since a key must not
+        contain a name that the reader may not see."""
 
     def head(self) -> View:
-        """The broker without its tables."""
+        """Returns the broker without its tables."""
         return broker_view(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """Rows of APIs with requests, of connected clients and of denials."""
+        """Yields the rows of APIs with requests, of connected clients and of denials."""
         for row in api_rows(self.sources):
             yield Row("api", row["api"], (row["requests"],), partial(dict, row))
         yield None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 PARTITIONS_MAX = 5000
-"""Partitions that are shown; partitions with problems are shown beyond this number."""
+"""The maximum number of partitions that are shown; partitions with problems are always shown."""
 
 
 class TheCluster(Source):
@@ -38,7 +38,8 @@ class TheCluster(Source):
         self.member = member
 
     def head(self) -> View:
-        """The cluster without its tables and without values that change with the clock alone."""
+        """Returns the cluster without its tables, and without values that change only with the
+        clock."""
         view = cluster_view(self.sources, self.member)
         for each in ("now_ms", "brokers", "journal"):
             del view[each]
@@ -49,9 +50,8 @@ class TheCluster(Source):
         return view
 
     def rows(self) -> Iterator[Row | None]:
-        """The brokers, the partitions, the controller's waits, and the last entries of the
-        journal.
-        """
+        """Yields the brokers, the partitions, the controller's waits, and the last entries of the
+        journal."""
         view = cluster_view(self.sources, self.member)
         for each in view["brokers"]:
             yield Row("broker", str(each["broker"]), None, partial(dict, each))

@@ -1,9 +1,9 @@
 """`/api/live`: server-sent events; their format is in docs/use/http-api.md.
 
-A *channel* is a head and rows of named tables, made by broker/web/live/rows.py. One task for each
-channel reads its source in slices, at most once per ``TICK_S``, and less often if that would cost
-more than a twentieth of a core. Changes are encoded once for all clients. A client that reads too
-slowly gets the full state again when it continues.
+A *channel* is a head and rows of named tables, which broker/web/live/rows.py makes. One task for
+each channel reads the channel's source in slices, at most once in ``TICK_S``, and less often if
+reading would use more than a twentieth of a core. Changes are encoded once for all clients. A
+client that reads too slowly gets the full state again when it continues.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from broker.web.readers.reader import Reader, reader_of
 
 TICK_S = 1.0
 SOONEST_S = 0.2
-"""The shortest time between two updates, when something has happened."""
+"""The shortest time between two updates after an event, in seconds."""
 CLIENTS_MAX = 32
 EVENTS_QUEUED_MAX = 64
-"""Per client; with more it is `behind`."""
+"""The maximum number of queued events of a client; a client with more is `behind`."""
 ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
-"""How long a client may take to read one event before it is disconnected."""
+"""How long a client may take to read one event before it is disconnected, in seconds."""
 STANDS_S = 10.0
-"""How often the reader's login is checked again."""
+"""The time between two checks of a reader's login, in seconds."""
 _IDLE_PER_BUSY = 20
 
 logger = structlog.get_logger(__name__)
@@ -44,11 +44,12 @@ logger = structlog.get_logger(__name__)
 Watched = tuple[str, object]
 """The value of ``watch``, and a key that is equal for readers with the same rights."""
 Place = tuple[str, str]
-"""A table and a key in it."""
+"""The name of a table, and the key of a row in the table."""
 
 
 class Row(NamedTuple):
-    """A row of a channel; ``make`` is called if ``token`` has changed or is None."""
+    """A row of a channel; ``make`` is called to make the row if ``token`` has changed or is
+    None."""
 
     table: str
     key: str
@@ -57,39 +58,40 @@ class Row(NamedTuple):
 
 
 class Source(Protocol):
-    """The data of a channel; read in the loop's own thread."""
+    """The data of a channel, which is read in the loop's thread."""
 
     @property
     def epoch(self) -> int:
-        """Changes when its reader's rights may have changed."""
+        """A number that changes when the rights of the source's reader may have changed."""
         return 0
 
     async def prepare(self, slices: Slices) -> None:
-        """Prepare slow data before an update; most sources need none."""
+        """Prepare slow data before an update; most sources do not need this."""
         del slices
 
     def head(self) -> dict[str, Any]:
-        """The small part of the state."""
+        """Returns the small part of the state, which is sent with each update."""
 
     def rows(self) -> Iterator[Row | None]:
-        """The tables' rows; None where a slice may end."""
+        """Yields the rows of the tables, and None where a slice may end."""
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Topics that texts in a row, or in the head, may name in addition to its fields."""
+        """Returns the topics that texts in a row, or in the head if ``row`` is None, may name in
+        addition to the fields."""
         del row
         return ()
 
 
 class Client:
-    """One connection, and the events that wait for it."""
+    """One connection, and the events that are queued for it."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(EVENTS_QUEUED_MAX)
         self.behind = True
-        """The client needs the full state."""
+        """Whether the client needs the full state, because events were dropped."""
 
     def offer(self, event: bytes) -> None:
-        """Queue an event, unless there are too many."""
+        """Queue an event, unless too many events are queued."""
         try:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
@@ -105,20 +107,20 @@ class Channel:
         self.read = asyncio.Event()
         """Set after the first update."""
         self.wake = asyncio.Event()
-        """Set when something has happened."""
+        """Set when an event has happened."""
         self.task: asyncio.Task[None] | None = None
         self._time = time
         self._slicer = slicer
         self._pause_s = 0.0
-        """The shortest time until the next update; the first is at once."""
+        """The shortest time until the next update, in seconds; the first update is made at once."""
         self._epoch = 0
         """The source's epoch at the beginning of the last update."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
-        """Token, and the encoded row."""
+        """The token and the encoded row, by table and key."""
 
     async def run(self) -> None:
-        """Update again and again; ended by cancelling."""
+        """Update repeatedly until the task is cancelled."""
         await repeat(self._time, lambda: self._pause_s, self._look_again, _look_failed)
 
     async def _look_again(self) -> None:
@@ -132,7 +134,8 @@ class Channel:
         self.read.set()
 
     async def look(self) -> float:
-        """Read the source and send the changes; returns how long that held the loop, in seconds."""
+        """Read the source and send the changes; returns how long this blocked the loop, in
+        seconds."""
         slices = self._slicer.work("/api/live")
         self._epoch = self.source.epoch
         before = self._rows
@@ -165,7 +168,8 @@ class Channel:
         return slices.end()
 
     async def looked(self) -> None:
-        """Wait for the first update, or for one that began after rights have changed."""
+        """Wait for the first update, or if rights have changed, for an update that began after the
+        change."""
         await self.read.wait()
         while self._epoch != self.source.epoch:
             self.read.clear()
@@ -173,7 +177,7 @@ class Channel:
             await self.read.wait()
 
     def everything(self) -> Iterator[bytes]:
-        """The events with the full current state."""
+        """Yields the events with the full current state."""
         return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
@@ -194,7 +198,7 @@ class Live:
         self, find: Callable[[str, Reader], Source | None], time: Time, slicer: Slicer
     ) -> None:
         self.channels: dict[Watched, Channel] = {}
-        """The channels with clients."""
+        """The channels that have clients."""
         self.clients = 0
         self._find = find
         self._time = time

@@ -1,8 +1,8 @@
-"""The heads and rows of `/api/live` for groups, topics and the broker, with the rows' tokens.
+"""The heads and the rows of `/api/live` for groups, topics and the broker.
 
-A row is made again only when its token has changed: a token contains everything that the row
-depends on. Values are those of the rest of the API, except that times are points in time, not
-durations, so that a row does not change with the clock alone.
+Each row has a token, which contains everything that the row depends on. A row is made again only
+when its token has changed. Values are the same as in the rest of the API, but times are points in
+time, not durations, so that a row does not change with the clock alone.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ from verdicts.names import Verdict
 
 REBALANCES_SHOWN = 24
 LOOKUP_S_MAX = 0.2
-"""How long an update waits for lookups of record ages; the next update has the later ones."""
+"""How long an update waits for lookups of record ages; ages found later are in the next update."""
 JUDGED_EVERY_S = 5.0
-"""How often the watched group is judged: its sentences contain times that pass."""
+"""The time between two judgements of the watched group, in seconds: its sentences contain times
+that change."""
 
 
 def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
-    """The source of ``watch`` as the reader may see it; None if unknown."""
+    """Returns the source of ``watch``, restricted to the reader's rights; None if ``watch`` is
+    unknown."""
     source = _found(sources, watch)
     if source is None or reader.sees_everything:
         return source
@@ -60,7 +62,7 @@ def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
 
 
 def _found(sources: Sources, watch: str) -> Source | None:
-    """The source of ``watch``; None if unknown.
+    """Returns the source of ``watch``; None if ``watch`` is unknown.
 
     ``watch`` is groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, broker,
     or cluster if the broker is in one.
@@ -83,14 +85,13 @@ class Groups(Source):
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """By group: wall time of its oldest unread record, and the (lag, sample) it was found
-        for.
-        """
+        """For each group: the wall time of its oldest unread record, and the (lag, sample) for
+        which that time was found."""
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
-        """Groups whose lag changed at the last update; None before the first."""
+        """The groups whose lag changed at the last update; None before the first update."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Find the age of the oldest unread record of groups that have moved."""
+        """Find the age of the oldest unread record of groups whose lag has changed."""
         if self._stale is None:  # a client that has just connected gets the ages at once
             await slices.through(self.rows())
         stale, self._stale = self._stale or {}, {}
@@ -122,12 +123,12 @@ class Groups(Source):
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
-        """Whether groups may be missing."""
+        """Returns whether groups may be missing from the list."""
         runtime = self.sources.groups
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
     def rows(self) -> Iterator[Row | None]:
-        """One row per group."""
+        """Yields one row for each group."""
         sources = self.sources
         trends = sources.trends
         before, self._unread = self._unread, {}
@@ -159,7 +160,7 @@ class Groups(Source):
                 yield Row("group", group.group_id, token, make)
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """The topics of the row's group."""
+        """Returns the topics of the row's group."""
         return () if row is None else _topics_named(self.sources, row.key)
 
     def _row(
@@ -180,14 +181,13 @@ class OneGroup(Source):
         self._judgement: Judgement | None = None
         self._judged_s = 0.0
         self._judged_in: tuple[object, int] | None = None
-        """The state and generation in which the group was judged; the judgement of another is
-        obsolete.
-        """
+        """The state and the generation in which the group was judged; in another state or
+        generation the judgement is obsolete."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Judge the group, and look up the ages of its first unread records.
+        """Judge the group, and look up the ages of the first unread records.
 
-        A busy group's ages always change; it is judged only every few seconds.
+        The ages of a busy group always change; the group is judged only every few seconds.
         """
         found = self._group()
         if found is None:
@@ -211,7 +211,7 @@ class OneGroup(Source):
         return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
-        """The group without its tables; ``exists`` is false if it does not exist."""
+        """Returns the group without its tables; ``exists`` is false if the group does not exist."""
         found, hosted = self._group(), self._hosted()
         head: View = {
             "group": self.group_id,
@@ -233,7 +233,7 @@ class OneGroup(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Members, offsets, rebalances, and the rest of the journal."""
+        """Yields members, offsets, rebalances, and the rest of the journal."""
         found = self._group()
         journal = journal_head(self.sources, self._hosted(), self.group_id)
         if journal is not None:
@@ -249,7 +249,7 @@ class OneGroup(Source):
             yield Row("rebalance", str(entry.number), token, partial(_rebalance, make))
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """The topics of the group."""
+        """Returns the topics of the group."""
         del row
         return _topics_named(self.sources, self.group_id)
 
@@ -306,7 +306,7 @@ def _rebalance(make: Callable[[], View]) -> View:
 
 
 def _without_spans(awaited: list[View]) -> None:
-    """Remove the texts about awaited members: they contain durations."""
+    """Remove the texts about awaited members, since they contain durations."""
     for each in awaited:
         del each["words"]
         if each["last_heard_ms"] is not None:
@@ -320,7 +320,7 @@ def _offset(
 
 
 def _with_point(row: View, since_ms: int | None) -> View:
-    """Replace the row's duration, which grows by itself, by a point in time."""
+    """Replace the duration in a row, which grows with the clock, by a point in time."""
     del row["lag_seconds"]
     row["unread_since_ms"] = since_ms
     return row
@@ -333,11 +333,11 @@ class Topics(Source):
         self.sources = sources
 
     def head(self) -> View:
-        """An empty head."""
+        """Returns an empty head."""
         return {}
 
     def rows(self) -> Iterator[Row | None]:
-        """One row per topic."""
+        """Yields one row for each topic."""
         for name, entry in list(self.sources.logs.topics.items()):
             yield Row("topic", name, None, partial(topic_summary, entry))
 
@@ -350,14 +350,14 @@ class OneTopic(Source):
         self.name = name
 
     def head(self) -> View:
-        """The topic's summary; ``exists`` is false if it does not exist."""
+        """Returns the topic's summary; ``exists`` is false if the topic does not exist."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return {"topic": self.name, "exists": False}
         return {**topic_summary(entry), "exists": True}
 
     def rows(self) -> Iterator[Row | None]:
-        """Partitions, settings and groups."""
+        """Yields partitions, settings and groups."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return
@@ -375,7 +375,6 @@ def _given(row: View) -> Any:
 
 
 def _steady(wall_ms: int) -> int:
-    """The time in steps of 100 ms: the difference of two clocks in whole milliseconds varies by
-    one.
-    """
+    """Returns the time rounded to 100 ms, since the difference of two clocks in whole milliseconds
+    varies by 1 ms."""
     return wall_ms // 100 * 100

@@ -1,8 +1,8 @@
 """`/api/live` for a reader with restricted rights, which are checked at each update.
 
-Rows that the reader may not see are omitted, so that a row disappears when the right is revoked. A
-row is made again when rights may have changed. A row's key is shown unchanged: a row whose key
-contains a name that the reader may not see is omitted.
+Rows that the reader may not see are omitted, so that a row disappears when the right is revoked.
+Rows are made again when rights may have changed. Keys are not redacted: if the key of a row
+contains a name that the reader may not see, the row is omitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIELD_OF = {"groups": "group", "transactions": "id", "topics": "topic"}
 
 
 class SeenBy(Source):
-    """``inner``, the source of ``watch``, reduced to what ``reader`` may see."""
+    """The source ``inner`` of ``watch``, without data that ``reader`` may not see."""
 
     def __init__(self, inner: Source, watch: str, reader: Reader) -> None:
         self._inner = inner
@@ -37,7 +37,7 @@ class SeenBy(Source):
 
     @property
     def epoch(self) -> int:
-        """The reader's epoch."""
+        """The epoch of the reader's rights."""
         return self._reader.epoch
 
     async def prepare(self, slices: Slices) -> None:
@@ -45,9 +45,8 @@ class SeenBy(Source):
         await self._inner.prepare(slices)
 
     def _may(self) -> bool:
-        """Whether the reader may see the watched object; lists are for everybody, and filtered by
-        row.
-        """
+        """Returns whether the reader may see the watched object. Every reader may see lists, whose
+        rows are filtered."""
         if self._kind not in _KINDS:
             return self._reader.sees_cluster
         return not self._of_one or self._sees(self._kind, self._name)
@@ -59,7 +58,7 @@ class SeenBy(Source):
         return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
 
     def head(self) -> View:
-        """The head; without permission, ``denied`` names the missing right."""
+        """Returns the head; without permission, ``denied`` names the missing right."""
         reader = self._reader
         if self._may():
             found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))
@@ -72,7 +71,7 @@ class SeenBy(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """The rows that the reader may see, redacted."""
+        """Yields the rows that the reader may see, redacted."""
         if not self._may():
             return
         epoch = self._reader.epoch
@@ -92,7 +91,7 @@ class SeenBy(Source):
         return redaction.of(row.make())
 
     def _sees_row(self, row: Row) -> bool:
-        """Whether the reader may see what the row's key names."""
+        """Returns whether the reader may see the object that the row's key names."""
         reader = self._reader
         match row.table:
             case "group":
@@ -113,5 +112,5 @@ class SeenBy(Source):
 
 
 def _topic(place: str) -> str:
-    """The topic of ``orders-0``."""
+    """Returns the topic in a partition's name such as ``orders-0``."""
     return place.rpartition("-")[0]

@@ -1,4 +1,4 @@
-"""The heads and rows of `/api/live` for transactions, with the rows' tokens.
+"""The heads and the rows of `/api/live` for transactions.
 
 As in broker/web/live/rows.py, a row is made again only when its token has changed, and times are
 points in time.
@@ -29,7 +29,8 @@ from broker.web.views.transactions import (
 from transactions.transaction import Transaction
 
 HELD_MS = 1_000
-"""Partitions held back for less are not shown: most transactions end earlier."""
+"""The minimum time for which a partition must be held back to be shown: most transactions end
+earlier."""
 
 
 class Transactions(Source):
@@ -43,11 +44,11 @@ class Transactions(Source):
         await slices.through(self.sources.lso_blockers.refresh())
 
     def head(self) -> View:
-        """Whether ids may be missing."""
+        """Returns whether ids may be missing from the list."""
         return listing_head(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """One row per id, and one per partition that is held back."""
+        """Yields one row for each id, and one for each partition that is held back."""
         for hosted in readable(self.sources):
             for known in list(hosted.core.view.transactions.values()):
                 token = (known.value, known.client)
@@ -74,7 +75,7 @@ class Transactions(Source):
 
 
 class OneTransaction(Source):
-    """An id: tables ``partition``, ``story`` and ``refused``."""
+    """A transactional id: tables ``partition``, ``story`` and ``refused``."""
 
     def __init__(self, sources: Sources, transactional_id: str) -> None:
         self.sources = sources
@@ -85,7 +86,7 @@ class OneTransaction(Source):
         return None if hosted is None else hosted.core.view.get(self.transactional_id)
 
     def head(self) -> View:
-        """The id's summary; ``exists`` is false if the id is unknown."""
+        """Returns the id's summary; ``exists`` is false if the id is unknown."""
         known = self._known()
         hosted = self.sources.transactions.hosted_for(self.transactional_id)
         journal = self.sources.transaction_journal.get(self.transactional_id)
@@ -98,7 +99,8 @@ class OneTransaction(Source):
         return head if known is None else {**head, **transaction_row(known)}
 
     def rows(self) -> Iterator[Row | None]:
-        """The partitions of the open transaction, the recorded transactions and the refusals."""
+        """Yields the partitions of the open transaction, the recorded transactions and the refused
+        requests."""
         known = self._known()
         for row in partition_rows(self.sources, known):
             place = f"{row['topic']}-{row['partition']}"
@@ -115,7 +117,7 @@ class OneTransaction(Source):
 
 
 def without_spans(row: View) -> View:
-    """Remove the fields that change with the clock alone."""
+    """Remove the fields that change only with the clock."""
     row.pop("sentence", None)
     for each in row["waits"]:
         if not each["over"]:

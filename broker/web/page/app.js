@@ -18,7 +18,7 @@ const PAUSE_MS = 250;
 let view = null;
 let watch = null;
 let scheduled = 0;
-let rest = 0;  // timer that draws the rows omitted during typing
+let rest = 0;  // the timer that draws the rows which were omitted during typing
 let broker = null;
 let arrival = null;  // scroll position and focus to restore at the first drawing of the view
 
@@ -54,7 +54,7 @@ function show({ first = false, back = false } = {}) {
   watch = new Watch(to.what, redraw, showLink);
 }
 
-// Within the same view, only its filter or order has changed; otherwise shows the other view.
+// Redraws if only the filter or the order of the view has changed; otherwise shows the other view.
 function arrived(isNew) {
   if (view && route().what === view.what) {
     const field = main.querySelector("input[type=search]");
@@ -75,13 +75,13 @@ function showLink(state) {
   if (state === "live") meet();
 }
 
-// Reads which broker this is at each new connection, since another broker may listen here now.
+// Reads the broker's identity at each new connection, since another broker may listen here now.
 async function meet() {
   try {
     const answer = await fetch("/api/broker");
     if (!answer.ok) return;
     broker = await answer.json();
-  } catch { return; }  // the live connection shows that the broker is down
+  } catch { return; }  // the live connection reports that the broker is down
   setBootstrap(broker.address);
   const where = document.getElementById("where");
   where.replaceChildren(h("b", null, `broker ${broker.broker}`), ` at ${broker.address}, cluster `, h("span", null, broker.cluster));
@@ -138,7 +138,7 @@ window.addEventListener("resize", () => {
 
 main.addEventListener("input", (event) => {
   if (event.target.type !== "search") return;
-  // Rows below the screen are drawn when the typing pauses.
+  // Rows below the visible part are drawn when the user stops typing.
   clearTimeout(rest);
   rest = setTimeout(() => { rest = 0; redraw(); }, PAUSE_MS);
   // The first key adds a history entry; further keys replace it.
@@ -178,7 +178,7 @@ function inFilter(event) {
   event.preventDefault();
 }
 
-// Keys that scroll, such as the arrow keys, keep their function.
+// Keys that scroll, such as the arrow keys, are not handled, so that they still scroll.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
   if (event.target.matches("input[type=search]")) { inFilter(event); return; }
@@ -200,7 +200,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault();  // the address names the view, not a place in it
+  event.preventDefault();  // the address names a view, not an element in the view
   main.focus();
 });
 

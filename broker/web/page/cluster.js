@@ -1,5 +1,5 @@
-// The cluster: the leader of each partition, since when and why, replicas out of sync, and the
-// brokers that the controller waits for.
+// The cluster: the leader of each partition, since when and why it leads, the replicas that are out
+// of sync, and the brokers for which the controller waits.
 import { command, commandLine } from "./commands.js";
 import { count, h, nothing, plural, ticking, topicLink } from "./dom.js";
 import { place } from "./place.js";
@@ -15,7 +15,7 @@ const BROKERS = [
   { title: "Address", by: "address", kind: "still", of: (each) => each.address, cell: (each) => each.address },
   { title: "Rack", by: "rack", kind: "still", of: (each) => each.rack, cell: (each) => each.rack ?? faint("–") },
   { title: "Leads", by: "leads", kind: "number", down: true, of: (each) => each.leads, cell: (each) => count(each.leads) },
-  { title: "Out of sync in", by: "out", kind: "number", down: true, of: (each) => each.out, cell: (each) => (each.out ? h("b", { class: "bad" }, count(each.out)) : count(0)) },
+  { title: "Replicas out of sync", by: "out", kind: "number", down: true, of: (each) => each.out, cell: (each) => (each.out ? h("b", { class: "bad" }, count(each.out)) : count(0)) },
   { title: "Last event", by: "last", kind: "words", of: (each) => (each.last ? each.last.at_ms : null), down: true,
     cell: (each) => (each.last ? [each.last.why, " ", ticking("ago", each.last.at_ms)] : faint("–")) },
 ];
@@ -24,7 +24,7 @@ const since = (out) => (out.since_ms ? [" for ", ticking("for", out.since_ms)] :
 const behind = (out) => (out.records === null ? null : faint(`, ${plural(out.records, "record")} behind now`));
 const outOf = (each) => (each.out.length
   ? each.out.map((out) => h("p", null, h("b", { class: "bad" }, `broker ${out.broker}`), since(out), ": ",
-    out.why ?? (out.alive ? "only the partition's leader knows the reason" : "it is down"), behind(out)))
+    out.why ?? (out.alive ? "only the partition's leader knows the reason" : "the broker is down"), behind(out)))
   : faint("–"));
 
 const PARTITIONS = [
@@ -40,21 +40,21 @@ const PARTITIONS = [
 ];
 
 const WAITS = {
-  deletion: (brokers) => `its deletion waits for ${brokers} to return or to answer`,
-  reassignment: (brokers) => `its reassignment waits for ${brokers} to join the ISR`,
-  leader: (brokers) => `it has no leader and waits for ${brokers} to return`,
+  deletion: (brokers) => `the deletion waits for ${brokers} to return or to respond`,
+  reassignment: (brokers) => `the reassignment waits for ${brokers} to join the ISR`,
+  leader: (brokers) => `the partition has no leader and waits for ${brokers} to return`,
 };
 const waiting = (each) => h("li", { "data-key": `${each.what} ${named(each)}` }, h("b", null, named(each)), ": ",
   WAITS[each.what](`broker ${ids(each.brokers)}`), each.since_ms ? [", for ", ticking("for", each.since_ms)] : null);
 
 function doing(at) {
   const words = [[at.partitions_left, "partition", " to check"], [at.writes, "ZooKeeper write", " in progress"],
-    [at.retries, "failure", " to retry"], [at.calls, "request", " to answer"]]
+    [at.retries, "failure", " to retry"], [at.calls, "request", " without a response"]]
     .filter(([number]) => number).map(([number, noun, more]) => plural(number, noun) + more);
   return [
     h("p", null, words.length ? `Pending work: ${words.join(", ")}.` : "No pending work."),
     at.shutdowns.map((each) => h("p", { class: "note" }, `Broker ${each.broker} is in controlled shutdown: ${plural(each.partitions, "partition")} remaining.`)),
-    at.unanswered.map((each) => h("p", { class: "note" }, `Broker ${each.broker} has not answered ${each.request} for `, ticking("for", each.since_ms),
+    at.unanswered.map((each) => h("p", { class: "note" }, `Broker ${each.broker} has not responded to ${each.request} for `, ticking("for", each.since_ms),
       each.reason ? `: ${each.reason}` : "")),
   ];
 }
@@ -79,13 +79,13 @@ export function clusterView() {
         : h("p", { class: "note bad" }, `This broker ${head.epoch === null ? "is not registered" : "does not reach ZooKeeper"}: its session is ${head.zookeeper.state}.`),
       table({ name: "brokers", caption: "Brokers", columns: BROKERS, rows: brokers, key: (each) => each.broker, standing: "broker" }),
       h("h2", null, "Controller"),
-      h("p", null, head.controller === null ? "The cluster has no controller." : [`Broker ${head.controller}, in epoch ${head.controller_epoch}`,
+      h("p", null, head.controller === null ? "The cluster has no controller." : [`Broker ${head.controller}, controller epoch ${head.controller_epoch}`,
         head.controller_since_ms ? [", for ", ticking("for", head.controller_since_ms)] : null, "."]),
-      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "The controller's own page shows its pending work."),
+      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "The page of that broker shows the pending work of the controller."),
       waits.length ? h("ul", null, waits.map(waiting)) : null,
-      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "Ask all brokers about the first one") : null,
+      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "Ask all brokers about the first of these partitions") : null,
       h("h2", null, "Partitions"),
-      search("Filter by partition, reason"),
+      search("Filter by partition or reason"),
       found.length ? table({ caption: "Partitions", columns: PARTITIONS, rows: found, key: (each) => `${each.topic}-${each.partition}`, standing: "trouble" })
         : nothing(all.length ? `None of ${plural(all.length, "partition")} matches “${place.get("q")}”.` : "No topics exist yet."),
       h("h2", null, "Events at this broker"),

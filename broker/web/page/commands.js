@@ -1,5 +1,5 @@
-// Commands to copy. The page changes nothing itself: each change is a `muster` command that a
-// person reads and runs. Clients choose names freely, so each word is quoted.
+// Commands to copy. The page does not change anything: each change is a `muster` command that a
+// person reads and runs. Clients choose names freely, so that each word must be quoted.
 import { h } from "./dom.js";
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
@@ -8,7 +8,8 @@ const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;  // control characters, bidirectional mar
 let bootstrap = null;
 export const setBootstrap = (address) => { bootstrap = address; };
 
-// A word of a POSIX shell; one with hidden characters in the form $'...' of bash, zsh and ksh.
+// Returns a word quoted for a POSIX shell; a word with hidden characters has the form $'...' of
+// bash, zsh and ksh.
 export function quoted(word) {
   if (PLAIN.test(word)) return word;
   if (!HIDDEN.test(word)) return `'${word.replaceAll("'", "'\\''")}'`;
@@ -28,7 +29,7 @@ export function command(verb, names, options = []) {
   return ["muster", verb, ...address(), ...options.map(quoted), ...dashes, ...names.map(quoted)].join(" ");
 }
 
-// A command from the broker, to which the address is added.
+// Returns a command of the broker's with the address added.
 export const addressed = (text) =>
   text.replace(/^muster (?:(?:groups|transactions|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
 
@@ -36,7 +37,7 @@ export const commandLine = (text, words = null) => h("p", { class: "command" },
   words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),
   h("button", { class: "quiet", type: "button", "data-copy": "", "aria-label": `Copy: ${text}` }, "Copy"));
 
-// Plain HTTP from another machine has no clipboard API: the text is selected instead.
+// With plain HTTP from another machine there is no clipboard API: the text is selected instead.
 export async function copy(button) {
   const code = button.closest(".command").querySelector("code");
   let result = "Copied";

@@ -1,4 +1,4 @@
-// Elements, and numbers and times as text. Text is only set as text: nothing here parses markup.
+// Creates elements, and formats numbers and times. Text is only set as text, never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,9 +20,9 @@ export const h = (name, attributes, ...children) =>
 export const svg = (name, attributes, ...children) =>
   fill(document.createElementNS(SVG, name), attributes, children);
 
-// Makes `old` equal to `fresh` and changes only what differs, so that focus, open details and
-// selections survive an update. Children with a data-key are matched by it. An element that is
-// `deferred` gets its children only if it is shown and its `of` has changed.
+// Makes `old` equal to `fresh` and changes only the differences, so that focus, open details and
+// selections survive an update. Children with a data-key are matched by that key. A `deferred`
+// element gets its children only if it is shown and its `of` has changed.
 export function morph(old, fresh) {
   if (fresh.of !== undefined && old.of === fresh.of) return old;
   settle(fresh);
@@ -56,7 +56,7 @@ export function deferred(element, of, fill) {
   return element;
 }
 
-const made = new WeakMap();  // element by its `of`: the element may be shown again
+const made = new WeakMap();  // `of` to element: the element may be shown again
 
 function settle(element) {
   if (element.fill) {
@@ -66,7 +66,7 @@ function settle(element) {
   return element;
 }
 
-// The earlier element with the same `of` if it is not in the document; otherwise this one.
+// Returns the earlier element with the same `of` if it is not in the document, else `element`.
 function kept(element) {
   const before = element.of && made.get(element.of);
   if (before && before.of === element.of && !before.isConnected) return before;
@@ -75,7 +75,7 @@ function kept(element) {
   return element;
 }
 
-// A node to insert, with its deferred children filled.
+// Returns a node to insert, with its deferred children filled.
 function whole(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return node;
   for (const row of node.querySelectorAll("tr")) {
@@ -151,7 +151,7 @@ export function span(ms) {
 
 const two = (large, unit, small, of) => `${large} ${unit}${small ? ` ${small} ${of}` : ""}`;
 
-// A duration in one unit; hovering shows the exact time.
+// Returns a duration in one unit; hovering shows the exact time.
 function lasted(ms) {
   if (ms < 1000) return "under 1 s";
   if (ms < 60000) return `${Math.floor(ms / 1000)} s`;
@@ -169,14 +169,14 @@ export function ago(ms) {
   return `${Math.round(passed / 86400000)} days ago`;
 }
 
-// A time is shown as its distance from now; hovering shows it in UTC and in local time.
+// A time is shown relative to now; hovering shows the time in UTC and in local time.
 export const instant = (ms) => (ms ? `${new Date(ms).toISOString().slice(0, 19)}Z` : "–");
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const here = (ms) => `${local.format(new Date(ms))}, your time`;
 export const when = (ms) =>
   (ms ? h("time", { class: "when", datetime: instant(ms), title: here(ms) }, instant(ms)) : "–");
 
-// An element whose text depends on the clock; app.js updates it each second.
+// Returns an element whose text depends on the clock; app.js updates the text each second.
 export const ticking = (kind, ms) =>
   h("time", { "data-tick": kind, "data-ms": ms ?? "", datetime: ms ? instant(ms) : null,
     title: ms ? `${instant(ms)}\n${here(ms)}` : null }, tickText(kind, ms));
@@ -187,8 +187,8 @@ export function tickText(kind, ms) {
   return ago(ms);
 }
 
-// A sentence of the broker with its times as ticking durations. A whole clause is replaced, such as
-// "since 2026-11-22T12:04:31Z": by "for 5 min" for a state, by "in 5 min" after a count.
+// Returns a sentence of the broker with ticking durations in place of times. A whole clause such as
+// "since 2026-11-22T12:04:31Z" is replaced: by "for 5 min", or after a count by "in 5 min".
 const CLAUSE = /(?<counted>(?:\d+ times?) )?(?<word>since|until|from|at|soon after) (?<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)(?<latest> at the latest)?/g;
 export function spoken(text) {
   const parts = [];
@@ -263,13 +263,13 @@ export function sparkline(values, { width = 120, height = 28, label = "" } = {})
   return box;
 }
 
-// A chart with the top and bottom of its scale and the age of its first sample. Samples are taken
-// every five seconds. Hovering shows a sample.
+// Returns a chart with the top and bottom of its scale and the age of its first sample. Samples are
+// taken every five seconds. Hovering shows a sample.
 const SAMPLE_MS = 5000;
 export function chart(values, { label, words }) {
   const [width, height] = [440, 44];
   const box = sparkline(values, { width, height, label: "" });
-  if (values.length < 2) return h("p", { class: "faint" }, "Its chart begins with the next samples.");
+  if (values.length < 2) return h("p", { class: "faint" }, "The chart begins with the next samples.");
   const [top, low] = [Math.max(...values), Math.min(...values, 0)];
   const step = width / (values.length - 1);
   const before = (i) => (i === values.length - 1 ? "now" : `${lasted((values.length - 1 - i) * SAMPLE_MS)} ago`);

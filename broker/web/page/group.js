@@ -19,22 +19,22 @@ const owned = (member) => Object.entries(member.partitions || {})
 const owns = (partitions) => Object.entries(partitions || {}).filter(([, numbers]) => numbers.length)
   .map(([topic, numbers]) => h("span", { class: "chip" }, topic, ":", h("b", null, ranges(numbers))));
 
-// The last sign of life of an awaited member.
+// Returns a clause about when an awaited member last sent a heartbeat.
 function sign(each, phase) {
   if (each.sign === "heartbeats") {
     return [", still heartbeats", each.last_heard_ms ? [", last ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
   }
   if (each.sign === "closed") return [", its connection closed, last heartbeat ", ticking("ago", each.last_heard_ms)];
   if (each.sign === "silent" || each.sign === "not_due") return [", last heartbeat ", ticking("ago", each.last_heard_ms)];
-  return each.sign === "new" ? ", has its member id but has not joined yet" : "";
+  return each.sign === "new" ? ", received a member id but has not joined yet" : "";
 }
 
 const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" };
 
-// One line for each open transaction in which offsets of the group were committed.
+// Returns one line for each open transaction in which offsets of the group are pending.
 function pending(head) {
   return head.pending_offsets.map((each) => h("p", { class: "note" }, each.sentence,
-    "; not shown below until they are committed"));
+    "; the table below does not show pending offsets"));
 }
 
 function banner(head, members) {
@@ -51,7 +51,7 @@ function banner(head, members) {
 
 // ---------------------------------------------------------------------------------- the tables
 
-// The members' rows with lag and verdict, from their partitions and the findings.
+// Returns the members' rows with lag and verdict, from the members' partitions and the findings.
 function memberRows(rows, offsets, head) {
   const byPartition = new Map(offsets.map((each) => [keyOf(each), each]));
   const named = Map.groupBy(head.findings ?? [], (each) => each.member);
@@ -77,11 +77,11 @@ function membersTable(rows, members, head) {
         h("b", null, members.number(each.member), " ", each.client || "(no client id)"),
         each.member === head.leader ? [" ", h("span", { class: "tag" }, "leader")] : null,
         each.instance ? [" ", h("span", { class: "tag" }, `instance ${each.instance}`)] : null,
-        h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Evict it (asks first)"))) },
+        h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Evict this member (asks for confirmation)"))) },
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
     { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: hostOf },
     { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
-      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in the members' own format` : owns(each.partitions)) },
+      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in an unknown format` : owns(each.partitions)) },
     { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) },
     { title: "Last heartbeat", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
       cell: (each) => (each.waits_with ? faint(`waits in ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },
@@ -95,7 +95,7 @@ function lagOf(each) {
   return h("span", { class: each.lag < 0 ? "bad" : null }, count(each.lag));
 }
 
-// A partition's share of the group's lag.
+// Returns a partition's share of the group's lag.
 function shareOf(each, whole) {
   const lag = Math.max(0, each.lag || 0);
   const percent = `${Math.round((100 * lag) / (whole || 1))} %`;
@@ -147,8 +147,8 @@ function noticed(journal) {
 
 const commands = (group) => h("details", { class: "commands" }, h("summary", null, "Commands for a terminal"),
   commandLine(command("groups describe", [group]), "Describe the group"),
-  commandLine(command("groups why", [group]), "Why it rebalances"),
-  commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of its offsets"));
+  commandLine(command("groups why", [group]), "Show why the group rebalances"),
+  commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of the group's offsets"));
 
 function title(head, rows, last) {
   const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
@@ -171,7 +171,7 @@ export function groupView() {
     const journal = watch.rows("journal")[0] || null;
     const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("groups") }, "Groups"), " / ");
     if (!head.exists) {
-      const words = head.loading ? "Its coordinator partition is loading; the group will appear here." : head.unreadable ? `Its coordinator partition can't be read: ${head.unreadable}` : "This group does not exist.";
+      const words = head.loading ? "The group's coordinator partition is loading; the group will appear here." : head.unreadable ? `The group's coordinator partition can't be read: ${head.unreadable}` : "This group does not exist.";
       return [crumbs, h("h1", null, head.group), nothing(words), rebalances.length ? story(rebalances, journal, members) : null, noticed(journal)];
     }
     worstFirst(offsets, (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`);

@@ -40,7 +40,7 @@ const COLUMNS = [
 
 const textOf = (each) => [each.group, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
 
-// The data that does not change while the user types between two updates.
+// Computes the data that does not change while the user types between two updates.
 function overview(watch) {
   const all = worstFirst(watch.rows("group"), (each) => each.group);
   return {
@@ -73,7 +73,7 @@ export function groupsView() {
       found.length
         ? table({ caption: "Consumer groups", columns: COLUMNS, rows: found, key: (each) => each.group, standing: "verdict", lasting: true })
         : nothing(all.length ? `None of ${plural(all.length, "group")} matches “${place.get("q")}”.`
-          : "No group has joined or committed yet. Start a consumer, and it appears here."),
+          : "No group has joined or committed yet. Start a consumer, and its group appears here."),
     ];
   };
   return { render };

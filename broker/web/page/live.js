@@ -3,7 +3,7 @@ import { setClock } from "./dom.js";
 
 export class Watch {
   // `changed` is called after each complete update and when the broker refuses the stream;
-  // `onState` with "live", "waiting" or "refused".
+  // `onState` is called with "live", "waiting" or "refused".
   constructor(what, changed, onState) {
     this.address = `/api/live?watch=${encodeURIComponent(what)}`;
     this.changed = changed;
@@ -34,13 +34,13 @@ export class Watch {
     };
   }
 
-  // Fetches the reason of a refused stream, which an EventSource does not report.
+  // Fetches the reason why the stream was refused, which an EventSource does not report.
   async ask() {
     const ended = new AbortController();
     try {
       const answer = await fetch(this.address, { signal: ended.signal });
       this.problem = answer.ok ? null : (await answer.json()).error;
-      if (answer.status === 404) clearTimeout(this.retry);  // this broker does not have the view
+      if (answer.status === 404) clearTimeout(this.retry);  // this broker does not have the view: no retry
     } catch { this.problem = null; }
     ended.abort();
     if (this.ended) return;

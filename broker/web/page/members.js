@@ -1,5 +1,5 @@
-// Members by number, in the order of their ids, as in the command line. Former members that are
-// still in the history of rebalances have the numbers after them.
+// Numbers members in the order of their ids, as the command line does. Former members that are still
+// in the history of rebalances have the numbers after the present members.
 import { h } from "./dom.js";
 
 export const hostOf = (each) => each.host || "–";
@@ -22,14 +22,14 @@ export class Members {
     return found === undefined ? "" : `#${found}`;
   }
 
-  // A member in a sentence: its number and client id; hovering shows the member id.
+  // Returns a member for a sentence: number and client id; hovering shows the member id.
   name(each) {
     const text = [this.number(each.member), each.client || (each.member ? "" : "a member")].filter(Boolean).join(" ");
     return h("b", { title: each.member ?? null }, text || each.member);
   }
 }
 
-// The full ids, on demand.
+// Returns the full ids of members, which the user can open.
 export function ids(members, each) {
   const known = new Map(each.map((member) => [member.member, member]));
   known.delete(null);

@@ -1,5 +1,5 @@
-// Shows the record at the committed offset of a group, with commands for the next steps. It
-// reads and changes nothing; the content of a record is shown as text.
+// Shows the record at the committed offset of a group, with commands for the next steps. The dialog
+// only reads; the content of a record is shown as text.
 import { command, commandLine } from "./commands.js";
 import { bytes, count, h, nothing, plural, ticking, when } from "./dom.js";
 
@@ -16,7 +16,7 @@ function spelled(part, kind) {
   return kind === "hex" ? dump(part.hex) : part.text;
 }
 
-// A key or a value as text, JSON or hex, as far as it has these forms.
+// Returns a key or a value as text, JSON or hex, as far as it has these forms.
 function content(name, part) {
   if (!part) return [h("h3", null, name), h("p", { class: "faint" }, name === "Value" ? "none: a tombstone" : "none")];
   const kinds = KINDS.filter(([kind]) => present(part, kind));
@@ -44,14 +44,14 @@ function record(found, wanted) {
     ["Transaction", found.transaction],
   ].filter(([, value]) => value !== null);
   return [
-    found.offset === wanted ? null : h("p", { class: "note" }, `Offset ${count(wanted)} holds no record: this is the next one.`),
+    found.offset === wanted ? null : h("p", { class: "note" }, `Offset ${count(wanted)} has no record: this is the next record.`),
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     content("Key", found.key), content("Value", found.value), headers(found.headers, found.more_headers),
   ];
 }
 
-// The offset at which the group continues: the log start if nothing is committed, or if the record
-// at the committed offset was deleted.
+// Returns the offset at which the group continues: the committed offset, or the log start if there
+// is no commit or the record at the committed offset was deleted.
 const place = (offset) => Math.max(offset.offset ?? 0, offset.log_start_offset);
 
 function commands(group, offset, owner) {
@@ -61,20 +61,20 @@ function commands(group, offset, owner) {
   return [h("h3", null, "Commands"),
     commandLine(command("consume", [of], ["--offset", `${at}`, "--max", "1"]), "Read this record in a terminal"),
     commandLine(command("groups describe", [group]), "Describe the group"),
-    owner ? commandLine(command("groups evict", [group, owner.member]), "Evict the member that owns the partition (asks first)") : null,
-    offset.lag > 0 ? commandLine(command("groups reset", [group], ["--topic", of, "--to-offset", `${at + 1}`]), "Skip this record (asks first; the group must be empty)") : null,
-    commandLine(command("groups reset", [group], ["--topic", of, "--to-earliest"]), "Read again from the log start (asks first; the group must be empty)"),
+    owner ? commandLine(command("groups evict", [group, owner.member]), "Evict the member that owns the partition (asks for confirmation)") : null,
+    offset.lag > 0 ? commandLine(command("groups reset", [group], ["--topic", of, "--to-offset", `${at + 1}`]), "Skip this record (asks for confirmation; the group must be empty)") : null,
+    commandLine(command("groups reset", [group], ["--topic", of, "--to-earliest"]), "Read again from the log start (asks for confirmation; the group must be empty)"),
   ];
 }
 
 async function read({ topic, partition, log_end_offset: end }, offset) {
-  if (offset >= end) return { problem: `${topic}:${partition} ends at ${count(end)}; offset ${count(offset)} does not exist yet.` };
+  if (offset >= end) return { problem: `The log of ${topic}:${partition} ends at ${count(end)}; offset ${count(offset)} does not exist yet.` };
   try {
     const answer = await fetch(`/api/topics/${encodeURIComponent(topic)}/${partition}/record?offset=${offset}`);
     const body = await answer.json();
     return answer.ok ? { found: body } : { problem: body.error };
   } catch (error) {
-    return { problem: `The broker did not answer: ${error.message}` };
+    return { problem: `The broker did not respond: ${error.message}` };
   }
 }
 

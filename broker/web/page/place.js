@@ -1,10 +1,10 @@
-// The place in the address: a view with its filter, order and number of rows, such as
-// #/groups?q=billing&sort=-lag. A reload and a shared link show the same.
+// The part of the address after #: a view with its filter, order and number of rows, such as
+// #/groups?q=billing&sort=-lag. A reload and a shared link show the same view.
 
 let changed = () => {};
 let at = read();
 let seen = location.hash;
-const lists = {};  // the last address of each list
+const lists = {};  // last address by list
 
 function read() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
@@ -33,7 +33,7 @@ export const place = {
     changed();
   },
 
-  // The last address of a list, for the way back from one of its entries.
+  // Returns the last address of a list, for links back from an entry to the list.
   list(kind) { return lists[kind] ?? `#/${kind}`; },
 };
 

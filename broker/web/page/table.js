@@ -1,6 +1,6 @@
-// Tables: each sorts by each of its columns, in both directions, and shows more rows on demand; the
-// address has order and number. In the default order the worst rows come first where possible, so
-// that hidden rows never matter most.
+// Tables can be sorted by each column, in both directions, and show more rows on demand; the address
+// contains the order and the number of rows. In the default order the worst rows come first where
+// possible, so that the hidden rows are the least important.
 import { count, deferred, h } from "./dom.js";
 import { place } from "./place.js";
 
@@ -28,7 +28,7 @@ export function inOrder(rows, keysOf) {
   });
 }
 
-// The rows to show, in the order and number of the address.
+// Returns the rows to show, in the order and number that the address contains.
 function chosen(name, columns, rows, standing) {
   const asked = place.get(`${name}sort`);
   const by = asked.replace(/^-/, "");
@@ -50,8 +50,8 @@ function heading(name, column, order, standing) {
 }
 
 // columns: { title, kind, by, of, down, cell }: `by` is the column's name in the address, `of` returns
-// its sort key, and with `down` the first press puts the largest first. `standing` is the order of
-// `rows`. With `lasting` a row is drawn again only if it is another object.
+// a row's sort key, and with `down` the first press puts the largest first. `standing` is the default
+// order, which `rows` already have. With `lasting` a row is drawn again only if it is a new object.
 export function table({ name = "", caption, columns, rows, key, standing, lasting = false, mark }) {
   const prefix = name && `${name}.`;
   const { order, shown, limit } = chosen(prefix, columns, rows, standing);
@@ -71,12 +71,12 @@ export function table({ name = "", caption, columns, rows, key, standing, lastin
   ];
 }
 
-// The search field above a table. An update keeps the existing one with its text (data-own).
+// Returns the search field above a table. An update keeps the existing field and its text (data-own).
 export const search = (words) => h("input", {
   type: "search", placeholder: words, "aria-label": words, spellcheck: "false", "data-own": "", value: place.get("q"),
 });
 
-// The rows whose texts contain all typed words.
+// Returns the rows whose texts contain all typed words.
 const texts = new WeakMap();
 export function matching(rows, textOf) {
   const words = place.get("q").toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,4 +1,4 @@
-// The chosen theme, set before anything is drawn; "auto" follows the system.
+// Sets the chosen theme before the page is drawn; "auto" follows the system.
 "use strict";
 (() => {
   let kept = "auto";

@@ -1,4 +1,4 @@
-// The history of a group's rebalances: phases by generation along a line, and each as text.
+// The history of a group's rebalances: their phases along a line, and each rebalance as text.
 import { causeOf } from "./causes.js";
 import { h, instant, now, nothing, plural, ranges, shortIds, span, svg, tickText, ticking } from "./dom.js";
 import { ids } from "./members.js";
@@ -9,7 +9,7 @@ const BAR = 26;
 const BAR_Y = 26;
 const LABEL = 80;  // width of a time label
 
-// Milliseconds and days share one line: widths grow with the fourth root.
+// Widths grow with the fourth root of the duration, since milliseconds and days share one line.
 const weight = (ms) => Math.max(1, ms) ** 0.25;
 const LEAST = { join: 4, sync: 4, stable: 16, empty: 16 };
 
@@ -68,7 +68,7 @@ function ribbon(rebalances) {
   });
   return h("figure", { class: "timeline" }, box, h("figcaption", null,
     ...["join", "sync", "stable", "empty"].map((kind) => h("span", { class: `key ${kind}` }, { join: "join phase", sync: "sync phase", stable: "stable", empty: "no members" }[kind])),
-    h("span", { class: "faint" }, "not to scale: long spans are drawn short")));
+    h("span", { class: "faint" }, "not to scale: long phases are drawn shorter")));
 }
 
 function bars(each, longest) {
@@ -97,7 +97,7 @@ function phases(each, members) {
   return words.map((part, i) => [i ? " · " : "", part]);
 }
 
-// Labels of events from before this run of the broker.
+// Labels of events that this run of the broker did not observe.
 const SOURCES = { kept: "before the last restart", log: "from the log" };
 
 const got = (member) => Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length)
@@ -111,7 +111,7 @@ function entry(each, longest, members) {
     ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${change.host}` : "", /^(session expired|its )/.test(change.what) ? ": " : " ", shortIds(change.what),
       change.same_client ? `; ${shortIds(change.same_client.words)} ${members.number(change.same_client.member)}` : null)),
     each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,
-    last ? h("li", null, "the last to join was ", h("b", null, members.number(each.last_member), " ", shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before it`) : null,
+    last ? h("li", null, "the last member to join was ", h("b", null, members.number(each.last_member), " ", shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the previous member`) : null,
     ...assigned.map((member) => h("li", null, members.name(member), member.host ? ` on ${member.host}` : null, ` got ${got(member)}`)),
     more > 0 ? h("li", { class: "faint" }, `and ${plural(more, "more member")}`) : null,
   ].filter(Boolean);
@@ -128,8 +128,8 @@ function entry(each, longest, members) {
 export function story(rebalances, journal, members) {
   const restored = journal && journal.restored;
   const before = restored && restored.generations.length
-    ? h("p", { class: "faint" }, "Restored from the log ", ticking("ago", restored.at_ms), ` in generation ${restored.generations.at(-1).generation}.`) : null;
-  if (!rebalances.length) return [before || nothing("No rebalance since the broker started.")];
+    ? h("p", { class: "faint" }, "The group was restored from the log ", ticking("ago", restored.at_ms), ` in generation ${restored.generations.at(-1).generation}.`) : null;
+  if (!rebalances.length) return [before || nothing("The group has not rebalanced since the broker started.")];
   const longest = Math.max(1, ...rebalances.map((each) => (each.join_ms || 0) + (each.sync_ms || 0)));
   return [ribbon(rebalances), h("ol", { class: "story", reversed: true },
     [...rebalances].reverse().map((each) => entry(each, longest, members))), before];

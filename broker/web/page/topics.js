@@ -4,7 +4,8 @@ import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
 import { badge, rank, worstFirst } from "./verdicts.js";
 
-// Records per second between the last two updates, by name; `seen` has the last update's values.
+// Returns the records per second between the last two updates; `seen` has the values of the last
+// update by name.
 function rateOf(seen, name, value) {
   const at = now();
   const known = seen.get(name);
@@ -90,7 +91,7 @@ const PARTITIONS = [
 const SOURCES = { topic: "this topic", broker: "the broker", default: "default" };
 const SOURCE_ORDER = Object.keys(SOURCES);
 
-// A number of milliseconds or bytes, also in a larger unit.
+// Returns the value of a setting; milliseconds and bytes also in a larger unit.
 function valueOf({ name, value }) {
   if (value === null || value === "") return faint(value === null ? "not set" : "empty");
   const number = Number(value);

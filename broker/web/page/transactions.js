@@ -1,4 +1,5 @@
-// Transactions: open ones, the partitions and groups they hold back, and the history of one id.
+// Transactions: open transactions, the partitions and groups that they hold back, and the history of
+// one transactional id.
 import { command, commandLine } from "./commands.js";
 import { brief, count, groupLink, h, nothing, plural, ranges, span, stateBadge, ticking, topicLink, transactionLink } from "./dom.js";
 import { place } from "./place.js";
@@ -40,7 +41,7 @@ const HELD = [
   { title: "For", by: "for", kind: "number", of: (each) => each.since_ms, cell: (each) => ticking("for", each.since_ms) },
   number("From offset", "from", (each) => each.start_offset, (each) => count(each.start_offset)),
   { title: "By", by: "by", kind: "name", of: (each) => each.id,
-    cell: (each) => (each.hangs ? h("span", { class: "bad" }, `producer ${each.producer_id}, hanging: no transactional id owns it`)
+    cell: (each) => (each.hangs ? h("span", { class: "bad" }, `producer ${each.producer_id}, hanging: no transactional id owns the transaction`)
       : each.id === null ? `producer ${each.producer_id}, its transactional id is not loaded`
       : h("a", { href: transactionLink(each.id) }, each.id)) },
   { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
@@ -76,7 +77,7 @@ export function transactionsView() {
       found.length
         ? table({ caption: "Transactional ids", columns: IDS, rows: found, key: (each) => each.id, standing: "open" })
         : nothing(all.length ? `None of ${plural(all.length, "id")} matches “${place.get("q")}”.`
-          : "No producer has a transactional id yet. Start one, and it appears here."),
+          : "No producer has used a transactional id yet. Start such a producer, and its id appears here."),
     ];
   };
   return { render };
@@ -92,7 +93,7 @@ const PARTITIONS = [
   number("Log end", "end", (each) => each.end_offset, (each) => count(each.end_offset)),
   number("Held back", "held", (each) => each.held_back, (each) => count(each.held_back)),
   { title: "By this transaction", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
-    cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "no, by another" : "–")) },
+    cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "no, by another transaction" : "–")) },
 ];
 
 const OUTCOMES = {
@@ -100,7 +101,7 @@ const OUTCOMES = {
   committed: "committed", aborted: "aborted", unknown: "ended, outcome unknown",
 };
 
-const CAUSES = { client: "by its client", timeout: "it timed out", fenced: "a newer producer fenced it", admin: "by an operator" };
+const CAUSES = { client: "by its client", timeout: "at its timeout", fenced: "by a newer producer", admin: "by an operator" };
 
 function outcome(each) {
   const grave = each.outcome === "aborted" && each.cause !== "client";
@@ -146,22 +147,22 @@ export function transactionView() {
     const head = watch.head;
     const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("transactions") }, "Transactions"), " / ");
     const title = h("h1", null, head.id);
-    if (!head.exists) return [crumbs, title, nothing(head.loading ? "Its coordinator partition is loading." : "This transactional id does not exist.")];
+    if (!head.exists) return [crumbs, title, nothing(head.loading ? "The coordinator partition of this id is loading." : "This transactional id does not exist.")];
     const partitions = inOrder(watch.rows("partition"), (each) => [each.holds ? 0 : 1, each.topic, each.partition]);
     const stories = watch.rows("story").sort((a, b) => b.number - a.number);
     const refused = watch.rows("refused").sort((a, b) => b.last_ms - a.last_ms);
-    const producer = head.state === null ? "expired, only its history remains"
+    const producer = head.state === null ? "expired: only the history remains"
       : [`producer ${head.producer_id}, epoch ${head.producer_epoch}, timeout ${span(head.timeout_ms)}, `, who(head)];
     return [
       crumbs,
       h("div", { class: "title" }, title, h("p", { class: "sub" }, stateBadge(head.state), " ", producer)),
       head.open ? h("p", { class: "note", role: "status" }, "Open for ", ticking("for", head.since_ms),
-        head.ends_ms ? ["; it times out in ", ticking("until", head.ends_ms)] : "; its outcome is decided, its markers are being written") : null,
-      head.state === "Ongoing" ? commandLine(command("transactions abort", [head.id]), "Abort it and fence its producer (asks first)") : null,
+        head.ends_ms ? ["; the transaction times out in ", ticking("until", head.ends_ms)] : "; the outcome is decided, and the markers are being written") : null,
+      head.state === "Ongoing" ? commandLine(command("transactions abort", [head.id]), "Abort the transaction and fence its producer (asks for confirmation)") : null,
       partitions.length ? [h("h2", null, "Partitions"),
         table({ name: "partitions", caption: "Partitions", columns: PARTITIONS, rows: partitions, key: (each) => `${each.topic}-${each.partition}`, standing: "-holds" })] : null,
       h("h2", null, "History"),
-      stories.length ? table({ name: "story", caption: "Its last transactions", columns: STORY, rows: stories, key: (each) => each.number, standing: "-began" })
+      stories.length ? table({ name: "story", caption: "Last transactions", columns: STORY, rows: stories, key: (each) => each.number, standing: "-began" })
         : nothing("No transactions are recorded."),
       refused.length ? [h("h2", null, "Refused requests"),
         table({ name: "refused", caption: "Refused requests", columns: REFUSED, rows: refused, key: (each) => each.error, standing: "-last" })] : null,

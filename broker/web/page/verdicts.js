@@ -8,11 +8,12 @@ import { inOrder } from "./table.js";
 const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "HELD_BACK", "STALLED", "STUCK_RECORD", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
 const MILD = ["FLAPPING", "ABANDONED", "LAGGING", "AWAITED", "WAITS"];
 
-// A verdict that this page does not know ranks before OK; a missing one ranks last.
+// Returns a verdict's rank. A verdict that this page does not know ranks before OK, a missing verdict
+// last.
 export function rank(verdict) {
   if (!verdict) return NAMES.length;
   if (verdict === WAITS || verdict === AWAITED) return NAMES.length - (verdict === WAITS ? 1.2 : 1.3);
-  const at = NAMES.indexOf(verdict === "DEAD_LETTER" ? "STUCK_RECORD" : verdict);  // its old name
+  const at = NAMES.indexOf(verdict === "DEAD_LETTER" ? "STUCK_RECORD" : verdict);  // the old name
   return at < 0 ? NAMES.length - 1.5 : at;
 }
 
@@ -21,7 +22,7 @@ export const isFine = (verdict) => rank(verdict) >= NAMES.length - 1;
 
 const kindOf = (verdict) => (isFine(verdict) ? "fine" : MILD.includes(verdict) ? "mild" : "grave");
 
-// A member of a group that rebalances is not OK: it waits, or the others wait for it.
+// A member of a rebalancing group is not OK: the member waits, or other members wait for it.
 export const WAITS = "WAITS";
 export const AWAITED = "AWAITED";
 
@@ -29,8 +30,8 @@ export const badge = (verdict) => (verdict
   ? h("span", { class: `verdict ${kindOf(verdict)}` }, verdict)
   : h("span", { class: "faint" }, "–"));
 
-// Rows, worst first. Within a verdict the oldest, then the largest lag by its magnitude, so that the
-// first rows do not depend on names, and rows do not move with each record.
+// Sorts rows, worst first. Rows with the same verdict are ordered by age, then by the magnitude of the
+// lag, so that the first rows do not depend on names, and rows do not move with each record.
 const magnitude = (lag) => Math.floor(Math.log10(Math.abs(lag || 0) + 1));
 export const worstFirst = (rows, name) => inOrder(rows, (row) => [
   rank(row.verdict), isFine(row.verdict) ? 0 : row.verdict_since_ms ?? Infinity, -magnitude(row.lag), name(row)]);
@@ -59,7 +60,7 @@ function finding(each, members, offsets) {
     offset && hasUnread(offset) ? lookButton(offset, "Show the record") : null);
 }
 
-// The findings of a group, each with its advice.
+// Returns the findings of a group, each with its advice.
 export function findings(head, members, offsets) {
   const found = (head.findings ?? []).filter((each) => !isFine(each.verdict));
   if (!found.length) return null;
@@ -68,7 +69,7 @@ export function findings(head, members, offsets) {
     head.more_findings ? h("p", { class: "faint" }, `and ${plural(head.more_findings, "more finding")} of this group`) : null];
 }
 
-// Whether the partition has an unread or lost record to show.
+// Returns whether the partition has an unread or lost record to show.
 export const hasUnread = (offset) => offset.log_end_offset !== null
   && (offset.offset === null ? offset.log_end_offset > offset.log_start_offset : Boolean(offset.lag || offset.lost_records));
 

@@ -1,14 +1,15 @@
 """Authentication over HTTP, if it is enabled, before any page is made.
 
-/healthz, /livez and /readyz are open to everybody, and show an anonymous reader the broker's state
-alone. The token of /metrics opens that path and nothing else. Everything else needs a principal: a
-client's certificate, or name and password, which a browser asks for and sends by itself. There are
-no cookies, so that another site's page can't send requests in a reader's name
-(`broker/web/http_guard.py` refuses attempts with a browser's credentials).
+/healthz, /livez and /readyz are public, and show an anonymous reader only the broker's state. The
+token of /metrics gives access only to that path. All other paths need a principal, from a client
+certificate or from a name and password, for which a browser prompts and which it sends again with
+each request. There are no cookies, so that a page of another site can't send requests as the reader
+(`broker/web/http_guard.py` refuses such requests with a browser's credentials).
 
-Guessing is bounded together with Kafka's listeners: the answer to a failure is delayed, and after a
-few failures of a user from an address each further password of that user waits for its turn before
-it is checked; so does each token. A scraper whose token was right a short time ago does not wait.
+Guessing is limited together with logins at Kafka's listeners: the response to a failed login is
+delayed. After a few failures of a user from an address, further passwords of that user are checked
+one by one, with pauses; the same applies to tokens. A scraper whose token was right a short time
+ago does not wait.
 """
 
 from __future__ import annotations
@@ -40,27 +41,25 @@ OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
 METRICS: Final = "/metrics"
 TOKEN: Final = "token"
 _TOKENS_NAME: Final = "\0token of /metrics"
-"""The name under which tokens are counted: not a possible user, since names in PLAIN lack this
-byte.
-"""
+"""The name under which failures of tokens are counted. No user can have this name, since names in
+PLAIN can't contain this byte."""
 _CHECKS_MAX: Final = 64
-"""Passwords that are checked at the same time; a request beyond is refused."""
+"""The maximum number of passwords that are checked at the same time; further requests are
+refused."""
 _WAITING_MAX: Final = 8
-"""Requests from one address that wait for their turn, of 128 connections in all; a request beyond
-that would have to wait is refused.
-"""
+"""The maximum number of requests from one address that wait for a check, of 128 connections in
+total; further requests that would have to wait are refused."""
 _KNOWN_S: Final = 600.0
-"""How long the right token need not wait for a turn from an address from which it was right.
-
-From another address it waits: a guess must not learn at once that it is right. (A token is long and
-random; a password may not be, so a right password always waits while passwords of its user fail.)
-"""
+"""How long the right token, once accepted from an address, is accepted from that address without
+waiting, in seconds. From another address it waits, so that a guess is not confirmed at once. (A
+token is long and random. A password may not be: a right password always waits while passwords of
+its user fail.)"""
 _KNOWN_MAX: Final = 1000
-"""Addresses that are remembered with a right token."""
+"""The maximum number of remembered addresses that sent the right token."""
 
 
 class HttpAccess(NamedTuple):
-    """The configuration of readers' logins. Its repr omits the token."""
+    """The configuration of readers' logins. The repr omits the token."""
 
     ways: frozenset[str]
     token: str | None
@@ -69,7 +68,7 @@ class HttpAccess(NamedTuple):
     authorizer: Callable[[], Authorizer]
     failure_delay_ms: int
     logins: Logins
-    """Counts and the bound on guesses, shared with logins at Kafka's listeners."""
+    """Counts logins and limits guesses, together with logins at Kafka's listeners."""
 
     def __repr__(self) -> str:
         return f"HttpAccess({sorted(self.ways)})"
@@ -82,7 +81,7 @@ class _Refused(Exception):
 
 
 class Authenticated:
-    """The ASGI application ``inner`` for authenticated readers."""
+    """The ASGI application ``inner``, restricted to authenticated readers."""
 
     def __init__(self, inner: ASGIApp, access: HttpAccess, time: Time) -> None:
         self._inner = inner
@@ -92,9 +91,9 @@ class Authenticated:
         self._lines = FailureLines(time)
         self._checking = 0
         self._waiting = Counter[str]()
-        """Requests that wait for their turn, by address."""
+        """The number of requests that wait for a check, by address."""
         self._token_right_s: OrderedDict[str, float] = OrderedDict()
-        """By address: when the token was last right."""
+        """The time when an address last sent the right token, by address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve or refuse one request."""
@@ -199,7 +198,7 @@ class Authenticated:
         return principal
 
     async def _turn(self, host: str, name: str) -> None:
-        """Wait until the password or token of a name, from this address, may be checked."""
+        """Wait until a password or token for ``name`` from this address may be checked."""
         network = network_of(host)
         wait_ms = self._guesses.wait_ms(
             network,
@@ -232,7 +231,8 @@ async def _always() -> bool:
 
 
 def _authorization(scope: Scope) -> tuple[str, str] | None:
-    """The scheme, in lower case, and the rest of Authorization; None without the header."""
+    """Returns the scheme, in lower case, and the rest of the Authorization header; None without the
+    header."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").strip().partition(" ")

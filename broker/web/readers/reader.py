@@ -1,4 +1,4 @@
-"""The readers of the HTTP side and their rights, which match those of ListGroups and Metadata.
+"""The readers of HTTP and their rights, which match the rights for ListGroups and Metadata.
 
   | shown | needs |
   |---|---|
@@ -8,8 +8,8 @@
   | a transactional id | DESCRIBE on it |
   | the broker, its clients, the cluster | DESCRIBE on the cluster |
 
-Rights are checked on each use, so that a revoked right has no effect after the next update. Without
-authentication, everybody sees everything.
+Rights are checked at each use, so that a revoked right ends with the next update. Without
+authentication, every reader sees everything.
 """
 
 from __future__ import annotations
@@ -32,56 +32,57 @@ class Reader:
     """A reader who sees everything."""
 
     is_stranger = False
-    """True for an anonymous reader, who sees only that the broker is up."""
+    """True for an anonymous reader, who sees only the broker's state."""
     key: object = None
-    """Equal for readers with the same rights."""
+    """A key that is equal for readers with the same rights."""
 
     @property
     def epoch(self) -> int:
-        """Changes when rights may have changed."""
+        """A number that changes when the reader's rights may have changed."""
         return 0
 
     @property
     def sees_everything(self) -> bool:
-        """Whether no right needs a check."""
+        """Whether the reader has all rights, so that no right needs a check."""
         return True
 
     async def stands(self) -> bool:
-        """Whether the reader's login is still valid."""
+        """Returns whether the reader's login is still valid."""
         return True
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Whether the reader has a right on a resource."""
+        """Returns whether the reader has a right on a resource."""
         del operation, kind, name
         return True
 
     def describes(self, kind: ResourceType, name: str) -> bool:
-        """Whether the reader may see a group, topic or transactional id."""
+        """Returns whether the reader may see a group, topic or transactional id."""
         return self.may(Operation.DESCRIBE, kind, name)
 
     @property
     def sees_cluster(self) -> bool:
-        """Whether the reader may see the broker, its clients and the cluster."""
+        """Returns whether the reader may see the broker, its clients and the cluster."""
         return self.describes(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def sees_group(self, name: str) -> bool:
-        """Whether ListGroups would show the group."""
+        """Returns whether ListGroups would show the group to the reader."""
         return self.sees_cluster or self.describes(ResourceType.GROUP, name)
 
     def sees_topic(self, name: str) -> bool:
-        """Whether Metadata would show the topic."""
+        """Returns whether Metadata would show the topic to the reader."""
         return self.describes(ResourceType.TOPIC, name)
 
     def sees_transactional_id(self, name: str) -> bool:
-        """Whether ListTransactions would show the id."""
+        """Returns whether ListTransactions would show the id to the reader."""
         return self.describes(ResourceType.TRANSACTIONAL_ID, name)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """The error for a request that names a resource without the right to it."""
+        """Returns the error for a request that names a resource to which the reader does not have
+        the right."""
         return self.sentence(operation, kind, name)
 
     def sentence(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """The text that names the missing right."""
+        """Returns the text that names the missing right."""
         what = "the cluster" if kind is ResourceType.CLUSTER else f"{spelled(kind).lower()} {name}"
         return f"{self.name} may not {spelled(operation)} {what}"
 
@@ -89,7 +90,7 @@ class Reader:
 
 
 EVERYTHING: Final = Reader()
-"""The reader with all rights: any client without authentication, and the token of
+"""The reader with all rights: every reader if authentication is off, and a reader with the token of
 /metrics."""
 
 
@@ -114,7 +115,7 @@ STRANGER: Final = Stranger()
 
 
 class Asker:
-    """An HTTP client in the form in which an authorizer knows a Kafka connection."""
+    """An HTTP client with the attributes of a Kafka connection that an authorizer uses."""
 
     def __init__(self, principal: Principal, host: str) -> None:
         self.principal = principal
@@ -134,7 +135,7 @@ class JudgedReader(Reader):
         authorizer: Authorizer,
         stands: Callable[[], Awaitable[bool]],
     ) -> None:
-        """``stands`` checks the login again."""
+        """``stands`` returns whether the login is still valid."""
         self._asker: Any = Asker(principal, host)
         self._authorizer = authorizer
         self._stands = stands
@@ -156,11 +157,12 @@ class JudgedReader(Reader):
         return await self._stands()
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """The authorizer's current decision; a row that a list omits is not worth an audit line."""
+        """Returns the authorizer's current decision, without a line in the audit log: a list omits
+        denied rows."""
         return self._allowed(operation, kind, name, is_logged=False)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """The error text; writes a line to the audit log."""
+        """Returns the error text, and writes a line to the audit log."""
         self._allowed(operation, kind, name, is_logged=True)
         return self.sentence(operation, kind, name)
 
@@ -173,7 +175,8 @@ class JudgedReader(Reader):
 
 
 def reader_of(scope: Scope) -> Reader:
-    """The reader of a request, set by `broker/web/readers/authentication.py` if enabled."""
+    """Returns the reader of a request, which `broker/web/readers/authentication.py` sets if
+    authentication is enabled."""
     found = scope.get(_READER, EVERYTHING)
     assert isinstance(found, Reader)
     return found

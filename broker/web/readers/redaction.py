@@ -1,8 +1,9 @@
-"""Removes from a view what its reader may not see.
+"""Removes the data from a view that the reader may not see.
 
-A group that a reader may describe has offsets in topics that the reader may not see, and sentences
-about them; a transaction has such partitions, and groups that wait. Rows about them are removed,
-names in lists are removed, and in sentences `HIDDEN` replaces the name.
+A group that a reader may describe can have offsets in topics that the reader may not see, and
+sentences about these topics. A transaction can have partitions of such topics, and groups that
+wait. Rows about such topics and groups are removed, names in lists are removed, and in sentences
+`HIDDEN` replaces the name.
 
 A sentence is read word by word, and a name is checked when it occurs: a group may have thousands of
 topics, and its sentences name a few.
@@ -27,21 +28,23 @@ _KIND_OF: Final[Mapping[str, str]] = {
     "id": _ID,
     "transactional_id": _ID,
 }
-"""Field -> kind of the names in it."""
+"""The kind of the names in each field."""
 _KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "Topic": _TOPIC,
     "Group": _GROUP,
     "TransactionalId": _ID,
 }
-"""The kind of the field ``name`` by that of ``resource_type``."""
+"""The kind of the names in the field ``name``, by the value of the field ``resource_type``."""
 _BY_TOPIC: Final = "partitions"
-"""A field that may be an object with topics as keys."""
+"""The field that may contain an object with topics as keys."""
 _WORD: Final = re.compile(r"[\w.-]+")
-"""A word of a sentence. Every topic is one word, and so are most groups and ids."""
+"""Matches a word of a sentence. Every topic name is one word, and so are most group ids and
+transactional ids."""
 _BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
-"""Matches after a whole name: nothing or partition numbers, then the end of the word."""
+"""Matches after a whole name: optional partition numbers, then the end of the word."""
 _HERE: Final = "\0"
-"""Placeholder for `HIDDEN` during the search, since that contains a word too."""
+"""The placeholder for `HIDDEN` during the search, since the text of `HIDDEN` also contains
+words."""
 
 Row = dict[str, Any]
 
@@ -49,27 +52,27 @@ Row = dict[str, Any]
 def redacted(
     reader: Reader, view: Any, topics: Iterable[str] = (), groups: Iterable[str] = ()
 ) -> Any:
-    """A view without what the reader may not see; ``topics`` and ``groups`` may be named in it."""
+    """Returns a view without the data that the reader may not see; its texts may name ``topics``
+    and ``groups``."""
     return Redaction(reader, topics, groups).of(view)
 
 
 class Redaction:
-    """Removes from several views what one reader may not see.
+    """Removes the data from several views that one reader may not see.
 
-    Each name is checked once, so all views must be shown at about one moment, as the rows of one
-    group are.
+    Each name is checked once. All views must therefore be shown at about the same time, such as the
+    rows of one group.
     """
 
     def __init__(
         self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
     ) -> None:
-        """``topics`` and ``groups`` may be named in each view, in addition to those of its own
-        fields.
-        """
+        """The texts of each view may name ``topics`` and ``groups``, in addition to the names in
+        the view's fields."""
         self._hidden = None if reader.sees_everything else _Hidden(reader, topics, groups)
 
     def of(self, view: Any) -> Any:
-        """A view without what the reader may not see."""
+        """Returns a view without the data that the reader may not see."""
         hidden = self._hidden
         if hidden is None:
             return view
@@ -78,7 +81,8 @@ class Redaction:
         return _without(view, "", hidden)
 
     def rows(self, rows: Iterator[Row | None]) -> Iterator[Row | None]:
-        """Rows without what the reader may not see; None in place of a hidden row."""
+        """Yields rows without the data that the reader may not see, and None in place of a hidden
+        row."""
         hidden = self._hidden
         for row in rows:
             if hidden is not None and row is not None and _is_of(row, "", hidden):
@@ -88,7 +92,7 @@ class Redaction:
 
 
 class _Hidden:
-    """The names in views, and which of them one reader may not see."""
+    """The names in views, and those names that one reader may not see."""
 
     def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
         self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
@@ -96,7 +100,7 @@ class _Hidden:
         self._lengths = sorted(set(map(len, self._all)))
         """The lengths of all names, ascending."""
         self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
-        """Names of more than one word, the longest first."""
+        """The names of more than one word, longest first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,
@@ -125,16 +129,15 @@ class _Hidden:
         return hidden
 
     def from_sentence(self, text: str) -> str:
-        """The sentence with hidden names replaced if they are whole words, or precede a partition
-        number.
-        """
+        """Returns the sentence with hidden names replaced, if they are whole words or precede a
+        partition number."""
         for name in self._phrases:
             if name in text and self._hides_any(name):
                 text = _without_phrase(text, name)
         return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
 
     def _shown(self, found: re.Match[str]) -> str:
-        """The word, with `HIDDEN` in place of its longest prefix that is a hidden name."""
+        """Returns the word, with `HIDDEN` in place of the longest prefix that is a hidden name."""
         word, end = found.group(), 0
         for length in self._lengths:
             if length > len(word):
@@ -153,7 +156,8 @@ class _Hidden:
 
 
 def _is_phrase(name: str) -> bool:
-    """Whether a group id or transactional id is more than one word; a topic never is."""
+    """Returns whether a group id or transactional id has more than one word; a topic name has one
+    word."""
     return bool(name) and _WORD.fullmatch(name) is None
 
 
@@ -172,7 +176,7 @@ def _without_phrase(text: str, name: str) -> str:
 
 
 def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
-    """Every name in a view, with its kind."""
+    """Yields every name in a view, with its kind."""
     if isinstance(view, dict):
         kind, name = _resource(view)
         if kind:
@@ -189,7 +193,8 @@ def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _resource(view: dict[str, Any]) -> tuple[str, str]:
-    """The resource that a row is about, such as a denial; "" without one."""
+    """Returns kind and name of the resource that a row, such as a denial, is about; "" if there is
+    none."""
     kind, name = _KIND_OF_TYPE.get(view.get("resource_type", ""), ""), view.get("name")
     return (kind, name) if isinstance(name, str) else ("", "")
 
@@ -215,7 +220,8 @@ def _without(view: Any, field: str, hidden: _Hidden) -> Any:
 
 
 def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
-    """Whether a row, or a name in a list, is hidden; the row of a blocker stays, without its id."""
+    """Returns whether a row, or a name in a list, is hidden. The row of a blocking transaction is
+    kept, without the id."""
     if isinstance(each, dict):
         return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
     return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)

@@ -1,9 +1,10 @@
-"""Names and passwords over HTTP: the users are the ones who log in at the broker's listeners.
+"""Names and passwords over HTTP: the users are the users of the broker's listeners.
 
-The settings of SASL listeners have PLAIN's passwords. The broker does not know a password of SCRAM:
-a thread hashes the given one and compares it with the stored credential. A right password is
-remembered for a while, as a digest under a key of this process, since a browser sends it with each
-request and a hash takes milliseconds. It is forgotten when the credentials of its user change.
+The settings of SASL listeners contain the passwords of PLAIN. The broker does not know the
+passwords of SCRAM: a thread hashes the given password and compares the hash with the stored
+credential. A right password is remembered for a while, as a digest with a key of this process,
+since a browser sends the password with each request, and a hash takes milliseconds. The digest is
+dropped when the credentials of the user change.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ if TYPE_CHECKING:
     from broker.config.config import Config
 
 REMEMBERED_S: Final = 30.0
-"""For this long a password is not hashed again while its user's credentials do not change."""
+"""How long a right password is not hashed again, in seconds, if the user's credentials do not
+change."""
 REMEMBERED_MAX: Final = 1000
 _NOBODYS: Final = b"\0"
-"""Compared with the password of an unknown user: no password contains this byte."""
+"""The value with which the password of an unknown user is compared; no password contains this
+byte."""
 _DECOY_CREDENTIAL: Final = ScramCredential(bytes(16), b"", b"", ITERATIONS_MIN)
-"""Hashed for an unknown user, which takes as long as for a known one; it matches no password, since
-no stored key is empty.
-"""
+"""The credential that is used for an unknown user, so that the check takes as long as for a known
+user; no password matches, since a stored key is never empty."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 
@@ -47,10 +49,10 @@ class HttpUsers(Protocol):
     """The users who may log in by name and password."""
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """The principal, if this password was right a short time ago."""
+        """Returns the principal if this password was right a short time ago, else None."""
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """The principal; None for an unknown user or a wrong password."""
+        """Returns the principal; None for an unknown user or a wrong password."""
 
 
 class ListenerUsers:
@@ -67,15 +69,14 @@ class ListenerUsers:
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
         self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
-        """By digest of a name with its password: until when it needs no new check, and the
-        credentials for which it was right.
-        """
+        """For each digest of a name with its password: the time until which no new check is needed,
+        and the credentials for which the password was right."""
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """The principal, if this password was right a short time ago."""
+        """Returns the principal if this password was right a short time ago, else None."""
         found = self._good.get(self._digest(name, password))
         if found is None:
             return None
@@ -84,7 +85,7 @@ class ListenerUsers:
         return user(name) if is_good else None
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """The principal; None for an unknown user or a wrong password."""
+        """Returns the principal; None for an unknown user or a wrong password."""
         known = self.remembered(name, password)
         if known is not None:
             return known
@@ -115,7 +116,8 @@ class ListenerUsers:
 
 
 def _fits(credentials: Credentials, password: bytes) -> bool:
-    """In a thread: whether a credential matches. All are of one user, mostly of one password."""
+    """Runs in a thread; returns whether one of the credentials matches. All credentials belong to
+    one user, and mostly to one password."""
     for mechanism, kept in credentials.items():
         salted = mechanism.salted_password(password, kept.salt, kept.iterations)
         made = credential(mechanism, salted, kept.salt, kept.iterations)
@@ -125,7 +127,7 @@ def _fits(credentials: Credentials, password: bytes) -> bool:
 
 
 def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
-    """Each listener with each of its SASL mechanisms."""
+    """Yields each listener with each of its SASL mechanisms."""
     for endpoint in config.listeners:
         if endpoint.has_sasl:
             for name in config.of_listener(endpoint.name)["sasl.enabled.mechanisms"].split(","):
@@ -133,7 +135,7 @@ def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
-    """User to password, for each listener with PLAIN."""
+    """Yields the passwords by user, for each listener with PLAIN."""
     for listener, name in _mechanisms(config):
         if name == PLAIN:
             text = config.of_mechanism(listener, PLAIN).own("sasl.jaas.config")
@@ -141,10 +143,10 @@ def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
 
 
 def scram_users(config: Config, users: Users) -> Callable[[str], Credentials]:
-    """Returns a function from user to credentials of the mechanisms that a listener has.
+    """Returns a function that returns a user's credentials for the mechanisms of the listeners.
 
-    For an unknown name it returns a credential that no password matches, so that the time of the
-    check reveals nothing.
+    For an unknown user the function returns a credential that no password matches, so that the
+    duration of the check does not reveal whether the user exists.
     """
     taken = [BY_NAME[name] for _, name in _mechanisms(config) if name in BY_NAME]
     decoy = dict.fromkeys(taken[:1], _DECOY_CREDENTIAL)

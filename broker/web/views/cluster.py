@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 WAITS_MAX = 100
-"""The controller's waits that are listed; the others are only counted."""
+"""The maximum number of the controller's waits that are listed; further waits are only counted."""
 
 
 def cluster_view(sources: Sources, member: ClusterBroker) -> View:
-    """The cluster as this broker knows it, without its partitions."""
+    """Returns the cluster as this broker knows it, without partitions."""
     journal, cache = member.keeper.journal, member.cache
     told = journal.last(CONTROLLER, Kind.CONTROLLER)
     return {
@@ -56,7 +56,7 @@ def cluster_view(sources: Sources, member: ClusterBroker) -> View:
 
 
 def _brokers(member: ClusterBroker) -> Iterator[View]:
-    """The live brokers, as the controller announced them."""
+    """Yields the live brokers that the controller has announced."""
     cache, racks = member.cache, member.cache.racks()
     for node in cache.brokers(member.settings.listener):
         last = member.keeper.journal.last(of_broker(node.node_id), Kind.BROKER)
@@ -69,7 +69,7 @@ def _brokers(member: ClusterBroker) -> Iterator[View]:
 
 
 def doing_view(member: ClusterBroker) -> View | None:
-    """The controller's pending work; None if this broker is not the controller."""
+    """Returns the controller's pending work; None if this broker is not the controller."""
     term = member.host.term
     if term is None:
         return None
@@ -98,7 +98,8 @@ def doing_view(member: ClusterBroker) -> View | None:
 
 
 def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View | None]:
-    """The controller's waits, for all topics or one; None where a slice may end."""
+    """Yields the controller's waits, for all topics or only for ``only``, and None where a slice
+    may end."""
     term = member.host.term
     if term is None:
         return
@@ -121,9 +122,8 @@ def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View 
 
 
 def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
-    """The partitions without a leader or with replicas out of sync; None for each other
-    partition.
-    """
+    """Yields the partitions without a leader or with replicas out of sync, and None for each other
+    partition."""
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
             shown = member.cache.partition(name, index)
@@ -136,7 +136,8 @@ def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | No
 def partition_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, shown: PartitionView
 ) -> View:
-    """A partition: its leader since when and why, and its replicas out of sync."""
+    """Returns a partition: its leader, since when and why it leads, and the replicas that are out
+    of sync."""
     moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
     if moved is not None and moved.leader != shown.leader:
         moved = None  # this broker has no replica, and was not notified of a later change
@@ -161,7 +162,7 @@ def _out(shown: PartitionView) -> list[int]:
 def _out_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, replica: int
 ) -> View:
-    """A replica out of sync: since when, why, and its lag now."""
+    """Returns a replica that is out of sync: since when, why, and its present lag."""
     known = _left(member, of_partition(topic, index), replica)
     view: View = {
         "broker": replica,
@@ -188,7 +189,8 @@ def _out_view(
 
 
 def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
-    """The entry with which a replica left the ISR: an ISR change or a leader change."""
+    """Returns the journal entry of the ISR change or leader change by which a replica left the ISR;
+    None if unknown."""
     last = member.keeper.journal.last(name, Kind.ISR, replica)
     moved = member.keeper.journal.last(name, Kind.LEADER)
     if (
@@ -202,7 +204,7 @@ def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
 
 
 def entry_view(entry: Happened) -> View:
-    """An entry of the journal."""
+    """Returns an entry of the journal."""
     return {
         "at_ms": entry.at_ms,
         "kind": entry.kind.value,
@@ -221,14 +223,15 @@ def entry_view(entry: Happened) -> View:
 
 
 def known_or_none(number: int) -> int | None:
-    """A broker's id or an epoch; None for the -1 of an unknown one."""
+    """Returns the id of a broker or an epoch; None for -1, which means unknown."""
     return None if number < 0 else number
 
 
 def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) -> str | None:
-    """Why a replica that this broker follows does not advance; its leader can't know that.
+    """Returns why this broker's follower replica does not advance, which the leader can't know.
 
-    None if it is being fetched, or if this broker does not follow it.
+    Returns None if the replica is being fetched, or if this broker does not follow the
+    partition.
     """
     why_missing = missing.why_missing(topic, index)
     if why_missing is not None:
@@ -238,7 +241,7 @@ def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) ->
         return None
     if followed.is_stopped:
         why = followed.trouble or "its log has failed"
-        return f"fetching is stopped until its leader changes or this broker restarts: {why}"
+        return f"fetching is stopped until the leader changes or this broker restarts: {why}"
     if fetcher.lost is not None:
         return f"can't fetch from its leader, broker {fetcher.leader}: {fetcher.lost}"
     if followed.trouble is not None:

@@ -35,7 +35,7 @@ View = dict[str, Any]
 def summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, lag: int | None = None
 ) -> View:
-    """The summary of a group; ``lag`` if it is known already."""
+    """Returns the summary of a group; callers pass ``lag`` if they know it."""
     journal = sources.journal.get(group.group_id)
     last = None if journal is None else journal.rebalances.last
     return {
@@ -55,7 +55,7 @@ def summary(
 
 
 def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
-    """A group as it is now, without its members and offsets."""
+    """Returns a group's present state, without members and offsets."""
     now = sources.time.now()
     return {
         "group": group.group_id,
@@ -76,7 +76,8 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 def group_summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, judgement: Judgement
 ) -> View:
-    """A group as it is now, without its members and offsets, of which it may have thousands."""
+    """Returns a group's present state and verdict, without members and offsets, of which a group
+    may have thousands."""
     return {
         **group_head(sources, hosted, group),
         **verdict_of(sources, hosted, group),
@@ -88,13 +89,15 @@ def group_summary(
 
 
 def member_rows(sources: Sources, group: GroupView) -> Iterator[View]:
-    """The members of a group, each as it is when its row is made."""
+    """Yields the members of a group; each row has the member's state at the time when the row is
+    made."""
     for member in list(group.members.values()):
         yield member_view(group, member, sources.time.now())
 
 
 def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
-    """A group's journal without its rebalances; None if neither journal nor group exists."""
+    """Returns a group's journal without rebalances; None if neither the journal nor the group
+    exists."""
     journal = sources.journal.get(group_id)
     restored = sources.journal.restored(group_id)
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
@@ -134,7 +137,7 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
 def rebalances(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
-    """A group's last rebalances, the oldest first, each with a function that makes its view."""
+    """Returns a group's last rebalances, oldest first, each with a function that makes its view."""
     entries = sources.journal.rebalances(group_id)
     if not entries or not last:
         return []
@@ -151,7 +154,7 @@ def rebalances(
 def rebalance_rows(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> Iterator[View]:
-    """The views of a group's last rebalances; one may have thousands of members."""
+    """Yields the views of a group's last rebalances; a view may have thousands of members."""
     for _, make in rebalances(sources, hosted, group_id, last):
         yield make()
 
@@ -159,7 +162,8 @@ def rebalance_rows(
 def offset_rows(
     sources: Sources, hosted: HostedGroups, group_id: str, judgement: Judgement
 ) -> Iterator[View]:
-    """The committed offsets of a group with their lags, then owned partitions without a commit."""
+    """Yields the committed offsets of a group with their lags, then the owned partitions without a
+    commit."""
     for lag in sources.lags.of_group(hosted, group_id):
         entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)
         yield offset_view(lag, entry, judgement.of_partition(lag.topic, lag.partition))
@@ -168,7 +172,7 @@ def offset_rows(
 
 
 def offset_view(lag: PartitionLag, entry: CachedOffset | None, verdict: Verdict) -> View:
-    """One committed offset with its lag; ``entry`` has its metadata."""
+    """Returns one committed offset with its lag; ``entry`` has the metadata of the commit."""
     return {
         "topic": lag.topic,
         "partition": lag.partition,
@@ -203,7 +207,7 @@ def _awaits(group: GroupView, now: Now) -> View | None:
 
 
 def _awaited(group: GroupView, member_id: str, now: Now) -> View:
-    """A member that the group waits for now, and its last sign of life."""
+    """Returns a member that the group waits for, and when it last sent a heartbeat or request."""
     found = awaited(group, member_id, now)
     return {
         **_named(group, member_id),
@@ -214,11 +218,11 @@ def _awaited(group: GroupView, member_id: str, now: Now) -> View:
 
 
 _UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
-"""For members that a completed rebalance waited for."""
+"""The fields of members for which a completed rebalance waited."""
 
 
 def _named(group: GroupView | None, member_id: str) -> View:
-    """A member by its id; it may have left."""
+    """Returns a member by its id; the member may have left."""
     member = None if group is None else group.members.get(member_id)
     if member is None:
         return {"member": member_id, "instance": None, "client": None, "host": None}
@@ -235,7 +239,7 @@ def _who(member: MemberView | Change | AssignedMember) -> View:
 
 
 def member_view(group: GroupView, member: MemberView, now: Now) -> View:
-    """A member of a group as it is now."""
+    """Returns the present state of a member of a group."""
     waits = None
     if member.waits:
         waits = "SyncGroup" if member.join_ticket is None else "JoinGroup"
@@ -339,7 +343,7 @@ def _or_none(value: int) -> int | None:
 
 
 def pending_view(sources: Sources, pending: PendingOfProducer) -> dict[str, Any]:
-    """The offsets of the group that are pending in one open transaction."""
+    """Returns the offsets of the group that are pending in one open transaction."""
     name = sources.lso_blockers.transactional_id_of(pending.producer_id)
     whose = f"producer {pending.producer_id}" if name is None else name
     offsets = "1 offset is" if pending.offsets == 1 else f"{pending.offsets} offsets are"

@@ -1,4 +1,4 @@
-"""Counts in the journal of a group other than rebalances, as plain values for JSON."""
+"""The counts in a group's journal that are not about rebalances, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ View = dict[str, Any]
 
 
 def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
-    """Refused commits or joins, by error and client, the latest last."""
+    """Returns the refused commits or joins, by error and client, latest last."""
     rows = []
     for kept in journal.rejected:
         key = kept.key
@@ -44,7 +44,7 @@ def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
 
 
 def moved_back(moved: MovedBack) -> View:
-    """A commit that set offsets lower."""
+    """Returns the view of a commit that moved offsets back."""
     event = moved.event
     return {
         "at_ms": moved.at_ms,
@@ -59,7 +59,7 @@ def moved_back(moved: MovedBack) -> View:
 
 
 def loss(lost: Lost) -> View:
-    """An operation by which the group misses records."""
+    """Returns the view of an operation because of which the group misses records."""
     event = lost.event
     return {
         "at_ms": lost.at_ms,
@@ -107,7 +107,7 @@ def _examples(examples: Sequence[MovedOffset]) -> list[View]:
 
 
 def flapping(each: Flapping) -> View:
-    """A member that repeatedly changes its topics or protocols."""
+    """Returns the view of a member that repeatedly changes its topics or protocols."""
     return {
         "member": each.member_id,
         "client": each.client_id,
@@ -120,7 +120,7 @@ def flapping(each: Flapping) -> View:
 
 
 def returning(each: RestartingMember) -> View:
-    """A client that returned under new member ids."""
+    """Returns the view of a client that returned under new member ids."""
     ways = tuple(each.ways.items())
     return {
         "instance": each.instance,

@@ -10,15 +10,16 @@ from coordinator.read_only import GroupView, MemberView
 from verdicts.spelling import plain_host
 
 NAMES_MAX = 100
-"""Of each kind, so that a group of thousands does not make a row of megabytes."""
+"""The maximum number of names of each kind: a group with thousands of members must not make a row
+of megabytes."""
 CHARACTERS_MAX = 120
-"""Of each name; a client id may have 32,767."""
+"""The maximum number of characters of each name; a client id may have 32,767."""
 
 Names = dict[str, list[str]]
 
 
 def search_names(group: GroupView, committed: Iterable[str]) -> Names:
-    """The names of a group; ``committed`` are the topics in which it has offsets."""
+    """Returns the names of a group; ``committed`` has the topics in which the group has offsets."""
     members = group.members.values()
     topics = {*islice(committed, NAMES_MAX), *islice(group.subscribed_topics or (), NAMES_MAX)}
     return {
@@ -29,7 +30,8 @@ def search_names(group: GroupView, committed: Iterable[str]) -> Names:
 
 
 def topics_named(hosted: HostedGroups, group: GroupView) -> set[str]:
-    """The topics that texts about a group may name: topics with commits, and subscribed topics."""
+    """Returns the topics that texts about a group may name: topics with commits, and subscribed
+    topics."""
     committed = hosted.core.view.offsets.topics(group.group_id)
     return {*committed, *(group.subscribed_topics or ())}
 

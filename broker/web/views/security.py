@@ -19,14 +19,14 @@ from security.acls.model import spelled
 View = dict[str, Any]
 
 SESSIONS_MAX = 10
-"""Of one client, by principal and listener."""
+"""The maximum number of sessions of one client that are shown, by principal and listener."""
 
 Session = tuple[str, str, str]
-"""Principal, listener, security protocol."""
+"""A principal, a listener and its security protocol."""
 
 
 def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Counter[Session]]:
-    """The number of connections of each client, by principal and listener.
+    """Returns the number of connections of each client, by principal and listener.
 
     At most ``read_max`` connections are read.
     """
@@ -43,7 +43,7 @@ def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Coun
 
 
 def session_views(counts: Counter[Session]) -> list[View]:
-    """A client's connections by principal and listener."""
+    """Returns a client's connections by principal and listener."""
     return [
         {"principal": who, "listener": listener, "protocol": protocol, "connections": count}
         for (who, listener, protocol), count in sorted(counts.items())
@@ -51,7 +51,7 @@ def session_views(counts: Counter[Session]) -> list[View]:
 
 
 def denial_view(denial: Denial) -> View:
-    """One denied operation of one client, with its count."""
+    """Returns one denied operation of one client, with its count."""
     return {
         "principal": denial.principal,
         "host": denial.host,
@@ -69,6 +69,6 @@ def denial_view(denial: Denial) -> View:
 
 
 def denial_rows(sources: Sources) -> Iterator[View]:
-    """The last denials, the newest first."""
+    """Yields the last denials, newest first."""
     for denial in sources.audit.denials():
         yield denial_view(denial)

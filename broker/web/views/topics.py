@@ -25,11 +25,11 @@ from protocol.messages import BY_KEY
 from verdicts.spelling import plain_host
 
 UNSUPPORTED_MAX = 100
-"""Unsupported requests that are listed."""
+"""The maximum number of unsupported requests that are listed."""
 
 
 def topic_summary(entry: TopicLogs) -> View:
-    """The summary of a topic."""
+    """Returns the summary of a topic."""
     partitions = list(entry.partitions)
     logs = [partition.log for partition in partitions]
     high_watermarks = sum(partition.high_watermark for partition in partitions)
@@ -48,7 +48,7 @@ def topic_summary(entry: TopicLogs) -> View:
 
 
 def partition_view(partition: Partition) -> View:
-    """The summary of a partition."""
+    """Returns the summary of a partition."""
     log = partition.log
     return {
         "partition": partition.index,
@@ -62,7 +62,7 @@ def partition_view(partition: Partition) -> View:
 
 
 def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None) -> str:
-    """Why partition ``asked`` of a topic can't be shown."""
+    """Returns why the partition ``asked`` of a topic can't be shown."""
     name, count = entry.topic.name, entry.topic.partitions
     if number is None or number >= count:
         return f"{name} does not have partition {asked[:32]}, only 0 to {count - 1}"
@@ -72,7 +72,7 @@ def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None)
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:
-    """The groups that have committed offsets in ``topic``; None for each other group."""
+    """Yields the groups that have committed offsets in ``topic``, and None for each other group."""
     for hosted in readable(sources.groups):
         for group in list(hosted.core.view.groups.values()):
             found = sources.lags.in_topic(hosted, group.group_id, topic)
@@ -91,7 +91,7 @@ def readers(sources: Sources, topic: str) -> Iterator[View | None]:
 
 
 def which_broker(sources: Sources) -> View:
-    """The broker's identity, which Metadata shows to every client."""
+    """Returns the broker's identity, which Metadata shows to every client."""
     host, port = sources.advertised.first
     return {
         "broker": sources.registry.node_id,
@@ -103,7 +103,7 @@ def which_broker(sources: Sources) -> View:
 
 
 def broker_view(sources: Sources) -> View:
-    """The broker as it is now."""
+    """Returns the broker's present state."""
     hosted_shards = sources.groups.hosted_shards
     server, trends = sources.server, sources.trends
     state = health(sources)
@@ -132,7 +132,7 @@ def broker_view(sources: Sources) -> View:
 
 
 def unsupported_rows(sources: Sources) -> Iterator[View]:
-    """Requests of clients that this broker does not support, the newest first."""
+    """Yields the clients' requests that this broker does not support, newest first."""
     for wanted in sources.server.unsupported.wanted()[:UNSUPPORTED_MAX]:
         yield {
             "api": wanted.api,
@@ -146,7 +146,7 @@ def unsupported_rows(sources: Sources) -> Iterator[View]:
 
 
 def api_rows(sources: Sources) -> Iterator[View]:
-    """Answered requests by API, with their errors."""
+    """Yields the number of answered requests of each API, with their errors."""
     for key, errors in sources.server.errors.items():
         if errors:
             yield {
@@ -159,7 +159,7 @@ def api_rows(sources: Sources) -> Iterator[View]:
 
 
 def client_rows(sources: Sources) -> list[View]:
-    """The traffic of each client, connected or not."""
+    """Returns the traffic of each client, including disconnected clients."""
     server, open_now = sources.server, sessions(sources)
     return [
         {
@@ -173,7 +173,7 @@ def client_rows(sources: Sources) -> list[View]:
 
 
 def topic_view(sources: Sources, name: str) -> View | None:
-    """A topic without its partitions and groups; None if it does not exist."""
+    """Returns a topic without partitions and groups; None if the topic does not exist."""
     entry = sources.logs.topics.get(name)
     return None if entry is None else topic_summary(entry)
 
@@ -182,7 +182,8 @@ _SOURCES = {TOPIC_SOURCE: "topic", DEFAULT_SOURCE: "default"}
 
 
 def setting_rows(sources: Sources, name: str) -> Iterator[View]:
-    """The settings of a topic, as in DescribeConfigs; ``source`` says where the value is set."""
+    """Yields the settings of a topic, as in DescribeConfigs; ``source`` names where the value is
+    set."""
     topic = sources.registry.topic(name)
     for entry in () if topic is None else topic_entries(sources.config, topic.configs):
         yield {
@@ -194,7 +195,7 @@ def setting_rows(sources: Sources, name: str) -> Iterator[View]:
 
 
 def partition_rows(sources: Sources, name: str) -> Iterator[View]:
-    """The partitions of a topic."""
+    """Yields the partitions of a topic."""
     entry: Any = sources.logs.topics.get(name)
     for partition in [] if entry is None else list(entry.partitions):
         yield partition_view(partition)

@@ -1,6 +1,7 @@
-"""Transactions in sentences: by which client, how it ended and why, and which groups waited.
+"""Sentences about transactions: the client, the outcome and its cause, and the groups that
+waited.
 
-The fields of the view have the same facts (docs/use/http-api.md).
+The fields of the API have the same facts (docs/use/http-api.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NAMED = 3
 
 
 def client_named(client: Client) -> str:
-    """A client by its id and host; "" for the broker itself."""
+    """Returns a client's id and host as text; "" for the broker itself."""
     if not client.client_id and not client.host:
         return ""
     at = f" on {plain_host(client.host)}" if client.host else ""
@@ -32,20 +33,21 @@ def held_back(
     now_ms: int,
     late: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """The transaction that holds a partition back, its time left, and the groups that wait.
+    """Returns a sentence: the transaction that holds a partition back, the time until its timeout,
+    and the groups that wait.
 
-    ``late`` are partitions that could not append the transaction's markers.
+    ``late`` has the partitions that could not append the transaction's marker.
     """
     producer = f"producer {blocker.producer_id}, epoch {blocker.producer_epoch}"
     for_ms = max(0, now_ms - blocker.since_ms)
     if blocker.transactional_id is None:
         kind = "a hanging transaction" if blocker.hangs else "a transaction"
-        whose = f"no transactional id owns it, and its producer last wrote {span(for_ms)} ago;"
+        whose = f"no transactional id owns it, and the producer last wrote {span(for_ms)} ago;"
         whose += " only an operator can end it"
         if not blocker.hangs:
-            whose = "its transactional id is unknown, since not all ids are loaded"
+            whose = "the transactional id is unknown, since not all ids are loaded"
         if blocker.is_elsewhere:
-            whose = "its transactional id is unknown here, since other brokers coordinate ids too"
+            whose = "the transactional id is unknown: another broker may coordinate it"
         held = f"{place} is held back at offset {blocker.start_offset}"
         return f"{held} by {kind} of {producer}: {whose}"
     of = client_named(blocker.client)
@@ -56,39 +58,42 @@ def held_back(
     sentence += f" of {of}" if of else ""
     sentence += f", open for {span(for_ms)}"
     if blocker.ends_ms is None:
-        sentence += "; its outcome is decided, its markers are being written"
+        sentence += "; the outcome is decided, and the markers are being written"
         if late:
             names = ", ".join([f"{topic}-{partition}" for topic, partition in late[:_NAMED]])
             more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
-            sentence += f"; {names}{more} can't append them: check the broker's log for disk errors"
+            sentence += (
+                f"; {names}{more} can't append a marker: check the broker's log for disk errors"
+            )
     elif blocker.ends_ms > now_ms:
         left = span(blocker.ends_ms - now_ms)
-        sentence += f"; it times out in {left}"
+        sentence += f"; the transaction times out in {left}"
     else:
-        sentence += "; its timeout has expired, and the coordinator will abort it at its next check"
+        sentence += "; the timeout has expired: the coordinator aborts the transaction soon"
     waiting = [each for each in waits if not each.over]
     return sentence + "".join(f"; {text}" for text in _waited(waiting, now_ms, "have waited"))
 
 
 def story_sentence(story: Story, now_ms: int) -> str:
-    """One transaction from its begin to its end, or to its current state."""
+    """Returns a sentence about one transaction, from its start to its end or to its current
+    state."""
     who = client_named(story.client)
     opened = f"opened by {who}" if who else "opened before the broker's last start"
     if story.cause is Cause.ADMIN and story.detail == HUNG:
-        opened = "hanging, unknown to its coordinator"
+        opened = "hanging, unknown to the coordinator"
     producer = f"producer {story.producer_id}, epoch {story.producer_epoch}"
     parts = [f"{opened} ({producer})"]
     if touched := _touched(story):
         parts.append(touched)
     if story.past:
-        parts.append(f"{story.past} without its coordinator")
+        parts.append(f"{story.past} without the coordinator")
     parts.append(_ended(story, now_ms))
     if story.ended_ms and story.prepared_ms and story.ended_ms > story.prepared_ms:
-        parts.append(f"its markers took {_length(story.ended_ms - story.prepared_ms)}")
+        parts.append(f"writing the markers took {_length(story.ended_ms - story.prepared_ms)}")
     verb = "waited" if story.outcome.is_over else "have waited"
     parts += _waited(story.waits.values(), now_ms, verb)
     if story.more_waits:
-        parts.append("more readers waited than are recorded")
+        parts.append("further readers waited that are not recorded")
     return "; ".join(parts)
 
 
@@ -100,7 +105,7 @@ def _touched(story: Story) -> str:
         return ""
     listed = [f"{topic}:{ranges(numbers)}" for topic, numbers in sorted(by_topic.items())]
     more = len(listed) - _NAMED
-    text = f"it wrote to {' '.join(listed[:_NAMED])}"
+    text = f"wrote to {' '.join(listed[:_NAMED])}"
     text += f" and {more} more topics" if more > 0 else ""
     if story.groups:
         text += f", with offsets of group {', '.join(story.groups[:_NAMED])}"
@@ -116,14 +121,14 @@ def _ended(story: Story, now_ms: int) -> str:
         case Outcome.OPEN:
             return f"open for {length}"
         case Outcome.UNKNOWN:
-            return "it ended, and its outcome was not recorded"
+            return "ended, but the outcome was not recorded"
         case Outcome.COMMITTING | Outcome.ABORTING | Outcome.COMMITTED | Outcome.ABORTED:
             text = f"{verb} after {length}"
     match story.cause:
         case Cause.CLIENT:
             text += " by its client"
         case Cause.TIMEOUT:
-            text += ", since it timed out"
+            text += " at its timeout"
         case Cause.FENCED:
             text += f", since {by or 'a newer producer'} took over the id and fenced its producer"
         case Cause.ADMIN:
@@ -134,7 +139,7 @@ def _ended(story: Story, now_ms: int) -> str:
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
-    """The groups that waited, each with its longest wait."""
+    """Returns the groups that waited, each with its longest wait."""
     found: dict[str, list[Wait]] = {}
     for each in waits:
         found.setdefault(each.reader.group_id, []).append(each)
@@ -147,7 +152,7 @@ def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
 
 
 def waited_ms(wait: Wait, now_ms: int) -> int:
-    """How long a reader was held back, or has been until now."""
+    """Returns how long a reader was held back, or has been held back so far, in ms."""
     until_ms = wait.seen_ms if wait.over else now_ms
     return max(0, until_ms - wait.reader.since_ms)
 

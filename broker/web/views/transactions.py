@@ -1,4 +1,5 @@
-"""Transactions and what they hold back as plain values for JSON; fields: docs/use/http-api.md."""
+"""Transactions, and the partitions that they hold back, as plain values for JSON;
+docs/use/http-api.md has the fields."""
 
 from __future__ import annotations
 
@@ -21,22 +22,22 @@ from transactions.transaction import Transaction
 from verdicts.spelling import plain_host
 
 STEP = 200
-"""Partitions in one step."""
+"""The number of partitions in one step."""
 
 
 def readable(sources: Sources) -> list[HostedTransactions]:
-    """The shards whose ids can be read now."""
+    """Returns the shards whose transactional ids can be read now."""
     return [each for each in sources.transactions.hosted_shards if each.phase in LOADED]
 
 
 def listing_head(sources: Sources) -> View:
-    """Whether ids may be missing."""
+    """Returns whether ids may be missing from the list."""
     life = sources.transactions.life
     return {"loading": life.loading, "unreadable": life.unreadable()}
 
 
 def transaction_row(known: Transaction) -> View:
-    """The summary of a transactional id."""
+    """Returns the summary of a transactional id."""
     is_open = known.is_open
     ends_ms = known.start_ms + known.timeout_ms if known.state is State.ONGOING else None
     return {
@@ -55,7 +56,7 @@ def transaction_row(known: Transaction) -> View:
 
 
 def client_view(client: Client, prefix: str = "") -> View:
-    """A client as two fields; None where unknown."""
+    """Returns a client as two fields; None for an unknown value."""
     return {
         f"{prefix}client": client.client_id or None,
         f"{prefix}host": plain_host(client.host) or None,
@@ -63,7 +64,7 @@ def client_view(client: Client, prefix: str = "") -> View:
 
 
 def transactions(sources: Sources) -> Iterator[View]:
-    """The summary of every transactional id."""
+    """Yields the summary of every transactional id."""
     for hosted in readable(sources):
         for known in list(hosted.core.view.transactions.values()):
             yield transaction_row(known)
@@ -75,7 +76,8 @@ def transactions(sources: Sources) -> Iterator[View]:
 def transaction_view(
     sources: Sources, known: Transaction | None, transactional_id: str
 ) -> View | None:
-    """One id with its recorded transactions, without its partitions; None if unknown."""
+    """Returns one transactional id with its recorded transactions, without partitions; None if the
+    id is unknown."""
     journal = sources.transaction_journal.get(transactional_id)
     if known is None and journal is None:
         return None
@@ -90,7 +92,8 @@ def transaction_view(
 
 
 def partition_rows(sources: Sources, known: Transaction | None) -> Iterator[View]:
-    """The partitions of an open transaction, each with what it holds back."""
+    """Yields the partitions of an open transaction, each with the number of offsets that are held
+    back."""
     if known is None or not known.is_open:
         return
     for topic, ids in known.partitions:
@@ -123,22 +126,21 @@ def _partition_row(partition: Partition, topic: str, known: Transaction) -> View
 def stories(
     sources: Sources, transactional_id: str, known: Transaction | None, now_ms: int
 ) -> list[View]:
-    """The recorded transactions of an id, the oldest first."""
+    """Returns the recorded transactions of an id, oldest first."""
     journal = sources.transaction_journal.get(transactional_id)
     found = [] if journal is None else journal.stories()
     return [story_view(story, _is_over(story, known), now_ms) for story in found]
 
 
 def _is_over(story: Story, known: Transaction | None) -> bool:
-    """Whether the transaction ended in an earlier run of the broker, with no record of its
-    outcome.
-    """
+    """Returns whether the transaction ended in an earlier run of the broker, without a record of
+    its outcome."""
     is_open = known is not None and known.is_open and known.start_ms <= story.began_ms
     return not story.outcome.is_over and not is_open
 
 
 def story_view(story: Story, ended_unseen: bool, now_ms: int) -> View:
-    """One transaction."""
+    """Returns the view of one recorded transaction."""
     return {
         "number": story.number,
         "outcome": "unknown" if ended_unseen else story.outcome.value,
@@ -170,7 +172,7 @@ def _by_topic(story: Story) -> list[View]:
 
 
 def wait_view(wait: Wait, now_ms: int) -> View:
-    """A reader that a transaction held back."""
+    """Returns the view of a group that a transaction held back."""
     reader = wait.reader
     return {
         "group": reader.group_id,
@@ -185,7 +187,7 @@ def wait_view(wait: Wait, now_ms: int) -> View:
 
 
 def refused_view(refused: Refusals) -> View:
-    """Requests refused with one error."""
+    """Returns the view of the requests that were refused with one error."""
     return {
         "error": NAMES.get(refused.error_code, str(refused.error_code)),
         "count": refused.count,
@@ -202,7 +204,7 @@ def refused_view(refused: Refusals) -> View:
 
 
 def held_rows(sources: Sources) -> Iterator[View | None]:
-    """The partitions that are held back; None where a slice may end."""
+    """Yields the partitions that are held back, and None where a slice may end."""
     for _ in sources.lso_blockers.refresh():
         yield None
     for name, entry in list(sources.logs.topics.items()):
@@ -215,7 +217,7 @@ def held_rows(sources: Sources) -> Iterator[View | None]:
 
 
 def held_view(sources: Sources, topic: str, partition: Partition, blocker: LsoBlocker) -> View:
-    """One partition that is held back."""
+    """Returns the view of one partition that is held back."""
     now_ms = sources.time.now().wall_ms
     waits = _waits_at(sources, topic, partition.index, blocker)
     place = f"{topic}-{partition.index}"
@@ -253,7 +255,8 @@ def _waits_at(sources: Sources, topic: str, partition: int, blocker: LsoBlocker)
 
 
 def place_view(sources: Sources, topic: str, partition: Partition) -> View:
-    """The transaction that holds one partition back, if any; call `LsoBlockers.refresh` before."""
+    """Returns the transaction that holds one partition back, if any; callers run
+    `LsoBlockers.refresh` first."""
     blocker = sources.lso_blockers.of(partition)
     view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}
     stable, end = partition.last_stable_offset, partition.high_watermark

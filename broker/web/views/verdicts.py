@@ -15,13 +15,13 @@ from verdicts.judge import Judgement
 from verdicts.spelling import plain_host
 
 FINDINGS_MAX = 32
-"""Findings of a group that are shown; the others are counted."""
+"""The maximum number of findings of a group that are shown; further findings are counted."""
 
 View = dict[str, Any]
 
 
 def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
-    """The last verdict of a group, with since when and why."""
+    """Returns the last verdict of a group, since when the group has it, and why."""
     held = sources.verdicts.of(hosted, group)
     return {
         "verdict": held.verdict,
@@ -31,7 +31,7 @@ def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 
 
 def findings_of(judgement: Judgement | None) -> View:
-    """All findings about a group, the worst first; none for a deleted group."""
+    """Returns all findings about a group, worst first; empty for a deleted group."""
     if judgement is None:
         return {"findings": [], "more_findings": 0}
     shown = [_finding(each) for each in judgement.first(FINDINGS_MAX)]
@@ -44,7 +44,7 @@ def _finding(finding: Finding) -> View:
 
 
 def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:
-    """The partitions that a member owns and has never committed, as rows like those of offsets."""
+    """Yields the partitions in which the owning member has never committed, as rows of offsets."""
     for each in judgement.facts.partitions:
         if each.committed is None:
             yield (

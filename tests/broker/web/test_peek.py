@@ -155,7 +155,7 @@ async def test_markers_and_emptied_batches_are_skipped(tmp_path: Path) -> None:
     assert became == {2: None, 5: None, 10: "committed", 11: "aborted", 14: "open"}
     assert (status, sentence) == (
         404,
-        "orders-0 does not have records from offset 15 on, only transaction markers and batches"
+        "orders-0 has no records from offset 15 to its end, only transaction markers and batches"
         " that the cleaner emptied",
     )
 

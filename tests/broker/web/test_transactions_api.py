@@ -53,7 +53,8 @@ async def test_held_partition_shows_its_transaction_and_the_waiting_group(
         view = await got(seen, HELD)
     assert view["sentence"] == (
         "orders-0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
-        " client 'billing' on 10.0.0.7, open for 42.0 s; it times out in 18.0 s; readers of group"
+        " client 'billing' on 10.0.0.7, open for 42.0 s; the transaction times out in 18.0 s;"
+        " readers of group"
         " 'invoices' have waited 41.0 s"
     )
     held = view["held"]
@@ -98,7 +99,7 @@ async def test_transactional_id_shows_its_open_and_ended_transactions(tmp_path: 
     [story] = view["stories"]
     assert (story["outcome"], story["cause"]) == ("committed", "client")
     assert story["sentence"] == (
-        "opened by client 'billing' on 10.0.0.7 (producer 0, epoch 0); it wrote to orders:0;"
+        "opened by client 'billing' on 10.0.0.7 (producer 0, epoch 0); wrote to orders:0;"
         " committed after 42.0 s by its client; readers of group 'invoices' waited 41.0 s"
     )
 
@@ -241,8 +242,8 @@ async def test_transaction_aborted_by_an_operator_is_in_the_ids_history(tmp_path
         "tester",
     )
     assert story["sentence"] == (
-        "hanging, unknown to its coordinator (producer 0, epoch 1);"
-        " it wrote to orders:0; aborted after 90.0 s by an operator, client 'tester' on 127.0.0.1"
+        "hanging, unknown to the coordinator (producer 0, epoch 1);"
+        " wrote to orders:0; aborted after 90.0 s by an operator, client 'tester' on 127.0.0.1"
     )
 
 
@@ -260,9 +261,9 @@ async def test_open_transaction_shows_the_partition_aborted_by_an_operator(
         *_, story = (await got(seen, "/api/transactions/t"))["stories"]
     past = "an operator, client 'tester' on 127.0.0.1, aborted it in orders-0"
     assert while_open["outcome"] == "open"
-    assert f"; {past} without its coordinator; open for 2.0 s" in while_open["sentence"]
+    assert f"; {past} without the coordinator; open for 2.0 s" in while_open["sentence"]
     assert (story["outcome"], story["cause"], story["ended_past"]) == ("committed", "client", past)
-    assert f"; {past} without its coordinator; committed after 2.0 s" in story["sentence"]
+    assert f"; {past} without the coordinator; committed after 2.0 s" in story["sentence"]
 
 
 async def test_list_has_a_row_for_every_transactional_id(tmp_path: Path) -> None:

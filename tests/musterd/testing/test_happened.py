@@ -113,7 +113,7 @@ def test_timed_out_wait_describes_the_group(muster: Muster) -> None:
     muster.create_topic("orders")
     with pytest.raises(WaitedInVain, match=r"group does not exist; existing groups: none"):
         muster.wait_for("billing", timeout_s=0).stable()
-    with pytest.raises(WaitedInVain, match="does not exist and never did"):
+    with pytest.raises(WaitedInVain, match="does not exist and has never existed"):
         muster.wait_for("billing", timeout_s=0).empty()
 
     produce(muster, "orders", "one")
