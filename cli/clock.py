@@ -1,4 +1,4 @@
-"""The clock of the command line: no other module in `cli/` reads one, sleeps, or starts a thread.
+"""The only module of `cli/` that reads a clock, sleeps, or starts a thread.
 
 `cli/times.py` parses and formats times.
 """
@@ -38,17 +38,17 @@ class Deadline:
         self._ends_s = monotonic_s() + seconds
 
     def left_s(self) -> float:
-        """Seconds until then, at least 1 ms, because 0 would mean no timeout."""
+        """Return the seconds until the deadline, at least 1 ms, because 0 would mean no timeout."""
         return max(self._ends_s - monotonic_s(), 0.001)
 
 
 def sleep(seconds: float) -> None:
-    """Block the thread."""
+    """Block the thread for some seconds."""
     time.sleep(seconds)
 
 
 def start_thread(work: Callable[[], None]) -> threading.Thread:
-    """Run ``work`` in a thread that ends with the process at the latest."""
+    """Run ``work`` in a daemon thread, which does not keep the process alive."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
@@ -60,7 +60,7 @@ def join(thread: threading.Thread, seconds: float) -> None:
 
 
 def threads(number: int = 1) -> ThreadPoolExecutor:
-    """An executor with ``number`` threads; leaving its block waits for them."""
+    """Return an executor with ``number`` threads; its ``with`` block waits for the threads."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(number)

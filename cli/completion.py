@@ -1,7 +1,7 @@
 """Shell completion of names: topics, groups, members, ids, settings.
 
-It requests them from the broker of --bootstrap in the line, or of MUSTER_BOOTSTRAP, within a
-second. If no broker answers, it offers nothing and prints nothing.
+The names come from the broker of --bootstrap in the command line, or of MUSTER_BOOTSTRAP. If the
+broker does not respond within a second, the completion is empty, without an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cli.client.transaction_reads import list_transactions
 WITHIN_S = 1.0
 
 Given = Mapping[str, Any]
-"""The parameters in the line so far, by name."""
+"""The parameters that the user has typed so far, by name."""
 Source = Callable[[Cluster, Given], list[str]]
 
 
@@ -54,7 +54,7 @@ def _settings_with_values(cluster: Cluster, given: Given) -> list[str]:
 
 
 def _described(cluster: Cluster, given: Given) -> dict[str, Any]:
-    """The changeable settings of the resource in the line."""
+    """Return the changeable settings of the topic or broker that the user has typed."""
     if given.get("topic"):
         found = describe(cluster.any, Resource(TOPIC_RESOURCE, given["topic"]))
     elif given.get("broker") is not None:
@@ -78,13 +78,13 @@ _SOURCES: dict[str, Source] = {
     "settings": _settings,
     "delete": _settings,
 }
-"""The source of names for each parameter name."""
+"""The function that lists the names for a parameter."""
 _OTHERWISE: dict[tuple[str, str], Source | None] = {
     ("create", "topics"): None,  # new names
     ("grow", "partitions"): None,  # a number
     ("set", "settings"): _settings_with_values,
 }
-"""Exceptions by command and parameter."""
+"""Exceptions to _SOURCES, by command and parameter."""
 _CHOICES = {
     "isolation": ["read_committed", "read_uncommitted"],
     "compression": ["none", "gzip", "snappy", "lz4", "zstd"],

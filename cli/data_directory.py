@@ -21,10 +21,10 @@ DataDir = Annotated[
 
 @contextmanager
 def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
-    """The directory's file system; a broker may run. CommandError for damaged files.
+    """Yield the directory's file system without a lock, so a broker may be using the directory.
 
-    Also for a folder that is not a data directory, unless ``may_be_new``: the command will make it
-    one.
+    CommandError for damaged files and, unless ``may_be_new`` is set, for a folder that is not a
+    data directory.
     """
     from broker.offline import files, found
 
@@ -34,10 +34,10 @@ def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def changeable(directory: str) -> Iterator[Any]:
-    """The directory's file system, locked against brokers. CommandError if one runs; see
-    `readable`.
+    """Yield the directory's file system, locked against brokers.
 
-    A missing directory is created, with a warning, because its name may be a typing error.
+    CommandError if a broker is using the directory, or as in `readable`. A missing directory is
+    created with a warning, because its name may be a typing error.
     """
     from broker.offline import held
 
@@ -56,8 +56,8 @@ def _refusals(directory: str) -> Iterator[None]:
         yield
     except DirectoryLocked:
         raise CommandError(
-            f"a broker is using {directory}: connect to it with --bootstrap instead of --data-dir,"
-            " or stop it first"
+            f"a broker is using {directory}: connect to the broker with --bootstrap instead of"
+            " --data-dir, or stop the broker first"
         ) from None
     except BadDirectory as error:
         raise CommandError(str(error)) from None

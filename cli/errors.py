@@ -1,10 +1,10 @@
 """Errors of commands: one sentence, and an exit code for scripts.
 
-0 success; 1 the broker refused, or the resource does not exist; 2 wrong use; 3 no broker could be
-reached, or it did not answer; 4 the command found a problem (lag by `groups lag --fail-above`,
-hanging transactions by `transactions hanging`, damage by `logs dump` and by the pipeline's
-`--fail-on-damage`, faults by `config check` and `cluster check`); 5 groups are in a state that the
-pipeline's `--fail-on` names; 130 interrupted by Ctrl-C; 143 terminated by SIGTERM.
+0 success; 1 the broker refused the request, or the resource does not exist; 2 wrong use; 3 no
+broker could be reached or responded in time; 4 the command found a problem (lag by `groups lag
+--fail-above`, hanging transactions by `transactions hanging`, damage by `logs dump` and by the
+pipeline's `--fail-on-damage`, faults by `config check` and `cluster check`); 5 groups are in a
+state that the pipeline's `--fail-on` names; 130 interrupted by Ctrl-C; 143 terminated by SIGTERM.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TERMINATED = 143
 
 _HINTS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`muster topics list` shows all topics",
-    "TOPIC_ALREADY_EXISTS": "choose another name, or delete it first",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or delete the topic first",
     "GROUP_ID_NOT_FOUND": "`muster groups list` shows all groups",
     "TRANSACTIONAL_ID_NOT_FOUND": "`muster transactions list` shows all ids",
-    "NON_EMPTY_GROUP": "stop its members first; `muster groups describe` names them",
+    "NON_EMPTY_GROUP": "stop the members first; `muster groups describe` lists the members",
     "COORDINATOR_LOAD_IN_PROGRESS": "the broker is still loading its groups; try again shortly",
     "COORDINATOR_NOT_AVAILABLE": "the broker is not ready for groups; try again shortly",
-    "INVALID_REPLICATION_FACTOR": "use --replication-factor 1, or leave it out",
+    "INVALID_REPLICATION_FACTOR": "use --replication-factor 1, or omit the option",
     "INVALID_CONFIG": "`muster configs get --all` shows the settings and their values",
     "INVALID_TOPIC_EXCEPTION": "names have at most 249 letters, digits, '.', '_' and '-'",
 }
@@ -40,7 +40,7 @@ class CommandError(Exception):
     """A command can't continue; ``str`` is the message for the user."""
 
     def __init__(self, why: str, exit_code: int = REFUSED, advice: str = "") -> None:
-        """``advice`` ends the message; it applies only to the command that failed."""
+        """``advice`` is appended to the message, but not to ``why``, which other commands show."""
         super().__init__(why + advice)
         self.why = why
         self.exit_code = exit_code
@@ -61,7 +61,7 @@ def refused(
 
 
 def check(what: str, answer: Mapping[str, Any], *fine: int) -> None:
-    """Raise `refused` if a broker's response about ``what`` has an error that is not ``fine``."""
+    """Raise `refused` if a response about ``what`` has an error code other than ``fine``."""
     code = answer["error_code"]
     if code and code not in fine:
         raise refused(what, code, answer.get("error_message"))

@@ -8,11 +8,11 @@ from pathlib import Path
 from cli.errors import USAGE, CommandError
 
 MOST = 256 << 20
-"""The limit of characters that are read: a device such as /dev/zero is endless."""
+"""The maximum number of characters to read, because a device such as /dev/zero is endless."""
 
 
 def read_text(path: Path) -> str:
-    """A text file's content; CommandError if it can't be read."""
+    """Return the content of a text file; CommandError if the file can't be read."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MOST)
@@ -26,7 +26,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, replacing an existing one; CommandError if it can't be written."""
+    """Write a file, or replace an existing file; CommandError if that fails."""
     try:
         path.write_text(text)
     except OSError as error:
@@ -34,7 +34,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str, option: str) -> None:
-    """Write a file that must not exist, and fsync it; ``option`` is the option that names it."""
+    """Write and fsync a file that must not exist yet; errors name ``option``."""
     try:
         with path.open("x") as file:
             file.write(text)
@@ -47,10 +47,10 @@ def write_new(path: Path, text: str, option: str) -> None:
 
 
 def unreadable(path: Path, error: OSError) -> CommandError:
-    """The error for a file that can't be read."""
+    """Return the error for a file that can't be read."""
     return CommandError(f"{path} can't be read: {error.strerror}", USAGE)
 
 
 def not_written(path: Path, error: OSError) -> CommandError:
-    """The error for a file or folder that can't be written."""
+    """Return the error for a file or folder that can't be written."""
     return CommandError(f"{path} can't be written: {error.strerror}")

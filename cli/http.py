@@ -1,8 +1,8 @@
-"""Muster's HTTP API for commands: finds its address, checks its cluster, and words its errors.
+"""Muster's HTTP API for commands: finds the address, checks the cluster, and formats errors.
 
-A command names its cluster by --bootstrap, as all commands do. A broker of that cluster returns its
-HTTP address, and the server there must belong to the same cluster: two Musters often have groups of
-the same name, and a result from the wrong one is worse than none.
+The brokers of --bootstrap return the address of the API. The server at that address must belong to
+the same cluster, because two clusters often have groups with the same name, and a result of the
+wrong cluster would mislead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from client.security import PLAINTEXT, Security
 Value = dict[str, Any]
 
 EACH_S = 5.0
-"""The limit for each of many brokers to return its HTTP address and to answer there."""
+"""The timeout for each of many brokers to return its HTTP address and to respond at it."""
 _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
 _PROTOCOL = "http.security.protocol"
@@ -41,15 +41,15 @@ _WITH_ANY_KAFKA = {
     "offsets expiring": "`muster offsets get GROUP` works",
     "top": "`muster cluster` and `muster groups lag` work",
 }
-"""Commands that give part of the information with any Kafka broker."""
+"""By command, the commands that show part of the information with any Kafka broker."""
 
 
 _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
-"""Advice of the API, which names its paths."""
+"""The advice in the API's errors, which names paths instead of commands."""
 
 
 _NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
-"""The field with the name of a row."""
+"""By list, the field with the name of a row."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def _as_commands(hint: re.Match[str]) -> str:
 
 
 def group_path(group_id: str, *more: str) -> str:
-    """The path of a group; its id is one segment, whatever characters it has."""
+    """Return the API's path for a group; special characters in the group's id are quoted."""
     return "/".join(["/api/groups", quote(group_id, safe=""), *more])
 
 
@@ -67,7 +67,7 @@ def group_path(group_id: str, *more: str) -> str:
 def api_at(
     bootstrap: str, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """`api_of` for a command that requests nothing else of the cluster."""
+    """Return `api_of` for a command that sends no other requests to the cluster."""
     if http is not None:
         host_and_port(http)
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
@@ -77,11 +77,12 @@ def api_at(
 def api_of(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """The HTTP API of a cluster, for the command ``what``; CommandError if it is not found.
+    """Return the HTTP API of a cluster, for the command ``what``; CommandError if not found.
 
-    ``http`` is the value of --http and overrides the address. Of several brokers it is the
-    coordinator of ``group``, or, without a group, the first that serves HTTP. The cluster's timeout
-    is the limit for this and the requests after it; `Api.renew` restarts it with ``timeout_s``.
+    ``http`` is the value of --http and overrides the address. Among several brokers, the
+    coordinator of ``group`` is chosen, or without a group the first broker that serves HTTP. The
+    cluster's timeout limits this function and the later requests; `Api.renew` restarts the timeout
+    with ``timeout_s``.
     """
     found = find_api(cluster, what, http, timeout_s, group)
     if found is None:
@@ -98,7 +99,7 @@ def api_of(
 def find_api(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api | None:
-    """The HTTP API of a cluster; None if its brokers are not Muster."""
+    """Return the HTTP API of a cluster; None if its brokers are not Muster brokers."""
     answer = cluster.metadata([], cluster.deadline.left_s())
     try:
         address = _advertised_address(cluster, answer["brokers"], what, group)
@@ -120,9 +121,9 @@ def find_api(
 def _advertised_address(
     cluster: Cluster, brokers: Sequence[Value], what: str, group: str | None
 ) -> str | None:
-    """The HTTP address that the brokers advertise; None if no Muster was among those asked."""
+    """Return the HTTP address that the brokers advertise; None without a Muster broker."""
     if len(brokers) == 1:
-        # The given address may be the only one that is reachable from here.
+        # The address of --bootstrap may be the only address that this machine can reach.
         return _http_address(cluster.deadline, cluster.any, brokers[0]["node_id"], what)
     trouble: CommandError | None = None
     for broker in brokers if group is None else [cluster.coordinator_node(group)]:
@@ -139,9 +140,10 @@ def _advertised_address(
 
 
 def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
-    """The HTTP API of each broker by id, or the reason why it can't be reached.
+    """Return the HTTP API of each broker by id, or the reason why the API can't be reached.
 
-    All are asked at once, each with a limit of a few seconds, so a hanging one delays no other.
+    The brokers are queried in parallel, each within EACH_S, so a stuck broker does not delay the
+    others.
     """
     answer = cluster.metadata([], cluster.deadline.left_s())
     brokers, limit_s = answer["brokers"], min(cluster.timeout_s, EACH_S)
@@ -163,7 +165,7 @@ def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
             api = Api(address, what, limit_s, cluster_id, reached.address, security)
             api.check(deadline)
         except CommandError as error:
-            return error.why  # the commands for all brokers have no --http
+            return error.why  # without the advice on --http, which these commands do not have
         return api
 
     nodes = [each["node_id"] for each in brokers]
@@ -179,9 +181,9 @@ def _http_address(deadline: Deadline, broker: Connection, node_id: int, what: st
             raise
         raise CommandError(
             f"{what} needs Muster's HTTP API, and the broker at {broker.address} does not advertise"
-            f" its address ({error})",
+            f" the API's address ({error})",
             REFUSED,
-            "; set it with --http HOST:PORT",
+            "; name the address with --http HOST:PORT",
         ) from None
     if _LISTENER not in settings:
         return None
@@ -191,7 +193,7 @@ def _http_address(deadline: Deadline, broker: Connection, node_id: int, what: st
 
 
 def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> str:
-    """HOST:PORT as reachable from here; CommandError, with advice, if it is not reachable."""
+    """Return HOST:PORT for this machine; CommandError, with advice, if it can't be reached."""
     wanted = settings[_LISTENER]["value"]
     address = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
     there = f"{what} needs Muster's HTTP API, and the broker at {broker.address}"
@@ -203,7 +205,8 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
             else f"{_LISTENER} is {address}"
         )
         raise CommandError(
-            f"{there} does not serve it ({why}); start it with `muster serve --http HOST:PORT`",
+            f"{there} does not serve the API ({why}); start the broker with `muster serve --http"
+            " HOST:PORT`",
             UNREACHABLE,
         )
     host = host.strip("[]")
@@ -211,7 +214,7 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
         host = broker.host
     elif is_loopback(host) and not broker.is_here:
         raise CommandError(
-            f"{there} serves it on {address}, only for its own machine; connect through"
+            f"{there} serves the API on {address}, only for the broker's own machine; connect with"
             f" `ssh -L {port}:{address} {broker.host}` and --http 127.0.0.1:{port}, or open the"
             " listener as docs/operate/security.md describes (http.listener, http.authentication,"
             " http.security.protocol)",
@@ -224,10 +227,10 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
 
 
 class Api:
-    """The HTTP API of one Muster, in the cluster ``cluster_id`` of ``bootstrap``.
+    """The HTTP API of one Muster broker of the cluster ``cluster_id`` at ``bootstrap``.
 
-    ``what`` is the command that uses it, for its errors. The cluster is checked before the first
-    request, and again after a failed one: another server may have taken its address.
+    Errors name the command ``what``. The cluster is checked before the first request and after a
+    failed request, because another server may have taken the address.
     """
 
     def __init__(
@@ -239,19 +242,19 @@ class Api:
         bootstrap: str,
         security: Security = PLAINTEXT,
     ) -> None:
-        """``security`` is that of the cluster: its user and certificate are used here too."""
+        """``security`` has the user and the certificate for Kafka's listeners and for this API."""
         self._endpoint = HttpEndpoint(address, security)
         self.address = address
         self.what = what
         self.cluster_id = cluster_id
         self.broker: Value = {}
-        """The response of /api/broker at the last check; empty if a check is due."""
+        """The response of /api/broker at the last check; empty if the next request must check."""
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._deadline = Deadline(timeout_s)
 
     def check(self, deadline: Deadline) -> None:
-        """CommandError if it belongs to another cluster or is not Muster."""
+        """Raise CommandError if the server belongs to another cluster or is not Muster."""
         broker = self._json("/api/broker", {}, deadline)
         found = broker.get("cluster")
         if found != self.cluster_id:
@@ -265,16 +268,16 @@ class Api:
         self._deadline = deadline
 
     def renew(self, timeout_s: float | None = None) -> None:
-        """Restart the timeout for the following requests, optionally with another limit."""
+        """Restart the timeout for the next requests; ``timeout_s`` replaces the usual limit."""
         self._deadline = Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON at a path; CommandError for an error response or a server other than Muster."""
+        """Return the JSON at a path; CommandError for an error response or a foreign server."""
         self._make_sure()
         return with_plain_hosts(self._json(path, query, self._deadline))
 
     def text(self, path: str) -> str:
-        """The text at a path, such as /metrics."""
+        """Return the text at a path such as /metrics."""
         self._make_sure()
         status, body = self._ask(path, {}, self._deadline)
         if status in (401, 403):
@@ -302,7 +305,7 @@ class Api:
         raise self._no_muster(status)
 
     def _refused(self, sentence: str, path: str, query: Value, deadline: Deadline) -> CommandError:
-        """The error for an unknown resource, with a similar name that exists."""
+        """Return the error for a refused request, with a similar existing name if there is one."""
         text = _HINT.sub(_as_commands, sentence)
         hint = _HINT.search(sentence)
         if hint is not None:
@@ -333,10 +336,10 @@ class Api:
             self.broker = {}
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             if isinstance(error, TimeoutError):
-                reason = f"no answer within {deadline.seconds:g} s"
+                reason = f"no response within {deadline.seconds:g} s"
             raise CommandError(
                 f"{self.what} needs Muster's HTTP API, but no server answers at {self.address}"
                 f" ({reason})",
                 UNREACHABLE,
-                "; set its address with --http HOST:PORT, as in `muster serve --http`",
+                "; name the API's address with --http HOST:PORT, as in `muster serve --http`",
             ) from error

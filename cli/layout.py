@@ -3,8 +3,8 @@
 If a width is given,
 
 1. sentences are wrapped, then names (words without a space) are shortened in their middle; 2. if
-the last column has sentences that still do not fit, they are placed below their rows; 3. columns on
-the right that do not fit are left out, and the last line names them.
+the sentences of the last column still do not fit, each is placed below its row; 3. columns on the
+right that do not fit are left out, and the last line names these columns.
 
 Numbers, headers, states, verdicts, times and addresses are never cut. Columns that are empty in all
 rows are left out in any case.
@@ -28,9 +28,9 @@ class Column(NamedTuple):
 
     field: str
     title: str = ""
-    """Its header, if different from the field's name."""
+    """The header, if different from the field's name."""
     always: bool = False
-    """Shown even if it is empty in all rows, because that has a meaning."""
+    """Whether the column is shown even if all its cells are empty."""
 
 
 Columns = Sequence[str | Column]
@@ -38,13 +38,12 @@ Columns = Sequence[str | Column]
 
 NOTHING = "-"
 _WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")
-"""Values that are not cut, because a part would mislead: OUT_OF_RANGE, Stable, a time, an
-address."""
+"""Values that are never shortened: verdicts, states, times and addresses."""
 GAP = 2
 WHOLE_WIDTH = 40
-"""States, times and addresses are not longer; longer values are names chosen by users."""
+"""The maximum width of states, times and addresses; longer values are names chosen by users."""
 NAME_WIDTH = 12
-"""Names are shortened below this width only if nothing else helps."""
+"""The usual minimum width of shortened names; SHORT_NAME_WIDTH applies if columns do not fit."""
 SHORT_NAME_WIDTH = 8
 SENTENCE_WIDTH = 24
 INDENT = 4
@@ -52,7 +51,7 @@ INDENT = 4
 
 
 class Lines(NamedTuple):
-    """A table: its header (two lines if sentences are below their rows) and its rows."""
+    """The lines of a table; the header has two lines if sentences are below their rows."""
 
     header: list[str]
     body: list[str]
@@ -77,9 +76,9 @@ class _Laid(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """A cell's text: ``-`` if empty, yes or no, lists with commas, no control characters.
+    """Return a cell's text: ``-`` if empty, yes or no, lists with commas, no control characters.
 
-    Partitions in their JSON form are written as ``orders:0-1,5``.
+    Partitions in JSON form become ``orders:0-1,5``.
     """
     if value is None or value in ("", []):
         return NOTHING
@@ -96,7 +95,7 @@ def shown(value: Any) -> str:
 def laid_out(
     rows: Sequence[Row], columns: Columns, width: int | None, every_column: bool = False
 ) -> Lines:
-    """The lines of at least one row; ``every_column`` keeps empty columns."""
+    """Return the lines of a table of at least one row; ``every_column`` keeps empty columns."""
     laid = [_lay(rows, column) for column in columns]
     if not every_column:
         laid = [each for each in laid if each.always or set(each.cells) != {NOTHING}] or laid[:1]
@@ -114,7 +113,7 @@ def laid_out(
 
 
 def shortened(text: str, width: int) -> str:
-    """A name in at most ``width`` cells, with an ellipsis in its middle; its end is kept longer."""
+    """Return a name in at most ``width`` cells; an ellipsis replaces the middle."""
     if _cells(text) <= width:
         return text
     if width <= 1:
@@ -152,7 +151,7 @@ def _least(laid: Sequence[_Laid], name_width: int) -> int:
 
 
 def _widths(laid: Sequence[_Laid], name_width: int, width: int) -> list[int]:
-    """The width of each column: sentences shrink before names, the widest first."""
+    """Return the width of each column; wide sentences are shortened first, then wide names."""
     room = width - GAP * (len(laid) - 1)
     widths = [each.natural for each in laid]
     for giving in (True, False):
@@ -167,7 +166,7 @@ def _widths(laid: Sequence[_Laid], name_width: int, width: int) -> list[int]:
 
 
 def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths that fit the room if possible, otherwise the least ones."""
+    """Return widths that together fit ``room`` if possible, otherwise the minimum widths."""
     cap = max(natural, default=0)
     low = 0
     while low < cap:
@@ -216,7 +215,7 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines of a sentence; a word longer than a line is shortened like a name."""
+    """Wrap a sentence into lines; a word longer than a line is shortened like a name."""
     if _cells(text) <= width:
         return [text]
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""The `muster` command: finds the subcommand and imports only what it needs.
+"""The `muster` command: finds the subcommand and imports only the modules of that subcommand.
 
-`muster serve` has to start fast, so it does not import typer and rich; the other commands use
-typer.
+`muster serve` has to start fast, so it does not import typer and rich, which the other commands
+use.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run_client(arguments: list[str]) -> int:
     except TyperException as error:
         return _wrong_use(error, arguments)
     except Abort as error:  # Ctrl-C at a question
-        # a bug of ours, which typer converts to an Abort
+        # typer converts an EOFError, here a bug of a command, to an Abort
         if isinstance(error.__context__, EOFError):
             raise error.__context__ from None
         return _failed("interrupted, nothing was done", INTERRUPTED)
@@ -97,7 +97,7 @@ def run_client(arguments: list[str]) -> int:
 
 
 def _words_to_complete() -> list[str]:
-    """The words of a shell's line to complete, without the current one."""
+    """Return the complete words of the command line that a shell completes."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     return line.split(" ")[1:-1]
 
@@ -108,7 +108,7 @@ def _failed(sentence: str, code: int) -> int:
 
 
 def _wrong_use(error: Any, arguments: list[str]) -> int:
-    """Print typer's error about the arguments; without any arguments it has shown the help."""
+    """Print typer's error about the arguments; without arguments typer has shown the help."""
     sentence = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"
@@ -120,7 +120,7 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
     if sentence.startswith("No such option") and is_group and command.count(" ") == 1:
         name = getattr(error, "option_name", "")
         if name in ("--bootstrap", "-b", "--http", "--command-config"):
-            place = f"write it before `{command.split()[1]}` or after the subcommand"
+            place = f"write the option before `{command.split()[1]}` or after the subcommand"
             return _failed(f"{command} does not accept {name}: {place}", USAGE)
     if sentence:
         then = " See" if sentence.endswith("?") else "; see"
@@ -129,7 +129,7 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
 
 
 def command_of(names: Collection[str] = _COMMANDS) -> Any:
-    """The command `muster` with the named subcommands."""
+    """Return the typer command `muster` with the named subcommands."""
     import typer
 
     from cli.client.security import taking_it
@@ -140,7 +140,7 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:
-    """A suggestion for an unknown command, if known."""
+    """Return an error with the command to use instead of an unknown command; None if unknown."""
     from cli.words import instead
 
     noun, (word, *rest) = " ".join(path), arguments[len(path) :]
@@ -149,7 +149,7 @@ def _another_word(path: list[str], arguments: list[str]) -> str | None:
 
 
 def _from_the_command_on(arguments: list[str]) -> list[str]:
-    """The arguments without the options before the command's name."""
+    """Return the arguments without the options before the command's name."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
         has_value = "=" not in arguments[at] and arguments[at] != "--version"
@@ -158,7 +158,7 @@ def _from_the_command_on(arguments: list[str]) -> list[str]:
 
 
 def _every_command() -> list[str]:
-    """All commands, as ``groups reset`` or ``top``."""
+    """Return all commands, such as ``groups reset`` or ``top``."""
     import typer
 
     tree = commands(typer.main.get_command(_app(list(_COMMANDS))))
@@ -204,19 +204,19 @@ def _app(names: Collection[str]) -> typer.Typer:
             "", "--http", metavar="HOST:PORT", help="Address of Muster's HTTP API."
         ),
     ) -> None:
-        """Do nothing: the options have callbacks."""
+        """Do nothing, because callbacks handle the options."""
 
     option = typer.Option
 
     @app.command("serve")
-    def _serve(  # argparse parses these; here they are for shell completion
-        listen: str = option("", "--listen", metavar="HOST:PORT", help="Where clients connect."),
+    def _serve(  # only for help and shell completion: cli/serve.py parses the options
+        listen: str = option("", "--listen", metavar="HOST:PORT", help="Address for clients."),
         data: str = option("", "--data", metavar="DIR", help="The data directory."),
         config: str = option("", "--config", metavar="FILE", help="A server.properties."),
         kafka_env: bool = option(False, "--kafka-env", help="Also read KAFKA_ variables."),
         settings: list[str] = option([], "--set", metavar="KEY=VALUE", help="One setting."),  # noqa: B008
         http: str = option(
-            "", "--http", metavar="HOST:PORT", help="Where the page, /metrics and /api are served."
+            "", "--http", metavar="HOST:PORT", help="Address of the page, /metrics and /api."
         ),
     ) -> None:
         """Run a broker; see `muster serve --help`."""

@@ -13,16 +13,16 @@ from verdicts.spelling import ranges
 _SLASH = re.compile(
     r"(?<![\w.:/-])/(?=\d{1,3}(?:\.\d{1,3}){3}(?![\w/])|[0-9a-fA-F]*:[0-9a-fA-F:.]+(?![\w/]))"
 )
-"""The slash before an address, at the beginning of a word."""
+"""A slash before an IP address at the beginning of a word, as in Java's ``/127.0.0.1``."""
 Owned = list[dict[str, Any]]
 """Partitions in JSON: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
 
 
 def safe(text: str) -> str:
-    """The text with escapes, such as ``\\x1b``, for characters that a terminal would obey or hide.
+    """Return the text with unprintable characters escaped, such as ``\\x1b``.
 
-    A group id may contain anything: line ends, escape sequences, marks that change the reading
-    order.
+    A group id may contain line ends, terminal escape sequences, and marks that change the reading
+    direction.
     """
     if text.isprintable():
         return text
@@ -36,12 +36,12 @@ def safe(text: str) -> str:
 
 
 def partitions_text(topic: str, numbers: Iterable[int]) -> str:
-    """Partitions of a topic as options accept them: ``orders:0-1,5``; see `parse_partitions`."""
+    """Return partitions in the form of options, ``orders:0-1,5``; see `parse_partitions`."""
     return f"{topic}:{ranges(numbers)}"
 
 
 def owned(by_topic: Mapping[str, Iterable[int]]) -> Owned:
-    """The JSON form of partitions, by topic."""
+    """Return the JSON form of partitions; topics without partitions are omitted."""
     return [
         {"topic": topic, "partitions": sorted(numbers)}
         for topic, numbers in sorted(by_topic.items())
@@ -50,7 +50,7 @@ def owned(by_topic: Mapping[str, Iterable[int]]) -> Owned:
 
 
 def parse_partitions(text: str) -> tuple[str, list[int] | None]:
-    """``TOPIC`` or ``TOPIC:0-1,5`` as (topic, partitions or None for all)."""
+    """Parse ``TOPIC`` or ``TOPIC:0-1,5`` to (topic, partitions); None means all partitions."""
     topic, colon, numbers = text.partition(":")
     if not topic:
         raise CommandError(f"{text!r}: write it as TOPIC or TOPIC:0-1,5", USAGE)
@@ -67,7 +67,7 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
 
 
 def with_plain_hosts(value: Any) -> Any:
-    """A JSON value with all hosts, in fields and sentences, without the slash that Java writes."""
+    """Return a JSON value in which no text has the slash that Java writes before addresses."""
     if isinstance(value, str):
         return _SLASH.sub("", value) if "/" in value else value
     if isinstance(value, dict):
@@ -80,9 +80,9 @@ def with_plain_hosts(value: Any) -> Any:
 def numbered(
     rows: Sequence[dict[str, Any]], members: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The rows for a table: ``member`` is replaced by a short name, ``#1``, ``#2``.
+    """Return rows for a table, in which ``#1``, ``#2`` and so on replace the member ids.
 
-    The numbers follow the order of ``members``, whose client and host are added.
+    The numbers follow the order of ``members``. The members' client and host are added.
     """
     known = {
         each["member"]: {"member": f"#{number}", "client": each["client"], "host": each["host"]}

@@ -32,7 +32,7 @@ Http = Annotated[
         "--http",
         metavar="HOST:PORT",
         envvar="MUSTER_HTTP",
-        help="Address of Muster's HTTP API; by default as the broker advertises it.",
+        help="Address of Muster's HTTP API; by default the address that the broker advertises.",
     ),
 ]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
@@ -53,7 +53,7 @@ Wide = Annotated[
 
 
 def whole_number(*names: str, help: str, least: int = 0, most: int = INT64) -> Any:
-    """An option for a whole number."""
+    """Return an option for a whole number from ``least`` to ``most``."""
 
     def parsed(text: object) -> int:
         found = str(text)
@@ -73,7 +73,7 @@ def _between(least: int, most: int) -> str:
 
 
 def seconds(*names: str, help: str, least: float) -> Any:
-    """An option for a duration in seconds."""
+    """Return an option for a duration of ``least`` seconds to a day."""
 
     def parsed(text: object) -> float:
         try:
@@ -90,7 +90,7 @@ def seconds(*names: str, help: str, least: float) -> Any:
 Timeout = Annotated[float, seconds("--timeout", least=0.1, help="How long to wait for a response.")]
 Every = Annotated[float, seconds("--every", least=0.05, help="Seconds between two views.")]
 DryRunAtBroker = Annotated[
-    bool, typer.Option("--dry-run", help="The broker only validates the change.")
+    bool, typer.Option("--dry-run", help="Let the broker validate the change, but change nothing.")
 ]
 
 OF_EVERY_COMMAND = ("--bootstrap", "--http")
@@ -98,7 +98,10 @@ OF_EVERY_COMMAND = ("--bootstrap", "--http")
 
 
 def taken_before(command: Any) -> Any:
-    """Let every subcommand use these options from before its name, unless they are after it."""
+    """Let every subcommand use OF_EVERY_COMMAND given before the subcommand's name.
+
+    The same option after the name takes precedence.
+    """
     for path, each in commands(command):
         for param in each.params:
             if path and set(param.opts) & set(OF_EVERY_COMMAND):
@@ -113,7 +116,10 @@ def _else_from_before(context: Any, param: Any, value: Any) -> Any:
 
 
 _EMPTY_ALLOWED = "GROUP"
-"""Kafka keeps offsets of a group with an empty id; Muster's HTTP API has no path for it."""
+"""Arguments that may be empty: Kafka allows a group with an empty id.
+
+Muster's HTTP API has no path for that group.
+"""
 
 
 def without_empty_names(command: Any) -> Any:
@@ -139,7 +145,7 @@ TIMEOUT_S = 30.0
 
 
 def name_and_value(option: str, text: str) -> tuple[str, str]:
-    """The two sides of NAME=VALUE; ``option`` precedes it in the error."""
+    """Return name and value of NAME=VALUE; an error begins with ``option``."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise CommandError(f"{option}{text}: write it as NAME=VALUE", USAGE)

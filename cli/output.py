@@ -30,9 +30,7 @@ def show_json(value: Any) -> None:
 
 
 def show_json_line(value: Any) -> None:
-    """Print one value as one line of JSON and flush it, for streams that another program
-    follows.
-    """
+    """Print one value as one line of JSON and flush the line, for a stream of values."""
     follow(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
 
 
@@ -68,8 +66,8 @@ def show_table(
 ) -> None:
     """Print rows as a table with numbers right-aligned, or ``empty`` without rows.
 
-    On a terminal the table fits its width. In a file or a pipe, and if ``wide``, nothing is
-    shortened, wrapped or left out; None means that the command has no such option.
+    On a terminal, the table fits the terminal's width. In a file or a pipe, or if ``wide`` is True,
+    nothing is shortened, wrapped or left out. None means that the command has no option --wide.
     """
     if not rows:
         say(empty)
@@ -88,17 +86,17 @@ def show_table(
 
 
 def table(rows: Sequence[Row], columns: Columns) -> Text:
-    """The table of at least one row for a live view, as wide as the terminal."""
+    """Return a table of at least one row for a live view, as wide as the terminal."""
     return _styled(laid_out(rows, columns, terminal_width()))
 
 
 def terminal_width() -> int:
-    """The terminal's columns: COLUMNS if set, else the terminal's own number, or 80."""
+    """Return the terminal's width: COLUMNS if set, else the terminal's own width, or 80."""
     return max(1, shutil.get_terminal_size().columns)
 
 
 def terminal_height() -> int:
-    """The terminal's lines: LINES if set, else the terminal's own number, or 24."""
+    """Return the terminal's height: LINES if set, else the terminal's own height, or 24."""
     return max(1, shutil.get_terminal_size().lines)
 
 
@@ -112,13 +110,14 @@ def _styled(lines: Lines, header_alone: bool = False) -> Text:
 
 
 def _left_out(lines: Lines, remedy: str) -> str:
-    return f"(too narrow for {', '.join(lines.left_out)}; {remedy} shows all)"
+    columns = "column" if len(lines.left_out) == 1 else "columns"
+    return f"(too narrow for {columns} {', '.join(lines.left_out)}; {remedy} shows all columns)"
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
     """Yield the items; on a terminal show a progress bar on standard error.
 
-    Nothing is shown for work of less than half a second, or in a pipe.
+    The bar appears after half a second, and never in a pipe.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -135,12 +134,12 @@ def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Ite
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, such as 1 offset or 3 offsets."""
+    """Return a number with its noun, such as 1 offset or 3 offsets."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def warn(sentence: str) -> None:
-    """Print one line on standard error."""
+    """Print one line on standard error, with control characters escaped."""
     print(f"muster: {safe(sentence)}", file=sys.stderr, flush=True)
 
 
@@ -168,5 +167,5 @@ def say_folded(sentence: str) -> None:
 
 
 def _print(lines: Iterable[str]) -> None:
-    """Print lines that are escaped already."""
+    """Print lines, which must not contain control characters."""
     write("\n".join(lines) + "\n")

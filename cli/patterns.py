@@ -1,4 +1,4 @@
-"""Names in arguments: exact, or patterns such as 'test-*'."""
+"""Matches the names and patterns (such as 'test-*') in arguments with existing names."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class Chosen(NamedTuple):
 
 
 def is_pattern(text: str) -> bool:
-    """Whether ``text`` is a pattern: with ``*``, ``?`` or ``[ab]`` as in a shell."""
+    """Whether ``text`` contains ``*``, ``?`` or ``[``, as patterns in a shell do."""
     return any(sign in text for sign in "*?[")
 
 
 def nearest(missing: Sequence[str], known: Collection[str]) -> str | None:
-    """The known name most similar to the first missing one, if one is similar enough."""
+    """Return the known name most similar to the first missing name; None if none is similar."""
     plain = [name for name in missing if not is_pattern(name)]
     return next(iter(get_close_matches(plain[0], known, 1, 0.75)), None) if plain else None
 
 
 def spelled(missing: Sequence[str], noun: str) -> str:
-    """The missing names, for an error: ``group a, b and groups like x*``."""
+    """Return missing names and patterns as text, such as ``group a, b and groups like x*``."""
     plain = ", ".join(name for name in missing if not is_pattern(name))
     patterns = ", ".join(name for name in missing if is_pattern(name))
     parts = [f"{noun} {plain}" if plain else "", f"{noun}s like {patterns}" if patterns else ""]
@@ -35,9 +35,9 @@ def spelled(missing: Sequence[str], noun: str) -> str:
 
 
 def chosen(wanted: Sequence[str], known: Collection[str], hidden: Collection[str] = ()) -> Chosen:
-    """The known names that match; a pattern does not match ``hidden`` names.
+    """Return the known names that match; a pattern does not match ``hidden`` names.
 
-    A name that exists is used as it is, even if it contains pattern characters.
+    An argument equal to a known name matches only that name, even if it contains ``*``.
     """
     names: dict[str, None] = {}
     missing = []

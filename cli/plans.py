@@ -1,8 +1,8 @@
-"""Plans: a command shows its changes before it makes them; this module decides whether to proceed.
+"""Shows the changes of a command before they are made, and decides whether to make them.
 
-``--dry-run`` ends a command after its plan, ``--execute`` proceeds without a question. Without
-either, a user at a terminal is asked; in a pipe nothing is done and the exit code is 2, so that no
-script changes or deletes anything by mistake.
+``--dry-run`` ends a command after it has shown the plan. ``--execute`` makes the changes without a
+question. Without these options, a user at a terminal is asked for confirmation. In a pipe nothing
+is changed and the exit code is 2, so that no script changes or deletes anything by mistake.
 """
 
 from __future__ import annotations
@@ -29,42 +29,40 @@ Execute = Annotated[
 
 
 class Plan(NamedTuple):
-    """How a plan is shown and continued; ``done`` is the participle: changed, deleted."""
+    """The options of a plan; ``done`` is the participle for messages: changed, deleted."""
 
     dry_run: bool
     execute: bool
     json: bool
     done: str = "changed"
     as_of_ms: int | None = None
-    """The time that the plan refers to, if any."""
+    """The time of the options, such as the time to restore; None without a time."""
 
     def checked(self) -> Plan:
-        """The plan itself; CommandError for contradicting options."""
+        """Return the plan; CommandError if both --dry-run and --execute are given."""
         if self.dry_run and self.execute:
             raise CommandError("choose one of --dry-run and --execute", USAGE)
         return self
 
     @property
     def title(self) -> str:
-        """The title of the plan's table; it says that no change is made yet."""
+        """The title of the plan's table, which says that nothing is changed yet."""
         if self.dry_run:
             return f"Nothing is {self.done} (--dry-run)"
         return f"To be {self.done}" if self.execute else f"Nothing is {self.done} yet"
 
     @property
     def shows_json(self) -> bool:
-        """Whether the plan is printed as JSON; with --execute the result is printed later
-        instead.
-        """
+        """Whether to print the plan as JSON; with --execute only the result is printed."""
         return self.json and not self.execute
 
     def say_as_of(self, what: str) -> None:
-        """Print the time of the plan, because the user may have meant another."""
+        """Print the plan's time, so that the user can check how the option was understood."""
         if self.as_of_ms is not None:
             output.say_folded(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
 
     def agreed(self, rows: Sequence[output.Row], columns: Columns, question: str) -> bool:
-        """Show the plan, as a table or as JSON, and ask; return whether to execute it."""
+        """Show the plan as a table or as JSON, and ask; return whether to make the changes."""
         if self.shows_json:
             show_json(rows, executed=False)
         elif not self.json:
@@ -72,7 +70,10 @@ class Plan(NamedTuple):
         return self.goes_on(question)
 
     def goes_on(self, question: str) -> bool:
-        """Whether to execute the plan; a user at a terminal is asked ``question``."""
+        """Return whether to make the changes; a user at a terminal is asked ``question``.
+
+        CommandError without a terminal.
+        """
         if self.dry_run or self.execute:
             return self.execute
         if self.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -94,8 +95,9 @@ def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None =
 def report(
     errors: Mapping[str, CommandError | None], noun: str, done: str, *, json: bool = False
 ) -> None:
-    """Print the result for each name. CommandError if one failed: its own error if it is the only
-    name.
+    """Print the result for each name; CommandError if a name failed.
+
+    A single name raises its own error, several names raise a summary.
     """
     failed = {name: error for name, error in errors.items() if error is not None}
     if len(errors) == 1 and failed:

@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def answer(ask: Callable[[], T], instead: str) -> T:
-    """The answer to a typer question.
+    """Return the answer to a typer question.
 
-    CommandError if the input ends without one (Ctrl-D); its message ends with ``instead``. Ctrl-C
-    raises typer's Abort, as everywhere.
+    CommandError, with a message that ends with ``instead``, if the input ends without an answer
+    (Ctrl-D). Ctrl-C raises typer's Abort.
     """
     try:
         return ask()

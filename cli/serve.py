@@ -1,7 +1,7 @@
-"""`muster serve`: a broker in this process, until SIGTERM or SIGINT; SIGHUP reloads settings.
+"""`muster serve`: runs a broker in this process until SIGTERM or SIGINT; SIGHUP reloads settings.
 
 An error at start is one sentence on standard error and exit code 1 (2 for wrong use). When all
-listeners are open, standard output has their addresses.
+listeners are open, their addresses are printed on standard output.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="where clients connect; port 0 chooses a free port"
+        "--listen", metavar="HOST:PORT", help="address for clients; port 0 chooses a free port"
     )
     parser.add_argument("--data", metavar="DIR", help="the data directory (default ./data)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties")
@@ -68,24 +68,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--http",
         metavar="HOST:PORT|off",
-        help="where the page, /metrics and /healthz are served (default 127.0.0.1:9644)",
+        help="address of the page, /metrics and /healthz (default 127.0.0.1:9644)",
     )
     parser.add_argument(
         "--test",
         action="store_true",
-        help="run a broker for tests: free ports, data in memory unless --data is set, verbs under"
-        " /test, and one line of JSON on standard output",
+        help="run a broker for tests: free ports, data in memory unless --data is set, HTTP"
+        " requests under /test, and one line of JSON on standard output",
     )
     parser.add_argument(
         "--with-stdin", action="store_true", help="with --test: exit when standard input is closed"
     )
     parser.add_argument(
         "--clock-ahead", metavar="MS", type=int, default=0,
-        help="with --test: start the clock this many milliseconds ahead of the system's",
+        help="with --test: start the clock this many milliseconds ahead of the system clock",
     )  # fmt: skip
     parser.add_argument(
         "--clock-at", metavar="MS", type=int,
-        help="with --test: start the clock at this time, frozen; in milliseconds since 1970",
+        help="with --test: freeze the clock at this time, in milliseconds since 1970",
     )  # fmt: skip
     return parser
 
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 def serve(arguments: Sequence[str]) -> int:
     """Run a broker; return the exit code."""
     options = _parser().parse_args(arguments)
-    # Imported objects are never freed, and garbage collection during imports costs a third more.
+    # Garbage collection would make imports a third slower, and imported objects are never freed.
     gc.disable()
     _import_structlog()
     from broker.loop.log_writer import standard_streams
@@ -103,7 +103,7 @@ def serve(arguments: Sequence[str]) -> int:
     with standard_streams(time):
         try:
             return _serve_with(options, time)
-        except Exception:  # noqa: BLE001 - as Python would, but on a stream that can't block
+        except Exception:  # noqa: BLE001 - Python would print it too, but on a stream that can block
             traceback.print_exc()
             return FAILED
 
@@ -157,7 +157,7 @@ def _serve_test(options: argparse.Namespace) -> int:
 
 
 def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
-    """Raise WrongUse for unknown settings in a test, where a warning would not be read."""
+    """Raise WrongUse for unknown settings of --set, because tests do not read warnings."""
     from broker.config.config import WrongUse
     from broker.config.unknown_names import hint
 
@@ -167,9 +167,9 @@ def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
 
 
 def _import_structlog() -> None:
-    """Import structlog without rich, which structlog imports, if found, for coloured tracebacks.
+    """Import structlog without rich, which structlog would import for coloured tracebacks.
 
-    That would be half of a broker's start (0.2 s), and a broker's log does not need it.
+    The import of rich takes 0.2 s, half of a broker's start, and a broker does not use it.
     """
     if "rich" in sys.modules:
         return
@@ -186,7 +186,7 @@ def _complain(sentence: str, code: int = FAILED) -> int:
 
 
 def _all_faults(error: BadConfig) -> str:
-    """One fault as a sentence, several as one line each."""
+    """Return one fault as a sentence, or several faults on one line each."""
     if len(error.faults) < 2:
         return str(error)
     lines = [fault.sentence for fault in error.faults]
@@ -233,7 +233,7 @@ def _run(config: Config, time: Time, reread: Callable[[], Config], *, kafka_env:
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files to its maximum: every partition keeps a few files open."""
+    """Raise the limit of open files to its maximum, because every partition has open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with suppress(ValueError, OSError):
@@ -268,9 +268,8 @@ async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: boo
         _report_settings(broker.config, kafka_env=kafka_env)
         print(_ready_lines(broker), flush=True)
         broker.start_http()
-        if not broker.loading:  # a load ends with the same
-            # Present garbage is small compared with the 0.1 s for which a collection blocks the
-            # loop.
+        if not broker.loading:  # else the end of loading does the same
+            # A collection would block the loop for 0.1 s and free little.
             gc.freeze()
             gc.enable()
         await broker.stopped.wait()
@@ -282,7 +281,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: boo
 
 
 async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
-    """Handle SIGHUP: reload the properties and apply those that may change at run time."""
+    """Handle SIGHUP: read the settings again and apply those that may change at run time."""
     import structlog
 
     from broker.config.config import BadConfig
@@ -296,7 +295,7 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
 
 
 def shown_directory(directory: str) -> str:
-    """The directory as a relative path if it is below the current one, else as an absolute path."""
+    """Return a relative path if the directory is below the current one, else an absolute path."""
     from_here = os.path.relpath(directory)
     is_below = from_here.partition(os.sep)[0] not in (os.curdir, os.pardir)
     return os.path.join(os.curdir, from_here) if is_below else os.path.abspath(directory)

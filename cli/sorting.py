@@ -1,4 +1,4 @@
-"""`--sort` and `--top`: the order of a table's rows, and their maximum number."""
+"""The options --sort and --top: the order of a table's rows, and the maximum number of rows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Top = Annotated[int | None, whole_number("--top", least=1, help="Show only the f
 
 
 def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Columns) -> list[Row]:
-    """The rows ordered and cut by `--sort` and `--top`; unknown values are last.
+    """Return the rows in the order of --sort, at most --top rows; unknown values are last.
 
-    ``columns`` are the columns that may be named, by field or by header. The sort is stable.
+    --sort may name any of ``columns`` by field or by header. The sort is stable.
     """
     ordered = list(rows)
     if sort is not None:
@@ -45,7 +45,7 @@ def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Co
 
 
 def _field(sort: str, columns: Columns) -> str:
-    """The field that `--sort` names."""
+    """Return the field that --sort names; CommandError for an unknown column."""
     wanted = sort.lower().replace("-", "_")
     headers = {}
     for each in columns:

@@ -1,4 +1,4 @@
-"""The standard streams, even if closed, broken, on a full disk, or in a limited encoding."""
+"""Writes to the standard streams, even if they are closed, broken, or full."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TextIO
 from cli.errors import CommandError
 
 _unread: list[TextIO] = []
-"""Standard outputs that lost their reader: later output to them is discarded."""
+"""Standard outputs without a reader; later output to them is discarded."""
 
 
 class NobodyReads(Exception):
-    """Standard output was closed by its reader, and the output is endless."""
+    """The reader of an endless output has closed the pipe, so the command must end."""
 
 
 def prepare() -> None:
-    """Open closed streams (``<&-``), so that no socket gets their number, and escape characters.
+    """Open closed standard streams (``<&-``), so that no socket gets their file descriptors.
 
-    Characters that the encoding lacks are escaped, so that a name can't fail a command.
+    Characters that the encoding of the output lacks are escaped, so that no name fails a command.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -34,16 +34,16 @@ def prepare() -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output and flush; ignore that its reader is gone (``| head -1``).
+    """Write to standard output and flush; ignore a closed pipe, as of ``| head -1``.
 
-    CommandError if it can't be written.
+    CommandError if the output can't be written.
     """
     with suppress(NobodyReads):
         follow(text)
 
 
 def follow(text: str) -> None:
-    """Like `write`, for endless output: NobodyReads once the reader is gone."""
+    """Write endless output to standard output and flush; NobodyReads when the reader has gone."""
     with _followed():
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -63,25 +63,25 @@ def _followed() -> Iterator[None]:
 
 
 def follow_bytes(data: bytes) -> None:
-    """Like `follow`, for bytes and without the flush."""
+    """Write bytes of endless output, without a flush; NobodyReads when the reader has gone."""
     with _followed():
         sys.stdout.buffer.write(data)
 
 
 def flush() -> None:
-    """Flush standard output; NobodyReads once the reader is gone."""
+    """Flush standard output; NobodyReads when the reader has gone."""
     with _followed():
         sys.stdout.flush()
 
 
 def unwritable(error: OSError) -> CommandError:
-    """The error for a standard output that can't be written, as on a full disk."""
+    """Return the error for a standard output that can't be written, as on a full disk."""
     discard()
     return CommandError(f"standard output can't be written: {error.strerror}")
 
 
 def discard() -> None:
-    """Discard all further standard output, also at the process's exit."""
+    """Discard all further standard output, including output that is flushed at exit."""
     _unread.append(sys.stdout)
     with suppress(OSError, ValueError):
         number = os.open(os.devnull, os.O_WRONLY)

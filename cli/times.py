@@ -1,7 +1,7 @@
-"""Times and durations as text: parsing of options and formatting of output.
+"""Parses the times and durations of options, and formats them for output.
 
-Every time in output is UTC in ISO 8601 with its zone, so the output of one command means the same
-instant in any other, on any machine.
+Every time in the output is UTC in ISO 8601 with a zone, so it can be passed to another command on
+any machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
-    """A time in UTC with its zone; if it is outside the calendar, the number."""
+    """Return a time in UTC with the zone Z; the number of ms if it is outside the calendar."""
     try:
         when = _EPOCH + timedelta(milliseconds=wall_ms)
     except OverflowError:
@@ -26,7 +26,7 @@ def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """A duration in a readable form."""
+    """Return a duration as text, such as 250 ms, 1.5 s, 12 min, 3 h or 5 days."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     if milliseconds < 120_000:
@@ -39,7 +39,7 @@ def span(milliseconds: int) -> str:
 
 
 def datetime_ms(text: str, option: str = "--to-datetime") -> int:
-    """Milliseconds since 1970 of the time in an option; see `client.spelling`."""
+    """Return the time in an option, in ms since 1970; see `client.spelling`."""
     try:
         return spelling.time_ms(text)
     except spelling.MisspelledError as error:
@@ -47,14 +47,14 @@ def datetime_ms(text: str, option: str = "--to-datetime") -> int:
 
 
 def since_ms(text: str, option: str) -> int:
-    """Milliseconds since 1970 of a time, or of a duration before now (90m, P7D)."""
+    """Return a time, or the time a duration ago (90m, P7D), in ms since 1970."""
     if spelling.is_duration(text):
         return max(0, clock.now_ms() - duration_ms(text, option))
     return datetime_ms(text, option)
 
 
 def duration_ms(text: str, option: str = "--by-duration") -> int:
-    """Milliseconds of the duration in an option; see `client.spelling`."""
+    """Return the duration in an option, in ms; see `client.spelling`."""
     try:
         return spelling.duration_ms(text)
     except spelling.MisspelledError as error:

@@ -1,8 +1,8 @@
-"""`muster top`: the busiest groups, topics and clients of a Muster, live.
+"""`muster top`: shows the busiest groups, topics and clients of a Muster broker, live.
 
 Rates are differences between two reads of the broker's HTTP API: `/metrics` for topics, commits and
-requests, `/api/groups` for groups and the members of those shown, `/api/clients` for the traffic of
-clients. A client's reads are the commits in the partitions that it owns.
+requests, `/api/groups` for groups and members, `/api/clients` for the traffic of clients. READ/S of
+a client counts the commits in the partitions that the client owns.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _TABLES: dict[str, Columns] = {
 """The tables and their columns, which fit 80 characters with shortened names."""
 _OF_GROUPS = ("group", "verdict", "state", "members", "lag", "rebalances")
 _AROUND = 4
-"""Lines of a live table besides its rows: an empty one, its header, the columns left out."""
+"""The lines of a live table without its rows: empty line, header, and list of left out columns."""
 _HEAD_LINES = 3
 
 _TRAFFIC = ("requests", "bytes_in", "bytes_out")
@@ -88,12 +88,12 @@ class Look:
     requests: float = 0
     connections: float = 0
     ends: dict[Partition, float] = field(default_factory=dict)
-    """End offset by topic and partition."""
+    """Log end offset by topic and partition."""
     committed: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """Committed offset by group, topic and partition."""
     groups: list[Value] = field(default_factory=list)
     members: dict[str, list[Value]] = field(default_factory=dict)
-    """Members of the groups that are shown, by group."""
+    """Members of the groups with the largest lag, by group."""
     clients: dict[tuple[str, str], Value] = field(default_factory=dict)
     """The counters of each client, by client id and host."""
 
@@ -149,12 +149,12 @@ def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None
                 before, after = after, look(api, lines)
                 drawn = _drawn({**_whose(api), **measured(before, after, lines)})
             except CommandError as error:
-                drawn = Text(str(error))  # a broker that restarts will be back
+                drawn = Text(str(error))  # the broker may be restarting
             live.update(drawn)
 
 
 def _whose(api: Api) -> Value:
-    """The broker and the time of a view."""
+    """Return the broker and the time of a view."""
     names = ("cluster", "broker", "address")
     return {**{name: api.broker[name] for name in names}, "at_ms": clock.now_ms()}
 
@@ -197,7 +197,7 @@ def _labels(text: str | None) -> dict[str, str]:
 
 
 def measured(before: Look, after: Look, lines: int) -> Value:
-    """The rates between two looks, the busiest first."""
+    """Return the rates between two reads, the busiest groups, topics and clients first."""
     seconds = max(after.at_s - before.at_s, 1e-3)
 
     def rate(now: float, then: float | None) -> float:
@@ -237,7 +237,7 @@ def measured(before: Look, after: Look, lines: int) -> Value:
 
 
 def _counted(verdicts: Iterable[str]) -> dict[str, int]:
-    """The number of groups per verdict, the worst first."""
+    """Return the number of groups per verdict, the worst verdict first."""
     found = Counter(verdicts)
     return {each.value: found[each] for each in Verdict if found[each]}
 
@@ -259,7 +259,7 @@ def _clients(
     read: dict[tuple[str, str, str], float],
     traffic: dict[tuple[str, str], dict[str, float]],
 ) -> list[Value]:
-    """Clients that are connected, own partitions, or sent requests between the two looks."""
+    """Return clients that are connected, own partitions, or sent requests between two reads."""
     rows: dict[tuple[str, str], Value] = {}
 
     def row_of(key: tuple[str, str]) -> Value:
@@ -301,13 +301,13 @@ def _head(view: Value) -> str:
     return (
         f"cluster {view['cluster']}  broker {view['broker']} at {view['address']}\n"
         f"{instant(view['at_ms'])}  {view['requests_per_s']} requests/s"
-        f"  {output.counted(view['connections'], 'connection')}  in {view['seconds']} s\n"
+        f"  {output.counted(view['connections'], 'connection')}  over {view['seconds']} s\n"
         f"{every}, {f'{sum(wrong.values())} not OK: {told}' if wrong else 'all OK'}"
     )
 
 
 def _shown(view: Value) -> Value:
-    """The view for people, one line per client: bytes in thousands, several groups as a number."""
+    """Return the view for a table: bytes in thousands, and the number of a client's groups."""
     clients = [
         {
             **row,
@@ -331,7 +331,7 @@ def _print(view: Value, wide: bool) -> None:
 
 
 def _drawn(view: Value) -> Any:
-    """The view in as many lines as the terminal has; all tables are shortened equally."""
+    """Return the view with equally many rows in each table, to fit the terminal's height."""
     parts: list[Any] = [Text(_head(view), no_wrap=True, overflow="ellipsis")]
     shown = _shown(view)
     room = (output.terminal_height() - _HEAD_LINES) // len(_TABLES) - _AROUND

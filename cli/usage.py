@@ -1,4 +1,4 @@
-"""The spelling of a command's arguments in its help: without Python's types."""
+"""Formats arguments and text in the help of commands, without Python's types."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """A command and all its subcommands, each with its path of words."""
+    """Yield a command and all its subcommands, each with its path of words."""
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from commands(below, *path, name)
 
 
 def runs(command: Any) -> bool:
-    """Whether a command does something by itself, without a subcommand."""
+    """Whether a command can run without a subcommand."""
     alone = getattr(command, "invoke_without_command", False) and not command.no_args_is_help
     return alone or not hasattr(command, "commands")
 
@@ -22,7 +22,7 @@ def runs(command: Any) -> bool:
 def tidy(command: Any) -> Any:
     """Hide ``<bool>`` of flags and ``<list[str]>`` of arguments in the help; return the command.
 
-    Usage names arguments as manuals do: ``GROUP``, ``TOPIC...``, ``[GROUP]...``.
+    The usage line names arguments like manuals: ``GROUP``, ``TOPIC...``, ``[GROUP]...``.
     """
     import typer
 
@@ -41,7 +41,7 @@ def tidy(command: Any) -> Any:
 
 
 def _flowing(text: str) -> str:
-    """The text without the line ends of its source, which help would keep."""
+    """Return the text with each paragraph on one line, because help would keep the line ends."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 

@@ -1,27 +1,30 @@
-"""Words from other tools, and the equivalent commands of `muster`.
+"""Words of other tools, and the commands of `muster` to use instead.
 
-`muster topics alter` or `kafka-consumer-groups --describe` prints the command to use instead.
-docs/use/command-line.md has the list of tools; a test compares it with this one, and checks that
-every command named here exists.
+`muster topics alter` or `muster kafka-consumer-groups --describe` prints the command to use.
+docs/use/command-line.md lists the tools; a test compares that list with TOOLS, and checks that
+every command named in this module exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-_MOVE = "`muster groups reset` moves offsets to an offset or a time, `muster offsets set` sets them"
+_MOVE = (
+    "`muster groups reset` moves offsets to an offset or a time, `muster offsets set` sets single"
+    " offsets"
+)
 _FIX = (
-    "`muster groups why` shows problems of a group, `muster groups reset` moves its offsets,"
+    "`muster groups why` shows problems of a group, `muster groups reset` moves offsets,"
     " `muster groups evict` removes a member, `muster pipeline restore` restores offsets"
 )
-_SETTINGS = "`muster configs set` changes settings, `muster configs get` shows them"
+_SETTINGS = "`muster configs set` changes settings, `muster configs get` shows settings"
 _BACKUP = (
-    "`muster backup create` saves topics, settings and offsets, `muster offsets export` offsets"
-    " alone, `muster pipeline events` their history"
+    "`muster backup create` saves topics, settings and offsets, `muster offsets export` saves only"
+    " offsets, `muster pipeline events` saves the history of offsets"
 )
 _RESTORE = (
-    "`muster backup restore` restores a backup, `muster offsets import` a file of offsets,"
-    " `muster pipeline restore` the offsets as of a time"
+    "`muster backup restore` restores a backup, `muster offsets import` commits a file of offsets,"
+    " `muster pipeline restore` restores the offsets as of a time"
 )
 _NO_BROKER = (
     "`muster logs dump`, `muster config check` and `muster backup show` need no broker;"
@@ -32,21 +35,21 @@ ANYWHERE: Mapping[str, str] = {
     "alter": "`muster topics grow` adds partitions, `muster configs set` changes settings,"
     " `muster groups reset` moves offsets",
     "broker": "`muster serve` runs a broker, `muster cluster` shows brokers",
-    "brokers": "`muster cluster` shows them",
+    "brokers": "`muster cluster` shows brokers",
     "fix": _FIX,
     "health": "`muster cluster check` shows problems, and a broker serves /healthz over HTTP",
-    "help": "`muster --help` lists the commands, `muster COMMAND --help` the options of one",
+    "help": "`muster --help` lists the commands, `muster COMMAND --help` lists their options",
     "kcat": "`muster consume` and `muster produce`",
     "kick": "`muster groups evict` removes a member from its group",
     "metrics": "`muster top` shows rates, and a broker serves /metrics over HTTP",
     "offline": _NO_BROKER,
-    "partitions": "`muster topics describe` shows partitions, `muster topics grow` adds some",
+    "partitions": "`muster topics describe` shows partitions, `muster topics grow` adds partitions",
     "purge": "`muster topics trim` deletes the oldest records of partitions",
     "read": "`muster consume` prints records",
     "rebalance": "`muster groups why` shows why a group rebalanced",
     "recover": _RESTORE,
     "remove": "`muster topics delete`, `muster groups delete` and `muster offsets delete`; each"
-    " shows first what it deletes",
+    " command shows the plan before it deletes",
     "repair": _FIX,
     "replay": _MOVE,
     "restart": "`muster serve` runs a broker until SIGTERM; SIGHUP reloads its settings",
@@ -92,15 +95,16 @@ AFTER: Mapping[str, Mapping[str, str]] = {
         " rebalances the group",
         "show": "`muster groups describe`",
         "start": "a group is created by its first consumer: `muster consume TOPIC --group GROUP`",
-        "state": "`muster groups list` shows the state of each",
-        "status": "`muster groups list` shows the state of each",
+        "state": "`muster groups list` shows the state of each group",
+        "status": "`muster groups list` shows the state of each group",
         "stop": "stop the consumers' processes; `muster groups evict` removes a member",
     },
     "offsets": {
         "alter": _MOVE,
         "backup": _BACKUP,
         "describe": "`muster offsets get GROUP`",
-        "list": "`muster offsets get GROUP` shows a group's offsets, `muster offsets export` all",
+        "list": "`muster offsets get GROUP` shows the offsets of a group, `muster offsets export`"
+        " writes the offsets of all groups",
         "reset": "`muster groups reset`",
         "restore": _RESTORE,
         "show": "`muster offsets get GROUP`",
@@ -209,7 +213,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "forceTerminateTransaction": "`muster transactions abort ID`",
     },
 }
-"""Apache's tools, without kafka-, and the commands for each option; "" is the tool alone."""
+"""By Apache's tool (without kafka-) and option, the commands to use; "" means without an option."""
 
 _NICKNAMES = {
     "consumer-group": "consumer-groups",
@@ -239,13 +243,13 @@ _SIMILAR = {
     "verify": "validate",
     "view": "show",
 }
-"""Synonyms, for words that are not known themselves."""
+"""Synonyms of words that have no entry in ANYWHERE or AFTER."""
 
 
 def instead(noun: str, word: str, rest: Sequence[str], commands: Iterable[str]) -> str | None:
-    """The command to use instead of ``muster NOUN WORD REST``; None if unknown.
+    """Return the command to use instead of ``muster NOUN WORD REST``; None if unknown.
 
-    ``noun`` may be empty. ``commands`` are all commands, as ``groups reset`` or ``top``.
+    ``noun`` may be empty. ``commands`` are all commands, such as ``groups reset`` or ``top``.
     """
     if not noun and (told := _of_tool(word, rest)):
         return told
@@ -267,7 +271,7 @@ def _of_tool(word: str, rest: Sequence[str]) -> str | None:
     options = TOOLS.get(_NICKNAMES.get(name, name))
     if options is None or not (is_apaches or "-" in name):
         return None
-    # the last option decides: --describe --members
+    # The last option in the order of TOOLS decides, so --members takes precedence over --describe.
     given = {_SAME_OPTIONS.get(each, each) for each in rest}
     known = [option for option in options if option and option in given]
     return options[known[-1] if known else ""]

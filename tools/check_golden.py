@@ -2,9 +2,9 @@
 
     check_golden.py FILE...
 
-A line is one vector: an API's message (``api``), an internal record (``record``) or a message set
-or record batch (``magic``). Prints a line per bad vector and ``N vectors, M bad``; exits 1 if any
-is bad, 2 if a file cannot be read.
+Each line of a file is one vector: an API's message (``api``), an internal record (``record``), or a
+message set or record batch (``magic``). The tool prints a line per bad vector and ``N vectors, M
+bad``. It exits with 1 if a vector is bad, with 2 if a file can't be read.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from protocol.schema import (
 
 
 def camel(name: str) -> str:
-    """group_instance_id -> groupInstanceId, as in the golden values."""
+    """Return a field name in the spelling of golden values: group_instance_id, groupInstanceId."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def to_golden(fields: Sequence[Field], version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Our value in the golden notation: only fields of the version, without tagged defaults."""
+    """Return a decoded value in golden notation: the version's fields without tagged defaults."""
     said = {}
     for field in fields:
         if version not in version_range(field.versions):
@@ -67,14 +67,14 @@ def _to_golden(type_: Type, version: int, value: Any) -> Any:
         return base64.urlsafe_b64encode(value).decode().rstrip("=")
     if type_ is BYTES:
         return base64.b64encode(value).decode()
-    # Records that are not null are "" in the golden values: only the hex has their bytes.
+    # Golden values have "" for records that are not null; only the hex has the bytes.
     return "" if type_ is RECORDS else value
 
 
 def from_golden(
     fields: Sequence[Field], value: dict[str, Any], decoded: dict[str, Any]
 ) -> dict[str, Any]:
-    """A golden value in our notation; its records are those of ``decoded``."""
+    """Return a golden value in the notation of ``decoded``, with the records of ``decoded``."""
     names = {camel(field.name): field for field in fields}
     return {
         names[name].name: _from_golden(names[name].type, part, decoded[names[name].name])
@@ -98,7 +98,7 @@ def _from_golden(type_: Type, value: Any, decoded: Any) -> Any:
 
 
 def check_message(vector: dict[str, Any]) -> str | None:
-    """The fault of a message or a record, or None."""
+    """Return the fault of a message or a record; None if it is correct."""
     version = vector["version"]
     message: Message
     if "api" in vector:
@@ -122,13 +122,13 @@ def check_message(vector: dict[str, Any]) -> str | None:
 
 
 def check(vector: dict[str, Any]) -> str | None:
-    """The fault of a vector, or None."""
+    """Return the fault of a vector; None if it is correct."""
     try:
         if "api" in vector or "record" in vector:
             return check_message(vector)
         if "magic" in vector:
             return check_batches(vector)
-        return "neither a message nor a record nor a batch"
+        return "the vector has no field api, record or magic"
     except (ProtocolError, KeyError, ValueError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
 

@@ -1,4 +1,4 @@
-"""The tuples of the generated codecs; the data of ``make_codecs.py``."""
+"""The tuples of the generated codecs, which ``make_codecs.py`` reads."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ NONE: Final[dict[str, Any]] = {}
 
 
 class Shape(NamedTuple):
-    """One API's tuples."""
+    """The request tuple and the response arguments of one API."""
 
     api: str
     types: dict[str, str]
-    """Type aliases of the module; ``Request`` is the request tuple."""
+    """The type aliases of the module by name; ``Request`` is the request tuple."""
     result: Callable[[int], str]
-    """The request tuple in terms of the decoder's variables, by version."""
+    """The source of the request tuple from the decoder's variables, by version."""
     slow_shape: str
-    """``_shape(version, value)``: the same tuple from the reference codec's dict."""
+    """The source of ``_shape(version, value)``, which makes the tuple from the reference codec's
+    dict."""
     rows: dict[str, tuple[str, Callable[[int], str]]] = NONE
-    """For each array, by its variable: its element's type and tuple."""
+    """The type and the tuple of an array's elements, by the array's variable."""
     columns: Sequence[str] = ()
-    """Arrays that are decoded as columns."""
+    """The arrays that are decoded as columns: one tuple per field."""
     arguments: Sequence[str] = ()
     """The encoder's arguments after the correlation id; empty for no encoder."""
     names: dict[str, str] = NONE
-    """Names of response fields, by path, that differ from the table's; ``path[]`` names
-    elements."""
+    """Names of response fields that differ from Kafka's, by path; ``path[]`` is an element."""
     before: Callable[[int], list[str]] = lambda _: []
     """The first lines of an encoder."""
     in_chunks: bool = False
-    """The encoder returns a list of chunks; ``path.size`` is the name for the bytes of a records
-    field."""
+    """Whether the encoder returns a list of chunks; ``path.size`` names the size of records."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:
-    """A tuple's source by version. (name, since, before): older versions have ``before``."""
+    """Return a function from a version to a tuple's source.
+
+    (name, since, before) is ``before`` in versions older than ``since``.
+    """
 
     def source(version: int) -> str:
         names = [

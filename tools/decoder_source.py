@@ -1,4 +1,4 @@
-"""The source text of straight-line decoders; a part of ``make_codecs.py``."""
+"""Writes the source text of straight-line decoders, for ``make_codecs.py``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = {
 
 
 def struct_name(kind: str, formats: Sequence[str]) -> str:
-    """The name of a Struct's method in the generated module: _unpack_ih."""
+    """Return the name of a Struct's method in the generated module, such as _unpack_ih."""
     return f"_{kind}_{''.join(LETTERS.get(letter, letter) for letter in formats)}"
 
 
@@ -44,12 +44,12 @@ class DecoderSource:
         self.lines.append("    " * self.depth + text)
 
     def give_up(self, condition: str) -> None:
-        """Emit that the reference codec decodes the whole request if ``condition`` is true."""
+        """Emit code by which the reference codec decodes the request if ``condition`` is true."""
         self.line(f"if {condition}:")
         self.line("    raise Unusual")
 
     def flush(self) -> None:
-        """Emit the unpacking of the fixed fields gathered so far."""
+        """Emit one unpack of the fixed fields since the last flush."""
         run, self._run = self._run, []
         if run:
             formats = [letter for _, letter in run]
@@ -99,7 +99,7 @@ class DecoderSource:
             self.line("    n, p = read_varint(buffer, p - 1)")
 
     def _sized(self, name: str, nullable: bool, decode: str, limit: int) -> None:
-        # ``n`` bytes; a slice may end early here, which the next read or the last check detects.
+        # If the buffer has fewer than ``n`` bytes, the next read or the last check detects it.
         if self.flexible:
             bad = [f"n > {limit}"] if limit else []
             null, size = "n == 0", "n - 1"
@@ -163,7 +163,7 @@ class DecoderSource:
         self.depth -= 1
 
     def _columns(self, fields: Sequence[Field], stride: int) -> None:
-        """Emit a commit's partitions: all at once if no metadata is present, else one by one."""
+        """Emit the decoding of a commit's partitions: one unpack without metadata, else a loop."""
         fixed = [
             field
             for field in fields

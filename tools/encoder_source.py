@@ -1,4 +1,4 @@
-"""The source text of straight-line encoders; a part of ``make_codecs.py``."""
+"""Writes the source text of straight-line encoders, for ``make_codecs.py``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from protocol.schema import (
 
 
 class EncoderSource:
-    """Emits one encoder, which gathers pieces, joins them and prepends their length.
+    """Emits one encoder, which joins encoded pieces and prepends the length.
 
-    ``names`` has the argument names of fields, by dotted path. An encoder ``in_chunks`` returns a
-    list, with the chunks of records unchanged between its own.
+    ``names`` has the argument names of fields, by dotted path. An encoder with ``in_chunks``
+    returns a list, in which the chunks of records are not copied.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EncoderSource:
             self._run.append(("", "x"))
 
     def _tagged(self, field: Field, value: str) -> None:
-        """Emit the only tagged field that is ever sent: a tuple of numbers, or None."""
+        """Emit a tagged field, whose value is a tuple of numbers, or None if it is not sent."""
         assert isinstance(field.type, Struct)
         types = [each.type for each in field.type.fields]
         formats = [each.format for each in types if isinstance(each, Primitive)]
@@ -165,7 +165,7 @@ class EncoderSource:
         elif field.type is RECORDS:
             self._records(value, self.names[f"{path}.size"])
         elif field.type is STRING and not field.nullable and not compact:
-            # Its length is packed with the fields before it; above int16, struct raises an error.
+            # The length is packed with the previous fields; above int16, struct raises an error.
             encoded = f"{value.replace('.', '_')}_bytes"
             self.line(f"{encoded} = {value}.encode()")
             self._run.append((f"len({encoded})", "h"))
@@ -182,7 +182,7 @@ class EncoderSource:
             self._run.append((value, field.type.format))
 
     def _records(self, value: str, size: str) -> None:
-        """Emit chunks of ``size`` bytes in total; null is never sent."""
+        """Emit a records field of ``size`` bytes in chunks, which is never null."""
         self._count(size)
         self._flush()
         self.line(f"if {size}:")
@@ -223,7 +223,7 @@ class EncoderSource:
         names = [f.name for f in fields if self.version in version_range(f.versions)]
         epochs = "committed_leader_epoch" in names
         columns = f"({partitions}, offsets{', leader_epochs' if epochs else ''})"
-        # An empty text is two bytes of 0, or a varint 1 that ``offset_columns`` inserts.
+        # Empty metadata are two zero bytes, or a varint 1 that ``offset_columns`` inserts.
         element = ("iqi" if epochs else "iq") + ("Bhx" if self.flexible else "2xh")
         packers = f"_offsets_{element}"
         self.packers[packers] = element

@@ -1,4 +1,4 @@
-"""The batches of ``check_golden.py``: message sets, record batches and control batches."""
+"""Checks the vectors of message sets, record batches and markers, for ``check_golden.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUTCOMES = {"ABORT": batch.ABORT, "COMMIT": batch.COMMIT}
 
 
 def check_batches(vector: dict[str, Any]) -> str | None:
-    """The fault of a vector of batches, or None."""
+    """Return the fault of a vector of batches; None if it is correct."""
     data = bytes.fromhex(vector["hex"])
     if "control" in vector:
         wrong = check_control(vector, data)
@@ -25,7 +25,7 @@ def check_batches(vector: dict[str, Any]) -> str | None:
 
 
 def in_golden(records: Sequence[batch.Record]) -> list[dict[str, Any]]:
-    """Records in the notation of the golden files."""
+    """Return records in the notation of the golden files."""
     return [
         {
             "offset": record.offset,
@@ -48,7 +48,7 @@ def _differ(what: str, ours: Any, theirs: Any) -> Iterator[str]:
 
 
 def check_magic2(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Faults of record batches: headers, records, and the bytes encoded again."""
+    """Yield the faults of record batches: headers, records, and the bytes encoded again."""
     headers = [header for header, _ in batch.iter_batches(data)]
     append_time = vector["timestamp_type"] == "LogAppendTime"
     said = []
@@ -97,7 +97,7 @@ def _encoded_again(data: bytes, header: batch.BatchHeader) -> Iterator[str]:
     if not header.compression:
         yield from _differ("encoded", again.hex(), data[header.position : header.end].hex())
         return
-    # Compressors may differ: their content must be equal, and the header except size and checksum.
+    # Compressed bytes may differ; contents and header, except size and checksum, must be equal.
     ours = batch.read_header(again)
     batch.validate_batch(again, ours, deep=False)
     yield from _differ("section", batch.section_of(again, ours), batch.section_of(data, header))
@@ -106,7 +106,7 @@ def _encoded_again(data: bytes, header: batch.BatchHeader) -> Iterator[str]:
 
 
 def check_set(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Faults of message sets of magic 0 and 1: entries, records, and the bytes encoded again."""
+    """Yield the faults of message sets (magic 0 and 1): entries, records, bytes encoded again."""
     decoded = message_set.read_set(data)
     append_time = vector["timestamp_type"] == "LogAppendTime"
     yield from _differ("magic", decoded.magic, vector["magic"])
@@ -140,7 +140,7 @@ def check_set(vector: dict[str, Any], data: bytes) -> Iterator[str]:
 
 
 def check_control(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Faults of the marker at the end of a transaction."""
+    """Yield the faults of a transaction's marker."""
     header = batch.read_header(data)
     batch.validate_batch(data, header, deep=False)
     yield from _differ("control", header.is_control, True)

@@ -1,8 +1,7 @@
-"""Installed packages: the ones that a project needs, their files, and wheels rebuilt from them.
+"""Finds the installed packages that a project needs, and builds wheels from their files.
 
-Set-up checks every package against requirements/*.txt, so its files are those of the registry. A
-build from them needs no network and no cache. A file that has changed since its installation is not
-put into a wheel.
+`make` checks every package against requirements/*.txt at installation, so a build needs no network
+and no cache. A build stops if a file has changed since its installation.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ _OF_THE_INSTALLER = {
 
 
 def needed(requirements: Iterable[str]) -> list[Distribution]:
-    """The installed packages that these requirements need, ordered by name, with their own
-    requirements.
-    """
+    """Return the installed packages that these requirements need, directly or not, by name."""
     found: dict[str, Distribution] = {}
     seen = set()
     todo = [Requirement(each) for each in requirements]
@@ -38,7 +35,9 @@ def needed(requirements: Iterable[str]) -> list[Distribution]:
         seen.add(key)
         package = distribution(wanted.name)
         if not wanted.specifier.contains(package.version, prereleases=True):
-            raise SystemExit(f"{wanted} is needed, {package.version} installed: make once more")
+            raise SystemExit(
+                f"{wanted} is needed, but version {package.version} is installed: run make again"
+            )
         found[package.metadata["Name"].lower()] = package
         extras = ["", *wanted.extras]
         for each in map(Requirement, package.requires or ()):
@@ -48,7 +47,7 @@ def needed(requirements: Iterable[str]) -> list[Distribution]:
 
 
 def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
-    """A package's files in site-packages: relative path and absolute path; without commands."""
+    """Return relative and absolute path of a package's files in site-packages, without scripts."""
     found = []
     for file in sorted(package.files or ()):
         skipped = file.suffix == ".pyc" or file.name in _OF_THE_INSTALLER
@@ -56,15 +55,13 @@ def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
             continue
         at = Path(str(package.locate_file(file)))
         if file.hash is not None and _hash(at.read_bytes()) != file.hash.value:
-            raise SystemExit(
-                f"{at} is not as it was installed: rm -r the environment, make it anew"
-            )
+            raise SystemExit(f"{at} has changed since it was installed: remove .venv, run make")
         found.append((file, at))
     return found
 
 
 def wheel(package: Distribution) -> tuple[str, bytes]:
-    """A wheel of an installed package, without its commands: file name and bytes."""
+    """Return file name and bytes of a wheel of an installed package, without its scripts."""
     out = io.BytesIO()
     record = []
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -72,7 +69,7 @@ def wheel(package: Distribution) -> tuple[str, bytes]:
             data = at.read_bytes()
             if file.hash is not None and _hash(data) != file.hash.value:
                 raise SystemExit(
-                    f"{at} is not as it was installed: make clean, then make once more"
+                    f"{at} has changed since it was installed: run make clean, then make"
                 )
             add(archive, str(file), data)
             record.append(f"{file},sha256={_hash(data)},{len(data)}")
@@ -82,14 +79,14 @@ def wheel(package: Distribution) -> tuple[str, bytes]:
 
 
 def tags(package: Distribution) -> str:
-    """The Pythons, ABIs and platforms of the wheel, as in its file name."""
+    """Return the Python, ABI and platform tags of a package, as in a wheel's file name."""
     lines = (package.read_text("WHEEL") or "").splitlines()
     each = [line.removeprefix("Tag: ").split("-") for line in lines if line.startswith("Tag: ")]
     return "-".join(".".join(dict.fromkeys(parts)) for parts in zip(*each, strict=True))
 
 
 def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    """Add a file reproducibly: with a fixed time, and without user or umask."""
+    """Add a file with a fixed time and mode, so that builds are reproducible."""
     entry = zipfile.ZipInfo(name, WRITTEN_AT)
     entry.compress_type = archive.compression
     entry.external_attr = 0o100644 << 16

@@ -1,10 +1,11 @@
 """Writes ``protocol/generated``: straight-line codecs for the hot APIs, from their tables.
 
-A decoder unpacks runs of fields at once, decodes whole arrays of partitions if their stride is
-fixed, and leaves tagged fields and all invalid requests to the reference codec. An encoder makes
-the whole frame. ``SHAPES`` defines the tuples; the docstring of ``protocol/generated`` lists them.
+A decoder unpacks several fixed fields at once, decodes whole arrays of partitions if all elements
+have the same size, and passes requests with tagged fields and invalid requests to the reference
+codec. An encoder makes the whole frame. ``SHAPES`` defines the tuples, which the docstring of
+``protocol/generated`` lists.
 
-Run by ``make codecs``; the result is checked in.
+``make codecs`` runs this tool; the result is checked in.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Source(NamedTuple):
 
 
 def decoder(api: Api, shape: Shape, version: int) -> Source:
-    """The source of one version's decoder."""
+    """Return the source of one version's decoder."""
     source = DecoderSource(version, api.is_flexible(version), shape)
     source.fields(api.request)
     source.flush()
@@ -122,7 +123,7 @@ def decoder(api: Api, shape: Shape, version: int) -> Source:
 
 
 def encoder(api: Api, shape: Shape, version: int) -> Source:
-    """The source of one version's encoder."""
+    """Return the source of one version's encoder."""
     source = EncoderSource(version, api.is_flexible(version), dict(shape.names), shape.in_chunks)
     for line in shape.before(version):
         source.line(line)
@@ -144,12 +145,12 @@ def encoder(api: Api, shape: Shape, version: int) -> Source:
 
 
 def _frame(shape: Shape) -> str:
-    """The type of an encoder's frame."""
+    """Return the type of an encoder's result."""
     return "list[Any]" if shape.in_chunks else "bytes"
 
 
 def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
-    """A source by version; versions with the same format share the first one's."""
+    """Return the source by version; versions with the same format share one function."""
     sources: dict[int, Source] = {}
     for version in api.versions:
         source = make(api, shape, version)
@@ -166,13 +167,13 @@ def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> d
 
 
 def table(name: str, functions: str, sources: dict[int, Source], type_: str) -> str:
-    """The source of a dict of a module's functions by version."""
+    """Return the source of a dict of a module's functions by version."""
     entries = "".join(f"    {v}: {functions}_v{s.version},\n" for v, s in sources.items())
     return f"{name}: Final[{type_}] = {{\n{entries}}}"
 
 
 def module(name: str, shape: Shape) -> str:
-    """The source of one API's module."""
+    """Return the source of one API's module."""
     api = BY_NAME[shape.api]
     decoders = once(decoder, api, shape)
     encoders = once(encoder, api, shape) if shape.arguments else {}

@@ -16,47 +16,48 @@ PAGE = Path(__file__).parents[1] / "docs" / "operate" / "configuration.md"
 
 HEAD = """# Configuration
 
-Muster reads Apache Kafka's broker properties by Kafka's names. They come from four places; a later
-one overrides an earlier one:
+Muster reads Apache Kafka's broker properties by Kafka's names. Settings come from four sources; a
+later source overrides an earlier source:
 
 1. a file in the form of `server.properties`: `muster serve --config server.properties`;
 2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`. With `--kafka-env`
-   the [variables of Kafka's images](operating.md#with-the-variables-of-kafkas-images) are read too,
-   weaker than those of Muster;
+   the [variables of Kafka's images](operating.md#with-the-variables-of-kafkas-images) are read too;
+   variables of Muster override them;
 3. `--set`, repeatable: `muster serve --set log.retention.ms=60000`;
 4. the other options: `--listen HOST:PORT` is `listeners`, `--data DIR` is `log.dirs`, `--http
    HOST:PORT` (or `off`) is `http.listener`.
 
-An invalid value ends the start with one sentence, and several with a line each:
+Muster does not start with an invalid value. It prints one sentence, or one line for each of several
+invalid values:
 
     $ muster serve --set num.partitions=0
     muster serve: num.partitions=0: it must be at least 1
 
 Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
 that have no effect here are accepted without a warning, so that an existing `server.properties` can
-be used as it is; the end of this page lists them. Some of them request what Muster does not do,
-such as a KRaft quorum: each of these logs a warning ([below](#not-followed)). A security setting is
-never ignored: one that Muster does not support ends the start ([below](#settings-that-protect)).
-`muster config check FILE` shows all of this beforehand, setting by setting, with every fault.
+be used unchanged; the end of this page lists these names. Some settings request a feature that
+Muster does not have, such as a KRaft quorum: each of them logs a warning ([below](#not-followed)).
+A security setting is never ignored: Muster does not start with a security setting that it does not
+support ([below](#settings-that-protect)). `muster config check FILE` shows without a start how
+Muster treats each setting, and all faults.
 
 Kubernetes sets variables such as `MUSTER_PORT=tcp://10.0.0.1:9092` and `MUSTER_SERVICE_HOST` in
-every pod of a namespace with a service called `muster`. They are not settings, and the log names
-them only at level `debug`. A variable that a person wrote, such as `MUSTER_PORT=9092`, is in the
-warning.
+every pod of a namespace with a service called `muster`. Muster ignores these variables, and the log
+names them only at level `debug`. A variable with another form of value, such as
+`MUSTER_PORT=9092`, is in the warning about unknown names.
 
-Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
-`group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's default of
-3000 holds. [settings-of-groups.md](settings-of-groups.md) has the settings of groups and offsets
-one by one.
+Without a file, `group.initial.rebalance.delay.ms` is 0 unless a source sets it, as in the
+`server.properties` of Kafka's quick start. With a file, Kafka's default of 3000 applies.
+[settings-of-groups.md](settings-of-groups.md) explains each setting of groups and offsets.
 
-A topic has its own settings, from its creation or altered since; for all others the broker's hold.
-AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`) change topics, and
-the broker's settings that have "yes" in the first table: for this broker (its id) or for every
-broker (the empty name, `--entity-default`). A change at run time overrides the four places above,
-holds at once, and is stored in the data directory. On SIGHUP the broker reads the four places
-again: changed settings that have "yes" hold at once, and a log line names the others. Some take
-effect later: `num.recovery.threads.per.data.dir` at the next start, `segment.index.bytes`,
-`segment.jitter.ms` and `preallocate` with the next segment.
+A topic has the settings of its creation and of later changes. For all other settings, the broker's
+values apply. AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`)
+change topics, and the broker's settings with "yes" in the first table: for one broker (its id) or
+for every broker (the empty name, `--entity-default`). A change at run time overrides the four
+sources above, takes effect at once, and is stored in the data directory. On SIGHUP the broker reads
+the four sources again: changed settings with "yes" take effect at once, and a log line names the
+other changed settings. Some settings take effect later: `num.recovery.threads.per.data.dir` at the
+next start, `segment.index.bytes`, `segment.jitter.ms` and `preallocate` with the next segment.
 
 This page is written by `tools/make_configuration.py`; a test compares it with the tables.
 """
@@ -66,46 +67,47 @@ PROTECTING = """
 ## Settings that protect
 
 [security.md](security.md) describes TLS, logins, ACLs and quotas. Kafka has more security settings.
-A broker that ignored them would be open while its operator believes it closed. So it does not
-start, and one sentence names all of them:
+A broker that ignored these settings would be unprotected, and its operator would not know. So
+Muster does not start, and one sentence names all unsupported security settings:
 
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
     muster serve: security settings are never ignored, and Muster does not support
     Java plug-in classes (ssl.provider), policies for topics and settings
     (create.topic.policy.class.name); remove the ones that you do not need
 
-It makes no difference whether they come from a file, the environment or `--set`. If SIGHUP finds
-one, the settings stay as they were, with a log line; AlterConfigs is answered INVALID_CONFIG. A
-value that asks for no protection is accepted: Kafka's default, or an empty one.
+This applies to settings from a file, the environment and `--set`. If SIGHUP finds an unsupported
+setting, the present settings stay, and a log line says so. AlterConfigs gets INVALID_CONFIG. A
+value that requests no protection is accepted: Kafka's default, or an empty value.
 
-A name that begins with `ssl.`, `sasl.` or `security.` and that Kafka does not know ends the start
-too: it may be a misspelt one.
+Muster also does not start with a name that begins with `ssl.`, `sasl.` or `security.` and that
+Kafka does not know, because the name may be misspelt.
 
-With any other value these are refused:
+These settings are refused with any other value:
 
 """
 PROTECTING_ALSO = """
-Each of them may be a listener's (`listener.name.internal.ssl.provider`), a mechanism's
-(`plain.sasl.server.callback.handler.class`) or both. Settings of one listener are those that begin
-with `ssl.` or `sasl.`, `connections.max.reauth.ms`, `max.connections`,
-`max.connection.creation.rate`, `num.network.threads` and `principal.builder.class`; the
-certificates and the two limits can be changed at run time, for one broker by its id. A name that
-begins with `listener.name.` and that no listener uses ends the start: capitals, a
-listener that is not in `listeners`, any other setting.
+Each of these settings may have the prefix of a listener (`listener.name.internal.ssl.provider`), of
+a mechanism (`plain.sasl.server.callback.handler.class`), or of both. A listener may have its own
+values of the settings that begin with `ssl.` or `sasl.`, and of `connections.max.reauth.ms`,
+`max.connections`, `max.connection.creation.rate`, `num.network.threads` and
+`principal.builder.class`. Its certificates and the two limits can be changed at run time, for one
+broker by its id. Muster does not start with a name that begins with `listener.name.` and has no
+effect: a name with capital letters, with a listener that is not in `listeners`, or with any other
+setting.
 """
 NOT_FOLLOWED_HEAD = """
 ## Not followed
 
-Muster starts with these settings, and does something else than they ask for. Each has a warning at
-the start, and `not followed` in `muster config check`:
+Muster starts with these settings, but does not do what they request. Each setting logs a warning at
+the start, and has the verdict `not followed` in `muster config check`:
 
-| setting | when it is set | what is so instead |
+| setting | when it is set | what Muster does instead |
 |---|---|---|
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     parts = [
         HEAD,
         "\n## Settings of the broker\n\n",
@@ -129,7 +131,7 @@ def page() -> str:
 
 def _table(settings: Iterable[Setting], changeable: Collection[str] = ()) -> Iterable[str]:
     column = " at run time |" if changeable else ""
-    yield f"| setting | type | default | takes |{column} what it does |\n"
+    yield f"| setting | type | default | valid values |{column} effect |\n"
     yield f"|---|---|---|---|{'---|' if changeable else ''}---|\n"
     for setting in _sorted(settings):
         default = render(setting, setting.default)
@@ -142,7 +144,7 @@ def _table(settings: Iterable[Setting], changeable: Collection[str] = ()) -> Ite
 
 
 def _protecting() -> Iterable[str]:
-    """A line for each unsupported protection, with the settings that request it."""
+    """Yield a line for each unsupported protection, with the settings that request it."""
     names: dict[str, list[str]] = {}
     for start, wanted in FAMILIES.items():
         names.setdefault(wanted, []).append(f"{start}*")

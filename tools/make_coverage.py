@@ -37,11 +37,11 @@ HEAD = """\
 
 ## APIs
 
-Written by `make coverage` from the table of the broker (`broker/apis/tables/standalone.py`), from
-which the broker answers ApiVersions too. Every field of a served version takes effect, except those
-in the column "left out". "known" has all versions up to Apache Kafka 4.3.1. The last column has the
-operations that a principal must be allowed, if the broker has an authorizer
-([security.md](../operate/security.md#rights)).
+`make coverage` writes this page from the broker's table of APIs
+(`broker/apis/tables/standalone.py`), which also determines the response to ApiVersions. Every field
+of a served version takes effect, except the fields in the column "left out". The column "known" has
+all versions up to Apache Kafka 4.3.1. The last column has the operations that a principal must be
+allowed if the broker has an authorizer ([security.md](../operate/security.md#rights)).
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -50,8 +50,8 @@ operations that a principal must be allowed, if the broker has an authorizer
 IN_CLUSTER = """
 ## More APIs in a cluster
 
-A broker with `zookeeper.connect` serves these too (`broker/apis/tables/cluster.py`), or in another
-way than a broker by itself.
+A broker with `zookeeper.connect` also serves these APIs, or serves them in another way than a
+standalone broker (`broker/apis/tables/cluster.py`).
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -60,8 +60,8 @@ way than a broker by itself.
 REST = """
 ## APIs not served
 
-Known to `protocol/messages`, so that their tables and codecs are tested, and refused by the broker:
-a request with such a key closes its connection.
+`protocol/messages` has tables of these APIs, so their codecs are tested. The broker refuses them: a
+request with such a key closes its connection.
 
 """
 
@@ -69,19 +69,20 @@ a request with such a key closes its connection.
 SETTINGS = """
 ## Topic settings without effect
 
-Every topic setting of Apache Kafka 3.9 is accepted, checked, stored, described and altered. All but
-these do what Kafka documents; these have no effect on a single broker yet:
+Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. The
+following settings have no effect on a standalone broker yet. All other settings do what Kafka
+documents. Without effect:
 
 """
 
 
 def versions(first: int, last: int) -> str:
-    """A range of versions as text."""
+    """Return a range of versions as text."""
     return str(first) if first == last else f"{first} to {last}"
 
 
 def line(row: ServedApi) -> str:
-    """The line of an API."""
+    """Return the table row of an API."""
     known = row.api.versions
     return (
         f"| {row.api.key} | {row.api.name} | {versions(row.min_version, row.max_version)} "
@@ -90,7 +91,7 @@ def line(row: ServedApi) -> str:
 
 
 def needs(rights: Rights) -> str:
-    """The rights in a row, as text."""
+    """Return the rights that an API needs, as text."""
     parts = [" or ".join(map(right, options_of(need))) for need in rights.needs]
     each = rights.each
     if isinstance(each, EachResource):
@@ -108,31 +109,31 @@ def needs(rights: Rights) -> str:
 
 
 def options_of(need: RequiredAcl | AnyOf) -> Sequence[RequiredAcl]:
-    """The alternatives, one of which is enough."""
+    """Return the alternatives of a right; one of them is enough."""
     return need.needs if isinstance(need, AnyOf) else (need,)
 
 
 def right(need: RequiredAcl) -> str:
-    """An operation on the single resource of a request, as text."""
+    """Return the operation on the single resource of a request, as text."""
     return f"{need.operation.name} on the {NOUNS[need.kind]}"
 
 
 def own_right(own: HandlerAcl) -> str:
-    """The rights that an API's own code checks, as text."""
+    """Return the rights that the handler of an API checks, as text."""
     unless = "" if own.unless is None else f", or {right(own.unless)}"
     when = f"{own.when}, " if own.when else ""
     return f"{when}{own.operation.name} on {own.of}{unless}"
 
 
 def told(tells: AuthorizedOperations) -> str:
-    """The authorized operations that a response contains, as text."""
+    """Return the authorized operations that a response contains, as text."""
     each = "the" if tells.kind is ResourceType.CLUSTER else "each"
     to_whom = "" if tells.need is None else f", with {right(tells.need)}"
     return f"returns the allowed operations on {each} {NOUNS[tells.kind]}{to_whom}"
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     alone = "".join(map(line, SERVED.values()))
     more = [row for key, row in SERVED_IN_CLUSTER.items() if SERVED.get(key) is not row]
     both = "".join(map(line, more))
@@ -148,7 +149,7 @@ def main() -> int:
     """Write or check the page."""
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            print(f"{PAGE.name} is not what the dispatch table says: run make coverage")
+            print(f"{PAGE.name} differs from the dispatch table: run make coverage")
             return 1
         return 0
     PAGE.write_text(page())

@@ -1,7 +1,7 @@
-"""Writes dashboards/grafana/*.json from the one description in this file: `make dashboards`.
+"""Writes dashboards/grafana/*.json from the description in this file (`make dashboards`).
 
-A dashboard is a list of rows, a row a list of adjacent panels, a panel a title, a unit and its
-queries. Every query is limited to ``$instance``; docs/operate/metrics.md describes the series.
+A dashboard is a list of rows, and a row is a list of adjacent panels. A panel has a title, a unit
+and queries. Every query is limited to ``$instance``; docs/operate/metrics.md describes the series.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ HEIGHT = 8
 class Panel(NamedTuple):
     """One graph; ``queries`` are (expression, legend).
 
-    ``kind`` is Grafana's, or "word": the legend of the only series as a word. A table has a column
-    for each query, named by its legend; rows are ordered by the first value, highest first.
+    ``kind`` is Grafana's, or "word", which shows only the legend of the single series. A table has
+    a column for each query, with the legend as its name; the highest values of the first column
+    come first.
     """
 
     title: str
@@ -31,8 +32,9 @@ class Panel(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """One dashboard; ``variables`` are (name, query), in addition to the data source and the
-    instance, which is one of ``instances``.
+    """One dashboard; ``variables`` are (name, query).
+
+    The data source and the instance, which ``instances`` lists, are variables too.
     """
 
     name: str
@@ -48,12 +50,12 @@ RATE = "[$__rate_interval]"
 
 
 def one(title: str, unit: str, query: str, legend: str = "", kind: str = "timeseries") -> Panel:
-    """A panel with one query."""
+    """Return a panel with one query."""
     return Panel(title, unit, ((query, legend),), kind)
 
 
 def quantiles(title: str, histogram: str, by: str, where: str = ME, unit: str = "s") -> Panel:
-    """The median and the 99th percentile of a histogram."""
+    """Return a panel with the median and the 99th percentile of a histogram."""
     labels = ", ".join(filter(None, (by, "le")))
     legend = f"{{{{{by}}}}} " if by else ""
     return Panel(
@@ -74,7 +76,7 @@ WORST_FIRST = list(Verdict)
 
 
 def ranked(where: str) -> str:
-    """The verdicts of groups as numbers; a worse verdict has a higher number."""
+    """Return a query for the verdicts of groups as numbers; a worse verdict is a higher number."""
     return " or ".join(
         f'{len(WORST_FIRST) - rank} * muster_group_verdict{{{where},verdict="{verdict}"}}'
         for rank, verdict in enumerate(WORST_FIRST)
@@ -242,7 +244,7 @@ ONE_GROUP = Dashboard(
             one("Members", "short", f"kafka_consumergroup_members{{{GROUP}}}", kind="stat"),
             one("Generation", "short", f"muster_consumergroup_generation{{{GROUP}}}", kind="stat"),
             one(
-                "Time in its state",
+                "Time in the present state",
                 "s",
                 f"muster_consumergroup_state_seconds{{{GROUP}}}",
                 "{{state}}",
@@ -651,14 +653,17 @@ CLUSTER = Dashboard(
 )
 
 FILE = f'{ME},source=~"$source"'
-"""The filter for series from `muster pipeline lag --textfile`; the instance is node_exporter's."""
+"""The filter for series of `muster pipeline lag --textfile`, with the instance of node_exporter."""
 ITS_GROUP = f'{FILE},consumergroup=~"$group"'
 UNREAD = f"clamp_min(muster_pipeline_lag_records{{{FILE}}}, 0)"
-"""The lag is below 0 for an offset above the log end offset."""
+"""The lag without negative values, which mean an offset above the log end offset."""
 
 
 def in_state(title: str, verdict: str) -> Panel:
-    """The number of groups that have a partition with a verdict of the table `catch_up`."""
+    """Return a panel with the number of groups that have a partition with this verdict.
+
+    The verdicts are those of the pipeline's table `catch_up`.
+    """
     groups = (
         f'count by (source, consumergroup) (muster_pipeline_verdict{{{FILE},verdict="{verdict}"}})'
     )
@@ -684,7 +689,7 @@ PIPELINE = Dashboard(
         ),
         (
             Panel(
-                "Groups, the most unread first",
+                "Groups, most unread records first",
                 "short",
                 tuple(
                     (f"{how} by (source, consumergroup) ({series})", legend)
@@ -765,11 +770,11 @@ PIPELINE = Dashboard(
 
 DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS, CLUSTER, PIPELINE)
 SEVERAL = ("instance", "source")
-"""Variables that allow several values, or all."""
+"""The variables that allow several values or all."""
 
 
 def render(dashboard: Dashboard) -> str:
-    """The dashboard in Grafana's import format."""
+    """Return the dashboard in Grafana's import format."""
     panels: list[dict[str, Any]] = []
     for y, row in enumerate(dashboard.rows):
         width = WIDTH // len(row)
@@ -851,7 +856,7 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 
 def _columns(panel: Panel) -> list[dict[str, Any]]:
-    """One table from the queries' results, with a row for each set of labels."""
+    """Return the transformations that join the queries' results to one table, by labels."""
     names = {
         f"Value #{chr(ord('A') + index)}": legend for index, (_, legend) in enumerate(panel.queries)
     }

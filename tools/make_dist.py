@@ -1,7 +1,7 @@
-"""Builds all artifacts of a release into dist/: wheel, sdist, muster.pyz, container image.
+"""Builds all artifacts of a release in dist/: wheel, sdist, muster.pyz, container image.
 
-It works offline, from the packages that set-up has installed. The same sources and packages give
-the same bytes, at any time and place; SOURCE_DATE_EPOCH sets another time for the files inside.
+The build works offline, from the packages that `make` has installed. The same sources and packages
+give the same bytes on any machine. SOURCE_DATE_EPOCH sets another time for the files inside.
 """
 
 from __future__ import annotations
@@ -32,19 +32,17 @@ IMAGE = "muster-image.tar"
 EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # the default is hatchling's own
 ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
 MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-"""The older names, without the version of glibc."""
+"""The glibc versions of old platform tags, which do not contain them."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:
     """Build the wheel and the sdist; return their paths."""
-    os.chdir(ROOT)  # the interface of build backends has no other way to name the project
+    os.chdir(ROOT)  # a build backend builds the project in the current directory
     return folder / build_wheel(str(folder)), folder / build_sdist(str(folder))
 
 
 def make_pyz(wheel: Path, target: Path) -> None:
-    """Write the single file: the start script, our wheel, and wheels of its requirements on this
-    machine.
-    """
+    """Write muster.pyz: the start script, the wheel of Muster, and wheels of its requirements."""
     with zipfile.ZipFile(wheel) as opened:
         info = next(n for n in opened.namelist() if n.endswith(".dist-info/METADATA"))
         ours = PathDistribution(zipfile.Path(opened, info.rpartition("/")[0] + "/"))
@@ -68,7 +66,7 @@ def make_pyz(wheel: Path, target: Path) -> None:
 
 
 def files_of(wheels: dict[str, bytes]) -> list[str]:
-    """Every file in the wheels, and its size, by which the start script detects a damaged cache."""
+    """Return the size of every file, by which the start script detects a damaged cache."""
     found = []
     for data in wheels.values():
         with zipfile.ZipFile(io.BytesIO(data)) as opened:
@@ -77,7 +75,7 @@ def files_of(wheels: dict[str, bytes]) -> list[str]:
 
 
 def glibc(packages: list[Distribution]) -> str:
-    """The oldest glibc with which all these packages run, "" if none is needed."""
+    """Return the oldest glibc with which all these packages run; "" if they do not need glibc."""
     needed = [
         min(versions) for package in packages if (versions := list(glibcs(installed.tags(package))))
     ]
@@ -85,22 +83,22 @@ def glibc(packages: list[Distribution]) -> str:
 
 
 def glibcs(tags: str) -> list[tuple[int, int]]:
-    """The versions of glibc in the tags of one wheel."""
+    """Return the glibc versions in the tags of one wheel."""
     named = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", tags)]
     return named + [version for name, version in MANYLINUX.items() if f"{name}_" in tags]
 
 
 def make_image(target: Path) -> None:
-    """Write the container image as one file, if buildah and the base image are present."""
+    """Write the container image to a file if buildah and the base image are installed."""
     buildah = shutil.which("buildah")
     if buildah is None:
-        print("no container image: buildah is not on this machine", file=sys.stderr)
+        print("no container image was built: buildah is not installed", file=sys.stderr)
         return
     base = re.findall("^FROM (\\S+)$", CONTAINER.read_text(), re.MULTILINE)[0]
     if subprocess.run(
         [buildah, "inspect", "--type", "image", base], check=False, capture_output=True
     ).returncode:
-        print(f"no container image: buildah pull {base} first", file=sys.stderr)
+        print(f"no container image was built: run buildah pull {base} first", file=sys.stderr)
         return
     name = "localhost/muster:dist"
     in_place = ["--isolation", "chroot", "--network", "host", "--pull=never"]
@@ -112,7 +110,7 @@ def make_image(target: Path) -> None:
     ):
         done = subprocess.run([buildah, *words], cwd=ROOT, check=False, stdout=sys.stderr)
         if done.returncode:
-            raise SystemExit(f"no container image: buildah {words[0]} failed")
+            raise SystemExit(f"no container image was built: buildah {words[0]} failed")
     print(target)
 
 

@@ -17,7 +17,7 @@ GOLDEN = ROOT / "tests" / "golden"
 
 
 def main() -> int:
-    """Run every conversation of tests/golden; print those that changed."""
+    """Run every conversation of tests/golden; print the files that changed."""
     for folder, conversation in (
         (GOLDEN, of_groups),
         (GOLDEN / "transactions", of_transactions),

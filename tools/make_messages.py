@@ -1,8 +1,8 @@
 """Writes ``protocol/messages``, ``log_records.py`` and ``api_keys.py`` from Kafka's schemas.
 
-Reads ``tests/data/schema`` (its README names the origin of the files), merges the versions of each
-message into one table with version ranges, and writes a module per API. Run it before ``make
-codecs``; the result is checked in and compared with the schemas by tests.
+The schemas are in ``tests/data/schema``; the README there names their origin. The tool merges the
+versions of each message into one table with version ranges, and writes a module per API. Run it
+before ``make codecs``. The result is checked in, and tests compare it with the schemas.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TOP = Path(__file__).resolve().parent.parent
 SCHEMAS = TOP / "tests" / "data" / "schema"
 MESSAGES = TOP / "protocol" / "messages"
 
-# The reflected types do not always show that records may be null; in these messages they may.
+# The messages in which records may be null, which the schemas do not always show.
 NULLABLE_RECORDS = {"ProduceRequest", "FetchResponse", "ShareFetchResponse"}
 
 
 def ranges(versions: list[int], newest: int) -> str:
-    """A list of versions in the notation of ``protocol.schema.version_range``."""
+    """Return a list of versions in the notation of ``protocol.schema.version_range``."""
     first, last = min(versions), max(versions)
     if sorted(versions) != list(range(first, last + 1)):
         raise SystemExit(f"versions with a gap: {versions}")
@@ -45,7 +45,7 @@ class Merger:
         self.types: set[str] = {"Field"}
 
     def fields(self, layouts: dict[int, Layout], path: str = "") -> list[str]:
-        """The source of each field of a struct."""
+        """Return the source of each field of a struct."""
         found: dict[tuple[str, str, int | None], dict[int, Any]] = {}
         order: list[tuple[str, str, int | None]] = []
         for version, layout in sorted(layouts.items()):
@@ -61,12 +61,14 @@ class Merger:
             names = [e.name for e in entries(layout) if e.tag is None]
             kept = [k[0] for k in order if k[2] is None and version in found[k]]
             if names != kept:
-                raise SystemExit(f"{self.message} v{version}: order {names} is not {kept}")
+                raise SystemExit(
+                    f"{self.message} v{version}: the field order {names} differs from {kept}"
+                )
         order.sort(key=lambda key: -1 if key[2] is None else key[2])
         return [self.field(key, found[key], path) for key in order]
 
     def field(self, key: tuple[str, str, int | None], types: dict[int, Any], path: str) -> str:
-        """The source of one field."""
+        """Return the source of one field."""
         name, _, tag = key
         here = f"{path}.{name}" if path else name
         arguments = [
@@ -76,7 +78,7 @@ class Merger:
         ]
         nullable = [v for v, type_ in types.items() if self.is_nullable(type_, here)]
         if nullable:
-            # "+" if it stays nullable in all later versions with the field.
+            # The range ends with "+" if the field is nullable in all later versions.
             text = f"{min(nullable)}+" if max(nullable) == max(types) else ranges(nullable, -1)
             arguments.append(f'nullable="{text}"')
         if tag is not None:
@@ -86,7 +88,7 @@ class Merger:
         return f"Field({', '.join(arguments)})"
 
     def is_nullable(self, type_: Any, path: str) -> bool:
-        """Whether null is allowed; the schemas do not show it for structs, so our own list does."""
+        """Whether null is allowed; for structs, which the schemas do not mark, a list says so."""
         if isinstance(type_, dict):
             return bool(type_["nullable"])
         if isinstance(type_, list):
@@ -96,7 +98,7 @@ class Merger:
         return "NULLABLE_" in type_
 
     def type_source(self, types: dict[int, Any], path: str) -> str:
-        """The source of a field's type."""
+        """Return the source of a field's type."""
         newest = types[max(types)]
         if isinstance(newest, str):
             base = base_of(newest)
@@ -112,18 +114,18 @@ class Merger:
 
 
 def flexible_range(versions: dict[int, dict[str, Any]], part: str) -> str:
-    """The range of flexible versions, "" if none is flexible."""
+    """Return the range of flexible versions; "" if no version is flexible."""
     flexible = [version for version, data in versions.items() if is_flexible(data[part])]
     return f"{min(flexible)}+" if flexible else ""
 
 
 def snake(name: str) -> str:
-    """OffsetCommit -> offset_commit."""
+    """Return a name in snake case: OffsetCommit becomes offset_commit."""
     return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def api_module(name: str, api: dict[str, Any], facts: dict[str, Any]) -> str:
-    """The source of one API's module."""
+    """Return the source of one API's module."""
     versions = {int(version): data for version, data in api["versions"].items()}
     newest = max(versions)
     tables, types = [], {"Api"}
@@ -159,7 +161,7 @@ def api_module(name: str, api: dict[str, Any], facts: dict[str, Any]) -> str:
 
 
 def records_module(records: dict[str, Any], facts: dict[str, Any]) -> str:
-    """The source of ``protocol/log_records.py``."""
+    """Return the source of ``protocol/log_records.py``."""
     parts, types = [], {"LogRecord"}
     for name, record in records.items():
         versions = {int(v): {"fields": layout} for v, layout in record["versions"].items()}
@@ -215,8 +217,8 @@ def _find(name: str) -> LogRecord:
 
 
 def keys_module(apis: dict[str, Any]) -> str:
-    """The source of ``protocol/api_keys.py``."""
-    # If a key has two names, the first, newer one wins.
+    """Return the source of ``protocol/api_keys.py``."""
+    # If a key has two names, the first name is newer and is used.
     names = {api["key"]: name for name, api in reversed(apis.items())}
     constants = "".join(f"{snake(names[k]).upper()}: Final = {k}\n" for k in sorted(names))
     first = {}
@@ -243,8 +245,8 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {{
 
 
 def index_module(apis: dict[str, Any]) -> str:
-    """The source of ``protocol/messages/__init__.py``."""
-    # Reversed: if a key has two names, the first, newer one wins.
+    """Return the source of ``protocol/messages/__init__.py``."""
+    # In reverse order, so that the first, newer name of a key replaces the older name.
     keys = {api["key"]: snake(name) for name, api in reversed(apis.items())}
     by_key = "".join(f"    {key}: {keys[key]!r},\n" for key in sorted(keys))
     by_name = "".join(f"    {name!r}: {snake(name)!r},\n" for name in sorted(apis))

@@ -25,29 +25,29 @@ PAGE = ROOT / "docs" / "internals" / "proofs.md"
 HEAD = """\
 # Proofs
 
-`make proofs` writes this page from `tests/data/statements.toml` and from the tests marked
-`@pytest.mark.proves("transactions 12")`. Each statement has at least one test, which fails when the
-statement does not hold. A path without a test name means the whole file.
+`make proofs` writes this page from `tests/data/statements.toml` and from the tests with a mark such
+as `@pytest.mark.proves("transactions 12")`. Each statement has at least one test, which fails when
+the statement is false. A path without a test name means the whole file.
 """
 
 
 class Proof(NamedTuple):
-    """A statement, such as `transactions 12`, and what proves it."""
+    """A statement, such as `transactions 12`, and a test that proves it."""
 
     statement: str
     file: str
-    """Path below tests/."""
+    """The path of the test's file below tests/."""
     test: str
-    """Empty for a whole module, and for a file that is not a module."""
+    """The test's name; empty for a whole module or another file."""
 
 
 def statements() -> dict[str, dict[str, str]]:
-    """The statements of each topic by number; `title` and `intro` are among them."""
+    """Return the statements of each topic by number, and the topic's `title` and `intro`."""
     return tomllib.loads(STATEMENTS.read_text("utf-8"))
 
 
 def proofs() -> Iterator[Proof]:
-    """Every mark `proves` below tests/, ordered by file and line."""
+    """Yield the proofs of every mark `proves` below tests/, ordered by file and line."""
     for path in sorted(TESTS.rglob("*.py")):
         source = path.read_text("utf-8")
         if "mark.proves(" in source:
@@ -56,7 +56,7 @@ def proofs() -> Iterator[Proof]:
 
 
 def in_module(file: str, module: ast.Module) -> Iterator[Proof]:
-    """The marks of one module."""
+    """Yield the proofs of all marks in one module."""
     for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
@@ -66,7 +66,7 @@ def in_module(file: str, module: ast.Module) -> Iterator[Proof]:
 
 
 def marks(file: str, test: str, tree: ast.AST) -> Iterator[Proof]:
-    """The proofs of the marks in a part of a module."""
+    """Yield the proofs of the marks in ``tree``, a part of a module."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("mark.proves"):
             continue
@@ -78,7 +78,7 @@ def marks(file: str, test: str, tree: ast.AST) -> Iterator[Proof]:
 
 
 def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) -> list[str]:
-    """Statements without a test, marks without a statement, and files that do not exist."""
+    """Return a line for each statement without a test, and each mark or file that is unknown."""
     known = [
         f"{topic} {number}"
         for topic, section in known_by_topic.items()
@@ -88,9 +88,9 @@ def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) 
     proven = {proof.statement for proof in found}
     return [
         *(f"no test proves {each}" for each in known if each not in proven),
-        *(f"no such statement: {each}" for each in sorted(proven - set(known))),
+        *(f"unknown statement in a mark: {each}" for each in sorted(proven - set(known))),
         *(
-            f"no such file: tests/{file}"
+            f"file in a mark does not exist: tests/{file}"
             for file in sorted({proof.file for proof in found})
             if not (TESTS / file).exists()
         ),
@@ -98,7 +98,7 @@ def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) 
 
 
 def page(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) -> str:
-    """The whole page."""
+    """Return the text of the page."""
     proven: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for proof in found:
         tests = proven[proof.statement][proof.file]

@@ -1,10 +1,9 @@
-"""The start script of `muster.pyz`: unpacks its wheels once, and starts the program from there.
+"""The start script of `muster.pyz`: unpacks the wheels once, and runs the unpacked program.
 
-The wheels are unpacked into `muster/DIGEST` of the user's cache. A complete folder appears there by
-a rename; if two first starts coincide, the second waits. A folder whose files have changed since is
-replaced.
+The wheels are unpacked to the folder `muster/DIGEST` in the user's cache. The folder is renamed
+when it is complete; a simultaneous second start waits. A folder with changed files is replaced.
 
-The script imports only what a start with a complete folder needs.
+The module imports only what a start with a complete folder needs.
 """
 
 import os
@@ -16,11 +15,11 @@ DIGEST = "@DIGEST@"
 ABI = "@ABI@"
 GLIBC = "@GLIBC@"
 WRITTEN_AT = 1580601600
-"""The time of every unpacked file: a file that was changed later has another."""
+"""The modification time of every unpacked file; a changed file has another time."""
 
 
 def main():
-    """Start the program, as `muster` does."""
+    """Run the `muster` command."""
     sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
     _refuse_another_python()
     archive = sys.path[0]
@@ -29,12 +28,12 @@ def main():
         site = _unpacked(archive, expected)
     except OSError as error:
         sys.exit(
-            f"muster: cannot unpack into {_cache()}: {error.strerror}; XDG_CACHE_HOME names"
-            " another folder"
+            f"muster: can't unpack to {_cache()}: {error.strerror}; set XDG_CACHE_HOME to another"
+            " folder"
         )
     sys.dont_write_bytecode = writes
     sys.path.insert(1, site)
-    # The processes that a broker starts use the same packages.
+    # Processes that a broker starts use the same packages.
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([site, inherited] if inherited else [site])
     from musterd.__main__ import main as muster
@@ -46,13 +45,16 @@ def _refuse_another_python():
     found = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
     if found != ABI:
         sys.exit(
-            f"muster: this muster.pyz is for {ABI}, and {sys.executable} is {found}: start it with"
-            " a Python of the first kind, or install the wheel with pip"
+            f"muster: this muster.pyz is for {ABI}, but {sys.executable} is {found}: run muster.pyz"
+            f" with {ABI}, or install the wheel with pip"
         )
     if GLIBC:
         _, _, has = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
         if _numbers(has) < _numbers(GLIBC):
-            sys.exit(f"muster: this muster.pyz needs glibc {GLIBC}, and here is {has or 'none'}")
+            sys.exit(
+                f"muster: this muster.pyz needs glibc {GLIBC}, but this system has"
+                f" {has or 'no glibc'}: install the wheel with pip"
+            )
 
 
 def _numbers(version):
@@ -65,7 +67,7 @@ def _cache():
 
 
 def _unpacked(archive, expected):
-    """The folder with the packages, created if necessary."""
+    """Return the folder with the packages; unpack them if necessary."""
     site = os.path.join(_cache(), DIGEST)
     if not _is_whole(site, expected):
         import fcntl
@@ -73,13 +75,13 @@ def _unpacked(archive, expected):
         os.makedirs(_cache(), 0o700, exist_ok=True)
         with open(f"{site}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not _is_whole(site, expected):  # another start may have created it
+            if not _is_whole(site, expected):  # another start may have created the folder
                 _make(archive, site)
     return site
 
 
 def _make(archive, site):
-    """Put a new folder in place, and remove a damaged one."""
+    """Unpack to a new folder, rename it to ``site``, and remove a damaged folder."""
     import shutil
 
     new, old = f"{site}.new", f"{site}.old"
@@ -93,7 +95,7 @@ def _make(archive, site):
 
 
 def _is_whole(site, expected):
-    """Whether every file exists, has its size, and is unchanged."""
+    """Whether every file exists and has its original size and time."""
     try:
         for name, size in expected:
             found = os.stat(f"{site}/{name}")

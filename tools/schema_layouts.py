@@ -1,6 +1,6 @@
-"""Kafka's schemas as layouts, one for each version, and a text of the changes between them.
+"""Reads the layouts in Kafka's schemas, and describes the changes between versions.
 
-A part of ``make_messages.py``.
+``make_messages.py`` uses this module. A layout is the list of fields of one version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 def entries(layout: Layout) -> Iterator[Entry]:
-    """The fields of a struct in one version, the tagged ones last."""
+    """Yield the fields of a struct in one version, tagged fields last."""
     for name, type_ in layout:
         if name == "_tagged_fields":
             for tag, (tagged_name, tagged_type) in type_["tags"].items():
@@ -37,14 +37,14 @@ def is_flexible(layout: Layout) -> bool:
 
 
 def element_of(type_: Any) -> Any:
-    """The element of an array type, or None."""
+    """Return the element type of an array type; None for another type."""
     if isinstance(type_, dict):
         return type_.get("array", type_.get("compactArray"))
     return None
 
 
 def base_of(type_: Any) -> str:
-    """The part of a type that all versions share: STRING, array of struct ..."""
+    """Return a type without compactness and nullability, such as STRING or array of struct."""
     if isinstance(type_, list):
         return "struct"
     if isinstance(type_, dict):
@@ -53,7 +53,7 @@ def base_of(type_: Any) -> str:
 
 
 def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every field of a layout by its dotted path, with its type regardless of compactness."""
+    """Yield the dotted path of every field in a layout, with its type without compactness."""
     for entry in entries(layout):
         nullable = isinstance(entry.type, dict) and entry.type["nullable"]
         nullable = nullable or (isinstance(entry.type, str) and "NULLABLE" in entry.type)
@@ -65,14 +65,14 @@ def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def changes(old: Layout, new: Layout) -> list[str]:
-    """The additions, removals and changes of a version compared with the previous one, as text."""
+    """Return the fields that a version adds, removes or changes, as text."""
     before, after = dict(paths(old)), dict(paths(new))
     added = [path for path in after if path not in before]
     gone = [path for path in before if path not in after]
     both = [path for path in after if path in before and before[path] != after[path]]
     words = []
     for text, listed in (("adds", added), ("drops", gone), ("changes", both)):
-        # The parts of a struct that is added or removed are not listed.
+        # The fields inside an added or removed struct are not listed.
         told = [p for p in listed if not any(p.startswith(f"{other}.") for other in listed)]
         if told:
             words.append(f"{text} {', '.join(told)}")
@@ -80,7 +80,7 @@ def changes(old: Layout, new: Layout) -> list[str]:
 
 
 def history(versions: dict[int, dict[str, Any]], parts: list[str]) -> str:
-    """A comment line for each version."""
+    """Return a comment line for each version."""
     lines = []
     for version, now in versions.items():
         words = []

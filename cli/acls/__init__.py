@@ -1,1 +1,1 @@
-"""`muster acls`: access control lists of a broker, or in the data directory of a stopped one."""
+"""`muster acls`: the ACLs of a running broker or in the data directory of a stopped broker."""

@@ -98,7 +98,7 @@ def add(
     kind = pattern_type(pattern, PatternType.LITERAL)
     entries = [
         AclEntry(
-            # The cluster has one name, and no prefix.
+            # ACLs of the cluster are always literal.
             Pattern(
                 *resource, PatternType.LITERAL if resource.type == ResourceType.CLUSTER else kind
             ),
@@ -150,9 +150,9 @@ def remove(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove the ACLs that match all options; show them first.
+    """Remove the ACLs that match all options; show the ACLs first.
 
-    A resource matches ACLs with exactly its name, unless --pattern selects more.
+    An option such as --topic selects ACLs with exactly this name, unless --pattern selects more.
     """
     plan = Plan(dry_run, execute, json, done="removed").checked()
     resources = resources_of(topic, group, transactional_id, cluster, token, user)

@@ -1,4 +1,4 @@
-"""`muster acls explain`: whether a principal is allowed an operation, and which rule decides."""
+"""`muster acls explain`: shows whether an operation is allowed, and the ACL that decides."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def explain(
     unknown = _unknown(rules, verdict)
     if host is None and any(each.host != ANYTHING for each in entries):
         unknown.append(
-            "the client's address: ACLs for a single host were not checked; name it with --host"
+            "the client's address: name it with --host to check the ACLs for a single host"
         )
     entry = verdict.rule if verdict and isinstance(verdict.rule, AclEntry) else None
     if json:
@@ -136,16 +136,18 @@ def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
     """Unknown facts that could change the decision."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:
-        unknown.append("whether super.users names the principal: a super user may do everything")
+        unknown.append("whether the principal is in super.users: super users may do everything")
     if verdict is not None and verdict.rule is Rule.NO_ACL_DENIES and rules.allow_everyone is None:
-        unknown.append("whether allow.everyone.if.no.acl.found is true: then it is allowed")
+        unknown.append(
+            "the value of allow.everyone.if.no.acl.found: true would allow the operation"
+        )
     return unknown
 
 
 def _remedy(denied_by: AclEntry | None, who: str, what: Operation, resource: Resource) -> str:
     if denied_by is None:
-        return f"To allow it: $ {command('acls add', [], _whose(who, what, resource))}"
-    return f"To remove that ACL: $ {_removing(denied_by)}"
+        return f"To allow the operation: $ {command('acls add', [], _whose(who, what, resource))}"
+    return f"To remove the denying ACL: $ {_removing(denied_by)}"
 
 
 def _removing(entry: AclEntry) -> str:

@@ -79,12 +79,12 @@ PatternOption = Annotated[
     PatternWord | None,
     typer.Option(
         "--pattern",
-        help="How NAME matches: ACLs with exactly this name, with this prefix, all ACLs that apply"
-        " to a resource of this name, or ACLs with this name of either pattern type.",
+        help="Which ACLs match NAME: literal ACLs of this name, prefixed ACLs of this name, all"
+        " ACLs that apply to a resource of this name, or ACLs of this name and any pattern type.",
     ),
 ]
 RESOURCE_OPTIONS = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user"
-Deny = Annotated[bool, typer.Option("--deny", help="ACLs that deny instead of allow.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Only ACLs that deny.")]
 Host = Annotated[
     str | None, typer.Option("--host", metavar="IP", help="The client's address, or * for any.")
 ]
@@ -93,7 +93,7 @@ Host = Annotated[
 def place_of(
     bootstrap: str, timeout_s: float, data_dir: Path | None, config: Path | None = None
 ) -> Place:
-    """The storage of the ACLs."""
+    """Return the storage of the ACLs: ``data_dir`` if given, else the broker."""
     if data_dir is not None:
         return InDirectory(data_dir, config)
     return AtBroker(bootstrap, timeout_s)
@@ -120,7 +120,7 @@ def resources_of(
 
 
 def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
-    """The members that words name; CommandError for an unknown word."""
+    """Return the members of ``kind`` that the words name; CommandError for an unknown word."""
     found = []
     for text in texts or ():
         for word in filter(None, text.split(",")):
@@ -132,17 +132,17 @@ def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
 
 
 def typed(member: IntEnum) -> str:
-    """The spelling of a member in a command, such as transactional-id."""
+    """Return the spelling of an enum member in a command, such as transactional-id."""
     return member.name.lower().replace("_", "-")
 
 
 def pattern_type(word: PatternWord | None, default: PatternType) -> PatternType:
-    """The pattern type of --pattern."""
+    """Return the pattern type for a value of --pattern; ``default`` for None."""
     return default if word is None else PatternType[word.name]
 
 
 def principal_of(text: str) -> str:
-    """A valid principal; CommandError for an invalid one."""
+    """Return the parsed principal; CommandError if the text is not a valid principal."""
     try:
         return str(parse_principal(text))
     except ValueError as error:
@@ -150,7 +150,7 @@ def principal_of(text: str) -> str:
 
 
 def row_of(entry: AclEntry) -> output.Row:
-    """The row of the table and of JSON."""
+    """Return the row of an ACL, for the table and for JSON."""
     return {
         "principal": entry.principal,
         "permission": spelled(entry.permission),

@@ -1,4 +1,4 @@
-"""The storage of ACLs: a broker of any kind, or a data directory of Muster."""
+"""The storage of ACLs: any Kafka broker, or a data directory of Muster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.fo
 
 
 class Rules:
-    """The authorizer's settings besides ACLs; None for unknown ones."""
+    """The authorizer's settings; an unknown setting is None."""
 
     def __init__(self, settings: dict[str, str | None]) -> None:
         self.authorizer = settings.get(SETTINGS[0])
@@ -50,7 +50,7 @@ class Place(Protocol):
         """Remove ACLs; CommandError for the first one that is refused."""
 
     def rules(self) -> Rules:
-        """The authorizer's settings besides ACLs."""
+        """The authorizer's settings."""
 
 
 class AtBroker:
@@ -60,7 +60,7 @@ class AtBroker:
         self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """See Place."""
+        """Implements Place.found."""
         answer = self._cluster.any.call("DescribeAcls", _filter(wanted))
         check("ACLs", answer)
         return sorted(
@@ -70,14 +70,14 @@ class AtBroker:
         )
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """See Place."""
+        """Implements Place.add."""
         creations = [_creation(entry) for entry in entries]
         answer = self._cluster.any.call("CreateAcls", {"creations": creations})
         for entry, result in zip(entries, answer["results"], strict=True):
             _check(entry, result)
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """See Place."""
+        """Implements Place.remove."""
         filters = [_filter(_exactly(entry)) for entry in entries]
         answer = self._cluster.any.call("DeleteAcls", {"filters": filters})
         for entry, result in zip(entries, answer["filter_results"], strict=True):
@@ -86,7 +86,7 @@ class AtBroker:
                 _check(entry, acl)
 
     def rules(self) -> Rules:
-        """See Place; they are the settings of one of the brokers."""
+        """Implements Place.rules, with the settings of one of the brokers."""
         try:
             node_id = self._cluster.metadata([])["brokers"][0]["node_id"]
             broker = Resource(BROKER_RESOURCE, str(node_id))
@@ -107,21 +107,21 @@ class InDirectory:
         self._config = config
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """See Place; a broker may run."""
+        """Implements Place.found; a broker may be using the directory."""
         with readable(self._directory) as fs:
             return AclIndex(self._file(fs).read()).matching(wanted)
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """See Place."""
+        """Implements Place.add."""
         self._change(lambda there: dict.fromkeys([*there, *entries]))
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """See Place."""
+        """Implements Place.remove."""
         gone = set(entries)
         self._change(lambda there: [entry for entry in there if entry not in gone])
 
     def rules(self) -> Rules:
-        """See Place; they are those of --config."""
+        """Implements Place.rules, with the settings in the file of --config."""
         if self._config is None:
             return Rules({})
         from broker.config.config import BadConfig
@@ -147,7 +147,7 @@ class InDirectory:
 
 
 def _exactly(entry: AclEntry) -> AclFilter:
-    """The filter that matches only this ACL."""
+    """Return the filter that matches only this ACL."""
     of_pattern = AclFilter(*entry.pattern)
     _, who, host, operation, permission = entry
     return of_pattern._replace(principal=who, host=host, operation=operation, permission=permission)
@@ -199,6 +199,6 @@ def _entry(acl: dict[str, Any]) -> AclEntry:
 
 
 def _member(kind: Any, code: int) -> Any:
-    """The member for a code; UNKNOWN for one of a newer broker."""
+    """Return the enum member for a code; UNKNOWN for a code that only newer brokers have."""
     known: Iterable[int] = [int(each) for each in kind]
     return kind(code if code in known else 0)

@@ -53,8 +53,8 @@ def list_entries(
 ) -> None:
     """List ACLs.
 
-    A resource matches all ACLs that apply to it, with prefixes and *, unless --pattern selects
-    others.
+    An option such as --topic selects all ACLs that apply to the resource, including prefixed ACLs
+    and ACLs for *, unless --pattern selects others.
     """
     place = place_of(bootstrap, timeout, data_dir)
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
@@ -74,11 +74,11 @@ def selected(
     host: str | None,
     deny: bool,
 ) -> list[AclEntry]:
-    """The ACLs that the options select, for any of the named resources."""
+    """Return the ACLs of any of ``resources`` that match all other options."""
     kind = PatternType[pattern.name]
     filters = [AclFilter(resource.type, resource.name, kind) for resource in resources]
     if not filters:
-        # Without a name MATCH selects the same as ANY.
+        # Without a resource name, MATCH selects the same ACLs as ANY.
         filters = [AclFilter(pattern_type=PatternType.ANY if pattern.name == "MATCH" else kind)]
     who = None if principal is None else principal_of(principal)
     wanted = words(Operation, operations)

@@ -50,7 +50,7 @@ def create(
 
 @app.command()
 def show(file: File, edited: Edited = False, json: Json = False) -> None:
-    """Show the contents of a backup. Needs no broker."""
+    """Show the contents of a backup, without a broker."""
     backup = _read(file, edited)
     if json:
         output.show_json(_summary(backup))
@@ -94,7 +94,7 @@ def restore(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Restore what is missing or differs from the backup; show the plan first."""
+    """Restore topics, settings and offsets that are missing or changed; show the plan first."""
     backup = _read(file, edited)
     if group:
         backup = of_groups(backup, group)

@@ -22,7 +22,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SavedTopic:
-    """A topic without its records; ``configs`` are its own settings."""
+    """A topic without records; ``configs`` are the settings set on the topic itself."""
 
     topic: str
     partitions: int
@@ -44,7 +44,7 @@ class Backup:
 
 
 def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
-    """The backup with only these groups; CommandError for a group that it does not have."""
+    """Return the backup with only these groups; CommandError if the backup lacks one of them."""
     names, missing = chosen(wanted, backup.groups)
     if missing:
         like = nearest(missing, backup.groups)
@@ -54,7 +54,7 @@ def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
 
 
 def to_text(backup: Backup) -> str:
-    """The text of the file."""
+    """Return the text of the backup file."""
     value: dict[str, Any] = {
         "version": VERSION,
         "taken": instant(backup.taken_ms),
@@ -71,10 +71,10 @@ def to_text(backup: Backup) -> str:
 
 
 def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
-    """The backup in a file's text; ``name`` is the file's, for errors.
+    """Return the backup in a file's text; ``name`` is the file's name in errors.
 
-    CommandError names the problem. Unless ``edited``, a file that was changed after it was written
-    is refused.
+    CommandError names the problem. A file that was changed after the backup is refused, unless
+    ``edited`` is set.
     """
     try:
         value = json.loads(text)
@@ -90,14 +90,15 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
         )
     if value.get("version") != VERSION:
         raise CommandError(
-            f"{name} is a backup of version {value.get('version')}; this muster reads {VERSION}",
+            f"{name} is a backup of version {value.get('version')}; this muster reads only version"
+            f" {VERSION}",
             USAGE,
         )
     claimed = value.pop("sha256")
     if claimed != _checksum(value) and not edited:
         raise CommandError(
-            f"{name} was changed or damaged after it was written: its sha256 does not match;"
-            " --edited accepts it",
+            f"{name} was changed or damaged after the backup, because its sha256 does not match;"
+            " --edited accepts the file",
             USAGE,
         )
     try:
@@ -111,7 +112,7 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
-    """SHA-256 of the value's shortest JSON with sorted names, so that the layout has no effect."""
+    """SHA-256 of the value as compact JSON with sorted names: the file's layout has no effect."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -134,5 +135,5 @@ def _checked_topic(entry: Any) -> dict[str, Any]:
 
 def _texts(configs: Any) -> dict[str, str]:
     if not isinstance(configs, dict) or not all(isinstance(v, str) for v in configs.values()):
-        raise ValueError("settings must have text values")
+        raise ValueError("the values of settings must be strings")
     return configs

@@ -1,8 +1,8 @@
-"""The changes of a restore, and their execution: topics, settings, offsets.
+"""Plans and makes the changes of a restore: topics, settings and offsets.
 
-Missing topics are created, empty: a backup has no records. Existing topics keep their partitions.
-Settings that the backup does not name are left unchanged. Offsets are restored only if they are
-within an existing log; the others are reported and left out.
+Missing topics are created without records, because a backup has no records. Existing topics keep
+their partitions. Settings that the backup does not name stay unchanged. Offsets outside of their
+logs are reported and not restored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cli.offsets.changes import Change, make, refuse_members, with_true_epochs
 
 @dataclass
 class SettingsChange:
-    """The settings of one topic or broker to be set."""
+    """Changes of the settings of one topic or broker."""
 
     resource: Resource
     operations: list[Operation]
@@ -48,7 +48,7 @@ class Comparison:
     """Contents of the backup that are not restored, with the reason."""
 
     def rows(self) -> Iterator[output.Row]:
-        """A row for each change."""
+        """Yield a row for each change."""
         for topic in self.topics:
             after = output.counted(topic.partitions, "partition")
             yield _row(f"topic {topic.topic}", None, f"{after}, no records")
@@ -72,9 +72,9 @@ def _row(
 
 
 def compare(cluster: Cluster, backup: Backup, *, outside_logs: bool = False) -> Comparison:
-    """The changes that restore ``backup``; CommandError for a group that has members.
+    """Return the changes that restore ``backup``; CommandError for a group that has members.
 
-    With ``outside_logs`` offsets outside their logs are restored too.
+    With ``outside_logs``, offsets outside of their logs are restored too.
     """
     made = Comparison()
     metadata = cluster.metadata(None)
@@ -98,7 +98,7 @@ def _plan_topics(made: Comparison, backup: Backup, there: dict[str, int], broker
             made.topics.append(SavedTopic(topic.topic, topic.partitions, replicas, topic.configs))
         elif there[topic.topic] < topic.partitions:
             made.left_out.append(
-                f"{topic.partitions} partitions of topic {topic.topic}, which has"
+                f"{topic.partitions} partitions of topic {topic.topic}: the topic has only"
                 f" {there[topic.topic]}; `muster topics grow` adds partitions"
             )
 
@@ -141,12 +141,12 @@ def _plan_offsets(
     now = groups_with_offsets(cluster, backup.groups)
     for group_id, found in backup.groups.items():
         group, offsets = now[group_id]
-        # A broker that has just deleted a topic drops its offsets a little later.
+        # A broker deletes the offsets of a deleted topic a little later than the topic.
         before = {key: found for key, found in offsets.items() if key[1] < there.get(key[0], 0)}
         differing = {
             key: after
             for key, after in found.items()
-            if key not in before or before[key][:2] != after[:2]  # an epoch may have been left out
+            if key not in before or before[key][:2] != after[:2]  # the leader epoch may be missing
         }
         restored = {}
         outside: list[Partition] = []
@@ -165,7 +165,7 @@ def _plan_offsets(
             more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
             made.left_out.append(
                 f"{output.counted(len(outside), 'offset')} of group {group_id} in {named}{more}:"
-                " they are outside the log; --outside-logs restores them anyway"
+                " the offsets are outside the log; --outside-logs restores them anyway"
             )
         if restored:
             refuse_members([group])

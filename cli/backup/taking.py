@@ -1,4 +1,4 @@
-"""Reads a backup from a cluster: topics, settings, offsets. Works with any Kafka broker."""
+"""Reads the contents of a backup (topics, settings, offsets) from any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ BATCH = 500
 
 
 def take(cluster: Cluster) -> tuple[Backup, list[str]]:
-    """A backup of the whole cluster, and the names of the settings whose values are hidden.
+    """Return a backup of the whole cluster, and the names of settings with hidden values.
 
-    Offsets are read last: so the topics of all offsets were read before them.
+    Offsets are read after topics, so the topic of almost every offset is in the backup.
     """
     taken_ms = clock.now_ms()
     metadata = cluster.metadata(None)
@@ -65,6 +65,6 @@ def _brokers(
 def _open(
     resource: Resource, own: dict[str, dict[str, object]], hidden: list[str]
 ) -> dict[str, str]:
-    """The values that a broker returns; the names of hidden ones are added to ``hidden``."""
+    """Return the values of settings; add the names of settings with hidden values to ``hidden``."""
     hidden += [f"{name} of {resource}" for name, entry in own.items() if entry["value"] is None]
     return {name: str(entry["value"]) for name, entry in own.items() if entry["value"] is not None}

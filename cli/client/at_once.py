@@ -1,4 +1,4 @@
-"""Parallel requests: a few connections to each broker, responses in the order of the calls."""
+"""Sends requests in parallel over a few connections to each broker."""
 
 from __future__ import annotations
 
@@ -28,15 +28,20 @@ class Call(NamedTuple):
 
 
 def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[FoundT]:
-    """The result of ``ask`` for each item, each in its own thread; ``ask`` must not raise."""
+    """Call ``ask`` for the items in parallel threads and return the results in order.
+
+    ``ask`` must not raise.
+    """
     if len(items) <= 1:
         return [ask(each) for each in items]
     with clock.threads(min(len(items), THREADS_MAX)) as pool:
         return list(output.progress(pool.map(ask, items), "querying brokers", len(items)))
 
 
-def at_once(cluster: Cluster, calls: Sequence[Call], doing: str = "asking") -> list[Value]:
-    """The responses to these calls; the first CommandError ends all.
+def at_once(
+    cluster: Cluster, calls: Sequence[Call], doing: str = "querying brokers"
+) -> list[Value]:
+    """Return the responses in the order of the calls; the first CommandError cancels the rest.
 
     ``doing`` is the label of the progress bar that a terminal shows for long work.
     """

@@ -1,7 +1,4 @@
-"""A cluster as seen by commands: connections to its brokers, leaders, coordinators.
-
-It works with any broker since Kafka 0.10.
-"""
+"""Connections of commands to the brokers, leaders and coordinators of a cluster (Kafka 0.10+)."""
 
 from __future__ import annotations
 
@@ -41,13 +38,14 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_port(text: str) -> bool:
-    """Whether a text is a port: ``int`` alone rejects ``²``, though a digit, and 5,000 digits."""
+    """Whether a text is a port; checked before ``int``, which raises for ``²`` and 5,000 digits."""
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
 class Connection(client.connection.Connection):
-    """One blocking connection to one broker, one request in flight; it raises only
-    CommandErrors.
+    """One blocking connection to one broker, with one request in flight.
+
+    All its errors are CommandErrors.
     """
 
     def __init__(
@@ -67,18 +65,14 @@ class Connection(client.connection.Connection):
         return Connection(self.host, self.port, self.client_id, self.timeout_s, self.security)
 
     def version_of(self, name: str) -> int:
-        """Return the version to use for an API; CommandError if broker and client have none in
-        common.
-        """
+        """Return the newest common version of an API; CommandError without a common version."""
         with command_errors():
             return super().version_of(name)
 
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Send one request, in the newest version unless one is given; return the decoded
-        response.
-        """
+        """Send one request and return the decoded response; by default in the newest version."""
         with command_errors():
             return super().call(name, value, timeout_s, version)
 
@@ -97,7 +91,7 @@ def command_errors() -> Iterator[None]:
 
 
 class Cluster:
-    """The brokers of a bootstrap address, with a connection to each one used."""
+    """The cluster at a bootstrap address, with a connection to each broker in use."""
 
     def __init__(
         self,
@@ -106,12 +100,12 @@ class Cluster:
         timeout_s: float = 30,
         security: Security | None = None,
     ) -> None:
-        """``security`` defaults to that of --command-config."""
+        """``security`` defaults to the settings in the file of --command-config."""
         self.client_id = client_id
         self.security = chosen() if security is None else security
         self.timeout_s = timeout_s
         self.deadline = clock.Deadline(timeout_s)
-        """The deadline of one response, from the creation of this object on."""
+        """The deadline of the first response, ``timeout_s`` after the creation of this object."""
         self._bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
         self._more: dict[Connection, list[Connection]] = {}
@@ -128,14 +122,14 @@ class Cluster:
         raise failures[0]
 
     def reconnect(self) -> None:
-        """Close every connection and connect again, so that an abandoned call is not waited for."""
+        """Close every connection and connect again, to abandon calls that are still in flight."""
         self.close()
         self._connections.clear()
         self._more.clear()
         self.any = self._connect_any()
 
     def connect(self, host: str, port: int) -> Connection:
-        """Return the connection to a broker of the cluster, made at first use."""
+        """Return the connection to a broker of the cluster; connect at first use."""
         return self._connected(host, port, _NO_FELLOW)
 
     def _connected(self, host: str, port: int, advice: str) -> Connection:
@@ -150,7 +144,7 @@ class Cluster:
         return self._connections[host, port]
 
     def lanes(self, connection: Connection, number: int) -> list[Connection]:
-        """Return ``number`` connections to one broker, the given one first."""
+        """Return ``connection`` and more connections to the same broker, ``number`` in total."""
         more = self._more.setdefault(connection, [])
         while len(more) < number - 1:
             more.append(connection.again())
@@ -162,9 +156,9 @@ class Cluster:
         timeout_s: float | None = None,
         broker: Connection | None = None,
     ) -> Value:
-        """Return the response to Metadata; None requests every topic. It never creates a topic.
+        """Return the response to Metadata; None requests every topic. No topic is created.
 
-        ``broker`` receives the request if its own view is needed, else any broker.
+        ``broker`` receives the request, by default any broker.
         """
         connection = broker or self.any
         asked = None if topics is None else [{"topic_id": bytes(16), "name": t} for t in topics]
@@ -174,7 +168,7 @@ class Cluster:
         return connection.call("Metadata", asks, timeout_s)
 
     def controller(self) -> Connection:
-        """Return the connection for changes of topics: the controller, else any broker."""
+        """Return the connection to the controller, or to any broker without a controller."""
         answer = self.metadata([])
         for broker in answer["brokers"]:
             if broker["node_id"] == answer["controller_id"]:
@@ -198,7 +192,7 @@ class Cluster:
     def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
         """Return the leaders by (topic, partition); CommandError for unknown topics.
 
-        None requests every topic, and omits those with an error.
+        None requests every topic; topics with an error are then omitted.
         """
         answer = self.metadata(topics)
         for topic in answer["topics"]:
@@ -207,9 +201,9 @@ class Cluster:
         return self.leaders_in(answer)
 
     def refused_topic(self, topic: Value) -> CommandError:
-        """The error for a topic in a Metadata response, with a similar name that exists.
+        """Return the error for a topic in a Metadata response, with a similar existing name.
 
-        It requests all topics.
+        The method requests all topics to find the name.
         """
         name = topic["name"]
         there = {each["name"] for each in self.metadata(None)["topics"]}
@@ -217,7 +211,7 @@ class Cluster:
         return refused(f"topic {name}", topic["error_code"], meant=meant)
 
     def leaders_in(self, answer: Value) -> dict[tuple[str, int], Connection]:
-        """The leaders in a Metadata response; topics with an error are omitted."""
+        """Return the leaders in a Metadata response; topics with an error are omitted."""
         addresses = {b["node_id"]: (b["host"], b["port"]) for b in answer["brokers"]}
         found: dict[tuple[str, int], Connection] = {}
         for topic in answer["topics"]:
@@ -228,18 +222,19 @@ class Cluster:
         return found
 
     def coordinator(self, group_id: str) -> Connection:
-        """Return the connection to a group's coordinator; wait while its topic is being created."""
+        """Return the connection to a group's coordinator; see `coordinators`."""
         return self.coordinators([group_id])[group_id]
 
     def coordinators(self, names: Iterable[str], kind: int = OF_GROUPS) -> dict[str, Connection]:
-        """Return the connections to coordinators by name; wait while their topic is being
-        created.
+        """Return the connections to coordinators by group or transactional id.
+
+        Wait while the coordinators' topic is being created.
         """
         nodes = self._coordinator_nodes(list(dict.fromkeys(names)), kind)
         return {name: self.connect(node["host"], node["port"]) for name, node in nodes.items()}
 
     def coordinator_node(self, name: str, kind: int = OF_GROUPS) -> Value:
-        """Return a coordinator with its node_id, host and port."""
+        """Return node_id, host and port of a coordinator."""
         return self._coordinator_nodes([name], kind)[name]
 
     def _coordinator_nodes(self, missing: Sequence[str], kind: int) -> dict[str, Value]:
@@ -261,7 +256,7 @@ class Cluster:
         return found
 
     def _find(self, names: Sequence[str], kind: int) -> Iterator[tuple[str, Value]]:
-        """Find coordinators: many per request from Kafka 3.0 on, else one."""
+        """Find coordinators: in one request from Kafka 3.0 on, else in one request per name."""
         if self.any.version_of("FindCoordinator") >= 4:
             for start in range(0, len(names), KEYS_AT_ONCE):
                 keys = names[start : start + KEYS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""Changes settings of one topic or broker, by the newest API that the broker supports."""
+"""Changes settings of one topic or broker, with the newest API that the broker supports."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def alter(
     before: Mapping[str, Entry],
     validate_only: bool = False,
 ) -> None:
-    """Make the changes atomically; ``before`` are the present settings.
+    """Make the changes atomically; ``before`` has the present settings.
 
-    CommandError if the broker refuses them.
+    CommandError if the broker refuses the changes.
     """
     if connection.supports("IncrementalAlterConfigs", 0):
         api = "IncrementalAlterConfigs"
@@ -51,7 +51,7 @@ def alter(
 
 
 def list_after(operation: Operation, entry: Entry | None) -> list[str]:
-    """The elements of a list after APPEND or SUBTRACT."""
+    """Return the elements of a list setting after APPEND or SUBTRACT."""
     there = [part for part in ((entry or {}).get("value") or "").split(",") if part]
     parts = (operation.value or "").split(",")
     if operation.operation == APPEND:
@@ -62,13 +62,13 @@ def list_after(operation: Operation, entry: Entry | None) -> list[str]:
 def all_after(
     resource: Resource, operations: Sequence[Operation], before: Mapping[str, Entry]
 ) -> dict[str, str]:
-    """The resource's own settings after the operations, for AlterConfigs."""
+    """Return all of the resource's own settings after the operations, for AlterConfigs."""
     own = own_settings(resource, before)
     hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
     if hidden:
         raise CommandError(
-            f"{resource}: any change would delete the hidden setting {hidden[0]} (broker before"
-            " Kafka 2.3); use the tools of that Kafka version"
+            f"{resource}: the broker is older than Kafka 2.3, so any change would delete the hidden"
+            f" setting {hidden[0]}; use the tools of that Kafka version"
         )
     whole = {name: str(entry["value"]) for name, entry in own.items()}
     for operation in operations:

@@ -15,14 +15,14 @@ BROKER_RESOURCE = 4
 TOPIC_SOURCE, BROKER_SOURCE, EVERY_BROKER_SOURCE = 1, 2, 3
 """The source of a value in DescribeConfigs v1 (KIP-226)."""
 UNKNOWN_SOURCE = -1
-"""The source in version 0, which does not return it."""
+"""The source of every value in version 0, which does not return sources."""
 
 Entry = dict[str, Any]
 """One setting, with the fields of DescribeConfigs."""
 
 
 class Resource(NamedTuple):
-    """A resource with settings: a topic, a broker, or (a broker without a name) every broker."""
+    """A resource with settings: a topic, a broker, or every broker (BROKER_RESOURCE, name "")."""
 
     kind: int
     name: str
@@ -39,7 +39,7 @@ def describe(
     names: list[str] | None = None,
     timeout_s: float | None = None,
 ) -> dict[str, Entry]:
-    """The settings of a resource by name; all of them if no names are given."""
+    """Return the settings of a resource by name; all settings if ``names`` is None."""
     return describe_each(connection, [resource], names, timeout_s)[resource]
 
 
@@ -50,9 +50,10 @@ def describe_each(
     timeout_s: float | None = None,
     explained: bool = True,
 ) -> dict[Resource, dict[str, Entry]]:
-    """The settings of several resources in one request; CommandError for the first one refused.
+    """Return the settings of several resources, by one request.
 
-    ``explained`` adds synonyms and documentation, which are most of a response.
+    CommandError for the first refused resource. ``explained`` adds synonyms and documentation,
+    which are most of a response.
     """
     asked = [
         {
@@ -84,7 +85,7 @@ def describe_each(
 
 
 def own_settings(resource: Resource, entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The settings on the resource itself: a topic's own, or a broker's dynamic ones."""
+    """Return the settings that are set on the topic, or dynamically on the broker."""
     if resource.kind == TOPIC_RESOURCE:
         sources = {TOPIC_SOURCE, UNKNOWN_SOURCE}
     else:

@@ -21,11 +21,11 @@ def existing(
     internal: bool = False,
     fine: bool = False,
 ) -> Value:
-    """A Metadata response with the topics that names and patterns match, in the order of the names.
+    """Return a Metadata response with only the topics that names and patterns match, in that order.
 
-    A pattern matches internal topics only if ``internal`` is set. CommandError names topics that do
-    not exist, unless ``fine``, and says that nothing was ``done``. It requests all topics, because
-    before Kafka 0.11 a request that names a topic creates it.
+    A pattern matches internal topics only if ``internal`` is set. Unless ``fine`` is set,
+    CommandError names topics that do not exist, and says that nothing was ``done``. All topics are
+    requested, because before Kafka 0.11 a request that names a topic creates the topic.
     """
     answer = cluster.metadata(None)
     found = {topic["name"]: topic for topic in answer["topics"]}
@@ -41,7 +41,7 @@ def existing(
 def existing_partitions(
     cluster: Cluster, wanted: Sequence[str], done: str = ""
 ) -> dict[Partition, Connection]:
-    """The partitions that ``TOPIC`` and ``TOPIC:0-1,5`` match, each with its leader.
+    """Return the partitions that ``TOPIC`` and ``TOPIC:0-1,5`` match, each with its leader.
 
     CommandError names a topic or partition that does not exist or has no leader.
     """
@@ -64,7 +64,7 @@ def existing_partitions(
 
 
 def no_partition(partition: str, topic: str) -> CommandError:
-    """The error for a partition that the cluster does not have."""
+    """Return the error for a partition that the cluster does not have."""
     return CommandError(
         f"partition {partition} does not exist; `muster topics describe {topic}` lists the"
         " partitions",

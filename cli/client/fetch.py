@@ -1,4 +1,4 @@
-"""One Fetch of many partitions from their leader."""
+"""Sends one Fetch request for many partitions of one leader."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def fetch(
     isolation: int = READ_UNCOMMITTED,
     fine: Collection[int] = (OFFSET_OUT_OF_RANGE,),
 ) -> Iterator[tuple[Partition, Value]]:
-    """Fetch partitions from their leader at these positions; yield each partition's response.
+    """Send one Fetch from these positions and yield the response for each partition.
 
     Responses with ``fine`` error codes are yielded too; CommandError for any other code.
     """
     if leader.version_of("Fetch") < 4:
-        raise CommandError("this broker does not send record batches (needs Kafka 0.11)")
+        raise CommandError("this broker does not send record batches: use Kafka 0.11 or later")
     topics: dict[str, list[Value]] = {}
     for topic, partition in keys:
         entry = {

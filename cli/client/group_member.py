@@ -1,6 +1,4 @@
-"""A minimal member of a consumer group: it joins, assigns by range, sends heartbeats and
-commits.
-"""
+"""A minimal consumer group member with range assignment, heartbeats and commits."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ def range_assignment(
 
 
 class GroupMember:
-    """One member: `join` until it owns partitions, `beat` often, `commit`, `leave`."""
+    """One member. Callers `join`, then call `beat` and `commit` regularly, and finally `leave`."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Sequence[str]) -> None:
         self.cluster, self.group_id, self.topics = cluster, group_id, list(topics)
@@ -60,7 +58,7 @@ class GroupMember:
         self.generation_id = -1
         self.assigned: list[Partition] = []
         self._stored: dict[Partition, int] = {}
-        """The offsets of the assigned partitions that the coordinator is known to have."""
+        """The last committed offsets of the assigned partitions."""
         self._beaten_s = 0.0
 
     def _call(self, name: str, value: Value) -> Value:
@@ -133,7 +131,7 @@ class GroupMember:
         ]
 
     def beat(self) -> bool:
-        """Send a heartbeat when due; return False if the member must rejoin."""
+        """Send a heartbeat every HEARTBEAT_S; return False if the member must rejoin."""
         if clock.monotonic_s() - self._beaten_s < HEARTBEAT_S:
             return True
         self._beaten_s = clock.monotonic_s()
@@ -156,7 +154,7 @@ class GroupMember:
     def commit(self, positions: Mapping[Partition, int]) -> bool:
         """Commit positions of assigned partitions; return False if the member must rejoin.
 
-        Positions already committed are not sent again: an idle consumer writes nothing.
+        Unchanged positions are not committed again, so an idle consumer writes nothing.
         """
         topics: dict[str, list[Value]] = {}
         for topic, partition in self.assigned:
@@ -212,6 +210,6 @@ class GroupMember:
         return dict(self._stored)
 
     def leave(self) -> None:
-        """Leave now, so that the other members need not wait for the session to expire."""
+        """Leave the group, so that it rebalances before the member's session expires."""
         member = {"member_id": self.member_id, "group_instance_id": None}
         self._call("LeaveGroup", {"member_id": self.member_id, "members": [member]})

@@ -1,4 +1,4 @@
-"""Groups in the arguments of commands: ids, patterns such as 'bill*', or all groups."""
+"""Resolves the group arguments of commands: ids, patterns such as 'bill*', or all groups."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def check_named(wanted: Sequence[str] | None, every: bool) -> None:
 def named_groups(
     cluster: Cluster, wanted: Sequence[str] | None, every: bool, done: str = ""
 ) -> list[str]:
-    """The ids of the groups that names, patterns or --all-groups match, without duplicates.
+    """Return the ids of the groups that names, patterns or --all-groups match, without duplicates.
 
-    Plain names are checked only if there is also a pattern. CommandError names arguments that match
-    no group, and says that nothing was ``done``.
+    Without a pattern, the names are returned unchecked. Else CommandError lists the arguments that
+    match no group, and says that nothing was ``done``.
     """
     if wanted and not any(map(is_pattern, wanted)):
         return list(dict.fromkeys(wanted))
@@ -53,7 +53,7 @@ def named_groups(
 
 
 def states_named(texts: Sequence[str]) -> list[str]:
-    """States of groups in Kafka's spelling; CommandError lists them all if one is unknown."""
+    """Return states of groups in Kafka's spelling; CommandError for an unknown state."""
     known = {state.lower(): state for state in STATES}
     for text in texts:
         if text.lower() not in known:

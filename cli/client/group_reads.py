@@ -1,7 +1,4 @@
-"""Requests of the group commands: a group with its members and its offsets.
-
-They use only Kafka's protocol, so they work with any broker.
-"""
+"""Reads groups, their members and their offsets by Kafka's protocol, from any broker."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 from verdicts.spelling import plain_host
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
-"""Kinds of groups in ListGroups; another one is `streams`."""
+"""Group types of ListGroups, without `streams`."""
 GROUPS_AT_ONCE = 100
 """The maximum number of groups in one request."""
 GONE_STATES = ("Dead", "")
 WITHOUT_MEMBERS = ("Empty", *GONE_STATES)
-"""States of a group in which its offsets may be changed from outside."""
+"""States in which a client that is not a member may change the group's offsets."""
 
 
 class Committed(NamedTuple):
@@ -52,11 +49,11 @@ class Group(NamedTuple):
     coordinator: str
     members: list[output.Row]
     owners: dict[Partition, str]
-    """The member id that each partition is assigned to."""
+    """The member id of each assigned partition's owner."""
 
     @property
     def exists(self) -> bool:
-        """Whether the coordinator knows it; an unknown group may still have offsets."""
+        """Whether the coordinator knows the group; an unknown group may still have offsets."""
         return self.state not in GONE_STATES
 
 
@@ -66,7 +63,7 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.R
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
             raise CommandError(
-                "this broker can't filter groups by state (needs Kafka 2.6); omit --state"
+                "this broker is older than Kafka 2.6 and can't filter groups by state; omit --state"
             )
         calls.append(
             Call(broker, "ListGroups", {"states_filter": list(states), "types_filter": []})
@@ -88,12 +85,12 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.R
 
 
 def read_group(cluster: Cluster, group_id: str) -> Group:
-    """A group; one that the coordinator does not know has state Dead and no members."""
+    """Return a group. A group that the coordinator does not know is Dead and has no members."""
     return read_groups(cluster, cluster.coordinators([group_id]))[group_id]
 
 
 def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """The groups of these coordinators by id; see `read_group`."""
+    """Return groups by id, as `read_group` does; ``coordinators`` has each group's coordinator."""
     answers = _described(cluster, coordinators, "DescribeGroups", "groups")
     found: dict[str, Group] = {}
     unknown: dict[str, Connection] = {}
@@ -131,7 +128,7 @@ def _described(
 def batches(
     coordinators: Mapping[str, Connection], size: int = GROUPS_AT_ONCE
 ) -> Iterator[tuple[Connection, list[str]]]:
-    """The groups of each coordinator, up to ``size`` at a time."""
+    """Yield each coordinator with up to ``size`` of its groups, until all groups are yielded."""
     by_coordinator: dict[Connection, list[str]] = {}
     for group_id, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(group_id)
@@ -141,7 +138,7 @@ def batches(
 
 
 def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """Groups that DescribeGroups does not know: KIP-848 groups, other kinds, or unknown ids."""
+    """Return groups that DescribeGroups does not know: KIP-848, share, streams, or unknown ids."""
     found: dict[str, Group] = {}
     able = {
         group_id: each
@@ -230,12 +227,14 @@ def _assigned(assignment: bytes) -> dict[str, list[int]]:
 def committed_of_groups(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Offsets]:
-    """All committed offsets of these groups; empty for a group that does not exist."""
+    """Return all committed offsets of each group; none for a group that does not exist."""
     asked: list[tuple[Connection, list[str]]] = []
     for coordinator in dict.fromkeys(coordinators.values()):
         version = coordinator.version_of("OffsetFetch")
         if version < 2:
-            raise CommandError("this broker can't list a group's offsets (needs Kafka 0.10.2)")
+            raise CommandError(
+                "this broker is older than Kafka 0.10.2 and can't list the offsets of a group"
+            )
         mine = {group_id: at for group_id, at in coordinators.items() if at is coordinator}
         asked += batches(mine, GROUPS_AT_ONCE if version >= 8 else 1)
     answers = at_once(
@@ -250,7 +249,7 @@ def committed_of_groups(
 
 
 def _fetch(group_ids: Sequence[str]) -> Value:
-    """A request for every offset of groups; before version 8, of the first group only."""
+    """Return a request for all offsets of the groups; before version 8, of the first group only."""
     return {
         "group_id": group_ids[0],
         "topics": None,
@@ -289,22 +288,22 @@ class Known(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether the group or any offset of it exists."""
+        """Whether the group exists or has a committed offset."""
         return self.group.exists or bool(self.committed)
 
 
 def known_group(cluster: Cluster, group_id: str) -> Known:
-    """A group and its offsets; CommandError if neither exists."""
+    """Return a group and its offsets; CommandError if no such group and no such offset exists."""
     return known_groups(cluster, [group_id])[group_id]
 
 
 def known_groups(
     cluster: Cluster, group_ids: Iterable[str], note: str | None = None, *, new_ones: bool = False
 ) -> dict[str, Known]:
-    """Groups and their offsets.
+    """Return groups and their offsets.
 
-    CommandError, with a ``note``, names groups that do not exist, unless ``new_ones`` is set, and
-    share groups, which have no offsets.
+    CommandError for a share group, which has no offsets. Unless ``new_ones`` is set, CommandError
+    with ``note`` for groups that do not exist.
     """
     found = groups_with_offsets(cluster, group_ids)
     missing = [name for name, known in found.items() if not known.exists]
@@ -317,13 +316,13 @@ def known_groups(
         if known.group.kind == SHARE:
             raise CommandError(
                 f"group {name} is a share group and has no committed offsets; Apache Kafka's"
-                " kafka-share-groups.sh shows it"
+                " kafka-share-groups.sh shows the group"
             )
     return found
 
 
 def groups_with_offsets(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
-    """Groups and their offsets, including groups that no longer exist."""
+    """Return groups and their offsets, including groups that do not exist."""
     coordinators = cluster.coordinators(group_ids)
     groups = read_groups(cluster, coordinators)
     committed = committed_of_groups(cluster, coordinators)

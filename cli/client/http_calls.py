@@ -1,7 +1,7 @@
-"""One GET of Muster's HTTP API: over TLS if the address has it, with the user's credentials.
+"""Sends a GET to Muster's HTTP API, over TLS if the address begins with https://.
 
-Name and password are those of ``--command-config``, as at Kafka's listeners. They are sent only
-over TLS or to this machine. A client certificate is sent if there is one.
+User name, password and client certificate come from the file of ``--command-config``, as for
+Kafka's listeners. The password is sent only over TLS or to this machine.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ class HttpEndpoint:
     """The address of Muster's HTTP API, and the credentials for it."""
 
     def __init__(self, address: str, security: Security) -> None:
-        """``address`` is HOST:PORT, with https:// in front if it uses TLS."""
+        """``address`` is HOST:PORT, or https://HOST:PORT for TLS."""
         self.has_tls = address.startswith(HTTPS)
         self.host, self.port = host_and_port(address)
         self._security = security
 
     def get(self, target: str, deadline: Deadline) -> tuple[int, bytes]:
-        """Return status and body. OSError and HTTPException if no server answers.
+        """Return status and body of the response.
 
-        ClientError for a certificate that is not trusted.
+        Raises OSError or HTTPException if no server answers, ClientError for a certificate that is
+        not trusted.
         """
         with closing(_Connection(self, self._security, deadline)) as connection:
             status, body = connection.exchange(target, None, deadline)
             if status == _MISDIRECTED:
-                # The broker does not accept the name as its own; it always accepts its address.
+                # The broker rejects the host name; it always accepts its IP address.
                 connection.close()
                 status, body = connection.exchange(target, connection.peer(), deadline)
             return status, body
 
     def advice(self, status: int) -> str:
-        """Advice for a response that demands authentication."""
+        """Return advice for status 401, which demands authentication; else an empty text."""
         if status != _UNKNOWN:
             return ""
         if self._security.login is None:
             return f"; log in with a file of Kafka client properties: {OPTION}"
         if self.has_tls or is_loopback(self.host):
             return ""
-        return "; the password was not sent, because the connection is not encrypted: use HTTPS"
+        return "; the password was not sent, because the connection is not encrypted; use https://"
 
 
 class _Connection(http.client.HTTPConnection):
@@ -78,14 +79,14 @@ class _Connection(http.client.HTTPConnection):
                 raise
 
     def peer(self) -> str:
-        """The address of the server, for a Host header."""
+        """Return the server's IP address, in the form of a Host header."""
         if self.sock is None:
             self.connect()
         found: str = self.sock.getpeername()[0]
         return f"[{found}]" if ":" in found else found
 
     def exchange(self, target: str, host: str | None, deadline: Deadline) -> tuple[int, bytes]:
-        """One GET; the response is read completely before the deadline."""
+        """Send one GET and return status and body, all read before the deadline."""
         if self.sock is None:
             self.connect()
         stream = self.sock
@@ -105,7 +106,10 @@ class _Connection(http.client.HTTPConnection):
         return answer.status, bytes(body)
 
     def _who(self, stream: socket.socket) -> dict[str, str]:
-        """Name and password, if they can't be read in transit."""
+        """Return the header with name and password; empty without a login or without protection.
+
+        The connection must use TLS or end at this machine.
+        """
         login = self._security.login
         if login is None or not login.who.name or login.who.by_token:
             return {}
@@ -116,7 +120,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Host and port of --http. CommandError if it is invalid."""
+    """Return host and port of the value of --http; CommandError if the value is invalid."""
     rest = address
     for scheme in _SCHEMES:
         rest = rest.removeprefix(scheme)
@@ -127,7 +131,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is an IP address, not a name."""
+    """Whether ``host`` is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -136,5 +140,5 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine."""
+    """Whether ``host`` is localhost or a loopback address."""
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)

@@ -1,4 +1,4 @@
-"""The distance of committed offsets from the ends of their logs, and offsets out of range."""
+"""Computes the lag of committed offsets, and finds offsets outside of their logs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ class Lag(NamedTuple):
 
 
 def partitions_of(known: Mapping[str, Known]) -> set[Partition]:
-    """Every partition that one of these groups has an offset of, or owns."""
+    """Return the partitions in which one of these groups has an offset or a member owns."""
     return {key for group, committed in known.values() for key in (*committed, *group.owners)}
 
 
 def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
-    """Log start and end of these partitions; one is omitted if it has no leader or is not
-    served.
+    """Return log start and end of these partitions.
+
+    A partition without a leader, or that its leader does not serve, is omitted.
     """
     wanted = set(partitions)
     if not wanted:
@@ -41,7 +42,7 @@ def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition
 
 
 def lag_of(committed: int | None, bounds: Bounds | None) -> Lag:
-    """The lag of one partition. An empty log has no lag, with or without a committed offset."""
+    """Return the lag of one partition; 0 for an empty log without a committed offset."""
     if bounds is None:
         return Lag(None)
     start, end = bounds

@@ -1,4 +1,4 @@
-"""Creates topics, and waits until brokers know of a change of topics."""
+"""Creates topics, and waits until the broker's metadata shows topic changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NewTopic(NamedTuple):
 
 
 def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
-    """Create topics in one request; return each one's response, with its error code."""
+    """Create topics in one request; return the response for each topic, with an error code."""
     controller = cluster.controller()
     if controller.version_of("CreateTopics") < 4:  # defaults by -1 exist since version 4 (KIP-464)
         topics = [
@@ -50,10 +50,10 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
 
 
 def settled(cluster: Cluster, least: Mapping[str, int]) -> None:
-    """Wait until the broker knows the topics' partitions and leaders; a count of 0 means deleted.
+    """Wait until the broker shows at least these partition counts with leaders; 0 means deleted.
 
-    Kafka's controller responds before the brokers know of the change. All topics are requested,
-    because before Kafka 0.11 a request that names a topic creates it.
+    The controller responds before the brokers know of the change. All topics are requested, because
+    before Kafka 0.11 a request that names a topic creates the topic.
     """
     deadline = clock.monotonic_s() + cluster.timeout_s
     while clock.monotonic_s() < deadline:

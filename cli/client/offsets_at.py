@@ -1,4 +1,4 @@
-"""Log start and end offsets, and offsets for timestamps: ListOffsets."""
+"""Reads log start and end offsets, and offsets for timestamps, with ListOffsets."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ CHUNK = 2000
 
 Partition = tuple[str, int]
 Timestamps = int | Mapping[Partition, int]
-"""A timestamp in ms, EARLIEST or LATEST; or one for each partition."""
+"""A timestamp in ms, EARLIEST or LATEST: the same for all partitions, or by partition."""
 
 
 class Bounds(NamedTuple):
-    """The first offset of a log and the one after its last."""
+    """The log start offset and the log end offset."""
 
     start: int
     end: int
 
 
 class StableEnd(NamedTuple):
-    """The last stable offset, where the oldest open transaction begins, and the log end offset."""
+    """The last stable offset and the log end offset."""
 
     stable: int
     end: int
 
     @property
     def lag(self) -> int:
-        """The number of offsets that wait for open transactions to end."""
+        """The number of offsets after the last stable offset, which open transactions block."""
         return max(0, self.end - self.stable)
 
 
@@ -51,10 +51,10 @@ def offsets_at(
     timestamp: Timestamps,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
-    """Return the offset at a timestamp by partition. A time after the last record gives -1.
+    """Return the offset at a timestamp by partition; -1 for a time after the last record.
 
-    With READ_COMMITTED the latest offset is the last stable one, where open transactions begin.
-    CommandError names a partition that is refused.
+    With READ_COMMITTED, LATEST means the last stable offset. CommandError names a partition that
+    the leader refuses.
     """
     wanted = list(dict.fromkeys(partitions))
     deadline_s = clock.monotonic_s() + cluster.timeout_s
@@ -66,7 +66,7 @@ def offsets_at(
         for answer in at_once(cluster, _calls(asked, timestamp, isolation)):
             for key, code, offset in _answered(answer):
                 if code == errors.NOT_LEADER_OR_FOLLOWER and clock.monotonic_s() < deadline_s:
-                    later.append(key)  # a leader so new that it does not know it yet
+                    later.append(key)  # the new leader does not know of its election yet
                 elif code:
                     raise refused(f"offsets of {key[0]}:{key[1]}", code)
                 else:
@@ -78,9 +78,7 @@ def offsets_at(
 
 
 def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, Bounds]:
-    """Log start and end of partitions; a partition that its leader does not serve now is
-    omitted.
-    """
+    """Return log start and end of partitions; partitions that are not served now are omitted."""
     places = [(EARLIEST, READ_UNCOMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: Bounds(*found) for key, found in _places(cluster, leaders, places).items()}
 
@@ -88,9 +86,7 @@ def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict
 def stable_ends_of(
     cluster: Cluster, leaders: Mapping[Partition, Connection]
 ) -> dict[Partition, StableEnd]:
-    """Last stable offset and log end offset of partitions; omits the same partitions as
-    `bounds_of`.
-    """
+    """Return last stable and log end offsets of partitions; omits the same ones as `bounds_of`."""
     places = [(LATEST, READ_COMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: StableEnd(*found) for key, found in _places(cluster, leaders, places).items()}
 
@@ -100,9 +96,9 @@ def _places(
     leaders: Mapping[Partition, Connection],
     places: Sequence[tuple[int, int]],
 ) -> dict[Partition, list[int]]:
-    """The offsets of partitions for several pairs of timestamp and isolation level.
+    """Return the offsets of partitions for several pairs of timestamp and isolation level.
 
-    Kafka refuses a partition for a moment after its creation, so requests are retried for a second.
+    Requests are retried for a second, because Kafka briefly refuses a new partition.
     """
     deadline_s = clock.monotonic_s() + SERVED_WITHIN_S
     found: list[dict[Partition, int]] = [{} for _ in places]
@@ -151,7 +147,7 @@ def _request(keys: Iterable[Partition], timestamp: Timestamps, isolation: int) -
 
 
 def _answered(answer: Value) -> Iterator[tuple[Partition, int, int]]:
-    """The content of one response: partition, error code, offset."""
+    """Yield partition, error code and offset of each entry of one response."""
     for topic in answer["topics"]:
         for entry in topic["partitions"]:
             old_style = entry.get("old_style_offsets")  # version 0 lists segments' offsets

@@ -1,4 +1,4 @@
-"""The first record at or after an offset, with its timestamp, for many partitions at once."""
+"""Reads the first record at or after an offset, with its timestamp, in many partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from client.connection import Value
 from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 64 << 10
-"""The limit for each partition; a longer first batch is still returned whole."""
+"""The limit of one partition in a response; a broker still returns a larger first batch whole."""
 TOGETHER = 200
 """The maximum number of partitions in one request."""
 
@@ -19,10 +19,10 @@ TOGETHER = 200
 def records_at(
     cluster: Cluster, offsets: Mapping[Partition, int]
 ) -> dict[Partition, tuple[int, int]]:
-    """By partition, (offset, timestamp in ms) of the first record at or after the given offset.
+    """Return by partition (offset, timestamp in ms) of the first record at or after its offset.
 
-    A partition without such a record, or whose offset is out of range, is omitted; control records
-    are skipped.
+    A partition without such a record or with an offset out of range is omitted. Control records are
+    skipped.
     """
     leaders = cluster.leaders(sorted({topic for topic, _ in offsets}))
     positions = {key: offset for key, offset in offsets.items() if key in leaders}
@@ -42,7 +42,7 @@ def _fetch(
     positions: dict[Partition, int],
     found: dict[Partition, tuple[int, int]],
 ) -> None:
-    """One request: each partition in the response is found, at its end, or at a later position."""
+    """Send one Fetch; add records to ``found`` and update ``positions`` for the next Fetch."""
     answers = fetch(
         leader,
         keys,
@@ -74,4 +74,4 @@ def _take(
                 found[key] = (record.offset, record.timestamp)
                 return
     if further > position or (not answer["error_code"] and position < answer["high_watermark"]):
-        positions[key] = further  # only control records so far, or no room in this response
+        positions[key] = further  # only control records so far, or the response was full

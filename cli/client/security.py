@@ -28,7 +28,7 @@ class _Choice:
 
     @cached_property
     def security(self) -> Security:
-        """The security settings of the file. Raises CommandError."""
+        """The security settings in the file; CommandError if the file is invalid."""
         return security_in(self._file, self._option)
 
 
@@ -41,7 +41,7 @@ SOURCE_OPTION = "--source-config"
 SourceConfig = Annotated[
     Path | None,
     typer.Option(
-        SOURCE_OPTION, metavar="FILE", help="Kafka client properties for --source, if they differ."
+        SOURCE_OPTION, metavar="FILE", help="Kafka client properties for the cluster of --source."
     ),
 ]
 _NAMED = 5
@@ -49,27 +49,27 @@ _NAMED = 5
 
 
 def chosen() -> Security:
-    """The default security settings; reads the file. Raises CommandError."""
+    """Return the default security settings; reads the chosen file and may raise CommandError."""
     choice = _chosen.get()
     return PLAINTEXT if choice is None else choice.security
 
 
 def choose(file: Path | None, option: str = OPTION) -> None:
-    """Use a file's security settings by default, read at first use; PLAINTEXT without a file.
+    """Make a file's security settings the default, PLAINTEXT without a file; read at first use.
 
-    ``option`` is the option that named the file, for errors.
+    Errors name ``option`` as the source of the file.
     """
     _chosen.set(None if file is None else _Choice(file, option))
 
 
 def secure(file: Path | None) -> None:
-    """Use the file of a command's own option, if given."""
+    """Make the settings in ``file`` the default if a file is given."""
     if file is not None:
         choose(file)
 
 
 def taking_it(command: Any) -> Any:
-    """Add the option to every command that connects to a cluster; return the command."""
+    """Add --command-config to every subcommand that has --bootstrap; return the command."""
     for param in command.params:
         if param.name == "command_config":
             param.callback = _choose
@@ -82,7 +82,7 @@ def taking_it(command: Any) -> Any:
 
 def _behind_a_name() -> Any:
     def given(command_config: CommandConfig = None) -> None:
-        """Declares the option, which is taken from this function."""
+        """Declare the option; the caller copies it from this function's parameters."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(given)
@@ -110,12 +110,12 @@ def _is_of_variable(context: Any, param: Any) -> bool:
 
 
 def of_source(file: Path | None) -> Security:
-    """The security of the cluster of --source: that of `--source-config`, else the default."""
+    """Return the security settings for --source: from --source-config, else the default."""
     return chosen() if file is None else security_in(file, SOURCE_OPTION)
 
 
 def security_in(file: Path, option: str = OPTION) -> Security:
-    """The security settings of a file of client properties; warns of ignored ones."""
+    """Return the security settings in a file of client properties; warn of ignored properties."""
     from client.settings import read_settings
 
     try:
@@ -126,7 +126,7 @@ def security_in(file: Path, option: str = OPTION) -> Security:
 
 
 def security_of(settings: Settings | None, option: str = OPTION) -> Security:
-    """The security of settings, with a warning of ignored ones; the default if None."""
+    """Return the security of ``settings`` and warn of ignored properties; the default if None."""
     if settings is None:
         return chosen()
     if settings.unknown:

@@ -1,4 +1,4 @@
-"""Requests of the topic commands: the sizes of topics, and the groups that read them."""
+"""Reads the sizes of topics, and the groups that read each topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from client.connection import Value
 
 
 class Size(NamedTuple):
-    """The size of a topic; None if a partition has no leader or a broker does not report it.
+    """The size of a topic; None if a partition has no leader or a broker does not report sizes.
 
     ``records`` is the number of offsets between start and end: a compacted topic has fewer records.
     ``bytes`` is the size of the leaders' logs.
@@ -33,7 +33,7 @@ class Reader(NamedTuple):
 
 
 def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
-    """The size of each topic in a Metadata response: three requests to each broker."""
+    """Return the size of each topic in a Metadata response, by three requests to each broker."""
     leaders = cluster.leaders_in(answer)
     return sizes_in(answer, bounds_of(cluster, leaders), bytes_of(cluster, leaders))
 
@@ -41,7 +41,7 @@ def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
 def sizes_in(
     answer: Value, bounds: Mapping[Partition, tuple[int, int]], held: Mapping[Partition, int]
 ) -> dict[str, Size]:
-    """The size of each topic from the bounds and bytes of its partitions."""
+    """Return the size of each topic from the bounds and bytes of its partitions."""
     records = {key: end - first for key, (first, end) in bounds.items()}
     found = {}
     for topic in answer["topics"]:
@@ -55,7 +55,7 @@ def _sum(keys: Sequence[Partition], values: Mapping[Partition, int]) -> int | No
 
 
 def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
-    """The size of each partition's log on its leader; brokers before 1.0 are omitted."""
+    """Return the log size of each partition on its leader; leaders before Kafka 1.0 are skipped."""
     by_leader: dict[Connection, dict[str, list[int]]] = {}
     for (topic, partition), leader in leaders.items():
         if leader.supports("DescribeLogDirs", 1):
@@ -79,7 +79,7 @@ def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[
 
 
 def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]]:
-    """The groups that read each topic, ordered by id; it requests every group of the cluster."""
+    """Return the groups that read each topic, ordered by id; requests all groups of the cluster."""
     found: dict[str, list[Reader]] = {topic: [] for topic in topics}
     for group_id, (group, committed) in _every_group(cluster).items():
         owners = group.owners
@@ -91,7 +91,7 @@ def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]
 
 
 def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
-    """The committed offsets in the topics by group; it requests every group of the cluster."""
+    """Return the committed offsets in the topics by group; requests all groups of the cluster."""
     found = {}
     for group_id, known in _every_group(cluster).items():
         offsets = {key: each.offset for key, each in known.committed.items() if key[0] in topics}
@@ -101,6 +101,6 @@ def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Pa
 
 
 def _every_group(cluster: Cluster) -> dict[str, Known]:
-    """The groups that can have offsets."""
+    """Return the classic and consumer groups of the cluster with their offsets."""
     asked = [row["group"] for row in list_groups(cluster) if row["type"] in (CLASSIC, CONSUMER)]
     return groups_with_offsets(cluster, asked)

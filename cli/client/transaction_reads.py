@@ -1,7 +1,4 @@
-"""Requests of the transaction commands: transactional ids, and the producers of partitions.
-
-They use only Kafka's protocol, so they work with any broker since Kafka 3.0.
-"""
+"""Reads transactional ids and the producers of partitions, from any broker since Kafka 3.0."""
 
 from __future__ import annotations
 
@@ -18,17 +15,17 @@ from client.connection import Value
 from protocol import errors
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-"""In the spelling of ListTransactions."""
+"""States of transactional ids, in the spelling of ListTransactions."""
 OPEN_STATES = STATES[1:4]
-"""The states in which a transaction blocks readers of committed records."""
+"""The states in which a transaction blocks read_committed consumers."""
 STATE_TOPIC = "__transaction_state"
 IDS_AT_ONCE = 1000
 PARTITIONS_AT_ONCE = 500
-"""The maximum of one DescribeProducers: each partition may have many producers."""
+"""The maximum in one DescribeProducers, small because a partition may have many producers."""
 
 
 class Listed(NamedTuple):
-    """A transactional id in the list of its coordinator."""
+    """A transactional id in its coordinator's response to ListTransactions."""
 
     transactional_id: str
     producer_id: int
@@ -42,7 +39,7 @@ class Listed(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A transactional id as its coordinator describes it."""
+    """A transactional id in its coordinator's response to DescribeTransactions."""
 
     transactional_id: str
     state: str
@@ -50,7 +47,7 @@ class Described(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     started_ms: int
-    """Wall time of its first partition; -1 outside of a transaction."""
+    """Wall time at which the first partition was added; -1 without an open transaction."""
     partitions: list[Partition]
     coordinator: Connection
 
@@ -61,7 +58,7 @@ class Described(NamedTuple):
 
     @property
     def topics(self) -> dict[str, list[int]]:
-        """Its partitions by topic."""
+        """The transaction's partitions by topic."""
         found: dict[str, list[int]] = {}
         for topic, partition in self.partitions:
             found.setdefault(topic, []).append(partition)
@@ -69,17 +66,17 @@ class Described(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer in the state of a partition."""
+    """A producer that a partition's leader knows."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int | None
     last_ms: int | None
-    """The time of its last record."""
+    """The timestamp of the producer's last record."""
     coordinator_epoch: int | None
-    """The epoch of its last marker; None before the first."""
+    """The coordinator epoch of the last transaction marker; None without a marker."""
     start_offset: int | None
-    """The first offset of its open transaction in the partition; None without one."""
+    """The first offset of the open transaction in the partition; None without a transaction."""
 
 
 class Producers(NamedTuple):
@@ -92,9 +89,9 @@ class Producers(NamedTuple):
 def list_transactions(
     cluster: Cluster, states: Collection[str] = (), producer_ids: Collection[int] = ()
 ) -> list[Listed]:
-    """Every transactional id of the cluster that matches the filters, ordered by id.
+    """Return every transactional id of the cluster that matches the filters, ordered by id.
 
-    A coordinator that is loading is retried within the cluster's timeout.
+    Requests to a coordinator that is loading are retried within the cluster's timeout.
     """
     asked = {
         "state_filters": list(states),
@@ -130,7 +127,7 @@ def list_transactions(
 def describe_transactions(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Described]:
-    """The transactional ids of these coordinators; unknown ids are omitted."""
+    """Return the state of each transactional id in ``coordinators``; unknown ids are omitted."""
     by_coordinator: dict[Connection, list[str]] = {}
     for name, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(name)
@@ -167,9 +164,10 @@ def _described(answer: Value, coordinator: Connection) -> Described:
 
 
 def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, Described]:
-    """These transactional ids; CommandError names those that do not exist.
+    """Return the state of each transactional id; CommandError names ids that do not exist.
 
-    A request for a coordinator creates its topic, so it is sent only if the topic exists.
+    FindCoordinator would create __transaction_state, so the request is sent only if that topic
+    exists.
     """
     found: dict[str, Described] = {}
     if not cluster.metadata([STATE_TOPIC])["topics"][0]["error_code"]:
@@ -181,14 +179,14 @@ def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, De
 
 
 def not_there(cluster: Cluster, missing: Sequence[str]) -> CommandError:
-    """The error for ids, or patterns of ids, that do not exist, with a similar one that does."""
+    """Return the error for missing ids or patterns without a match, with a similar existing id."""
     meant = nearest(missing, [each.transactional_id for each in list_transactions(cluster)])
     what = spelled(missing, "transactional id")
     return refused(what, errors.TRANSACTIONAL_ID_NOT_FOUND, "not found", meant)
 
 
 def producers_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Producers:
-    """The producers in the state of these partitions' leaders (Kafka 2.8 and later)."""
+    """Return the producers that the leaders of these partitions know (Kafka 2.8 and later)."""
     by_leader: dict[Connection, list[Partition]] = {}
     for key, leader in leaders.items():
         by_leader.setdefault(leader, []).append(key)
@@ -225,12 +223,12 @@ def _producer(answer: Value) -> Producer:
 
 
 def _known(number: int) -> int | None:
-    """A number in Kafka's spelling; -1 becomes None."""
+    """Return ``number``, or None for Kafka's -1."""
     return None if number < 0 else number
 
 
 def states_named(names: Collection[str]) -> list[str]:
-    """States in the spelling of ListTransactions, case ignored; ``open`` means three of them."""
+    """Return states in the spelling of ListTransactions; ``open`` means OPEN_STATES."""
     known = {state.lower(): [state] for state in STATES} | {"open": list(OPEN_STATES)}
     found: dict[str, None] = {}
     for name in names:

@@ -1,1 +1,1 @@
-"""`muster cluster`: the brokers of any Kafka cluster, leaders and their reasons, and problems."""
+"""`muster cluster`: shows the brokers of any Kafka cluster, explains leaders, finds problems."""

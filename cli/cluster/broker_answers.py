@@ -1,4 +1,4 @@
-"""Responses of all Muster brokers of a cluster by their HTTP API, requested in parallel."""
+"""Queries the HTTP APIs of all Muster brokers of a cluster in parallel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cli.http import Api
 Value = dict[str, Any]
 
 ASKED = "asked_ms"
-"""The field with the local times before the request to a broker and after its response."""
+"""The field with the local times (ms) before the request to a broker and after its response."""
 
 
 class BrokerAnswers:
-    """The HTTP APIs of the brokers; brokers that do not answer are recorded."""
+    """The HTTP APIs of the brokers; brokers that do not answer are recorded in ``unasked``."""
 
     def __init__(self, apis: Mapping[int, Api | str]) -> None:
         self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
@@ -26,7 +26,7 @@ class BrokerAnswers:
         """By broker, the reason why it could not be queried."""
 
     def all(self, path: str, **query: Any) -> dict[int, Value]:
-        """Each broker's response at a path, with the time of the request."""
+        """Return each broker's response to GET ``path``, with the times of request and response."""
 
         def ask(api: Api) -> Value | str:
             api.renew()
@@ -48,7 +48,7 @@ class BrokerAnswers:
         return found
 
     def first(self, path: str, timeout_s: float, **query: Any) -> Value | None:
-        """The first successful response of any broker; None if all fail."""
+        """Return the first successful response of any broker; None if all fail."""
         for api in self._apis.values():
             api.renew(timeout_s)
             with suppress(CommandError):

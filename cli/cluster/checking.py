@@ -19,19 +19,19 @@ from client.connection import name_of
 
 AGAIN_S = 1.0
 MAY_PASS = {OTHER_VIEW, "STRAY", "NOT_REGISTERED"}
-"""Problems that may pass while leaders and replicas move: only those seen twice are reported."""
+"""Problems that may be temporary while leaders or replicas move: a second check must find them."""
 
 
 def check(
     bootstrap: Bootstrap = BOOTSTRAP, timeout: Timeout = TIMEOUT_S, json: Json = False
 ) -> None:
-    """Check the cluster, worst problems first; exit with 4 if there are any. Works with any Kafka.
+    """Show problems of any Kafka cluster, worst first; exit with 4 if there are problems.
 
     Every broker is queried. Problems are partitions without a leader or with too few in-sync
-    replicas, brokers that are down or disagree with the others, and leaders that are not the
-    preferred ones. Muster brokers also report stray directories, ZooKeeper nodes that can't be
-    parsed, quotas and credentials that they do not enforce, and clock differences. Brokers that
-    could not be queried are listed. A broker at --bootstrap with the id of another one is found.
+    replicas, brokers that are down or have other metadata than the controller, two brokers with
+    the same id, and leaders other than the preferred leader. Muster brokers also report stray
+    directories, ZooKeeper nodes that can't be parsed, quotas and credentials that Muster does not
+    enforce, and clock differences. Brokers that could not be queried are listed.
     """
     facts, found, unasked = _look(bootstrap, timeout)
     if json:
@@ -62,7 +62,7 @@ def check(
 
 
 def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
-    """The parts of the cluster that could not be checked."""
+    """Yield a line for each part of the cluster that could not be checked."""
     for node, why in unasked.items():
         yield f"broker {node} could not be queried for stray directories and its clock: {why}"
     if len(unasked) == brokers > 1:
@@ -74,7 +74,7 @@ Looked = tuple[Facts, list[Fault], dict[int, str]]
 
 
 def _look(bootstrap: str, timeout_s: float) -> Looked:
-    """The facts and the faults; read a second time if some may pass by themselves."""
+    """Return facts and faults; check again after AGAIN_S if a fault may be temporary."""
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
         looked = _look_once(cluster, bootstrap)
         if any(each.verdict in MAY_PASS for each in looked[1]):
@@ -102,8 +102,9 @@ _LISTENERS = ("advertised.listeners", "listeners")
 
 
 def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
-    """Brokers at the addresses of ``bootstrap`` with another broker's id; unreachable ones are
-    skipped.
+    """Return brokers at the addresses of ``bootstrap`` that have another broker's id.
+
+    Unreachable brokers are skipped.
     """
     known = {each.address for each in facts.brokers.values()}
     found = []
@@ -126,10 +127,10 @@ def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
 
 
 def _claimed(reached: Connection, facts: Facts) -> Iterator[tuple[int, list[str]]]:
-    """The broker ids for which a broker describes settings, which is only its own, and its
-    listeners.
+    """Yield the broker's own id and its listeners.
 
-    Listeners with port 0 give an empty list, because the broker's real port is then unknown.
+    A broker describes the settings of only its own id, so each known id is tried. The list is empty
+    if a listener has port 0, because the real port is then unknown.
     """
     for node in facts.brokers:
         try:

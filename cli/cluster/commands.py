@@ -37,13 +37,13 @@ def cluster(
 
 
 def _refuse_options(context: typer.Context, command: str) -> None:
-    """Reject options before the subcommand, which would be ignored, such as another --bootstrap."""
+    """Reject options before the subcommand, such as --bootstrap, because they have no effect."""
     for param in context.command.params:
         given = context.get_parameter_source(str(param.name))
         if given is not None and given.name == "COMMANDLINE":
             sentence = (
-                f"write {param.opts[0]} after `{command}`: options before it are for"
-                " `muster cluster` alone"
+                f"write {param.opts[0]} after `{command}`: options before `{command}` apply only to"
+                " `muster cluster` without a subcommand"
             )
             raise CommandError(sentence, USAGE)
 

@@ -34,10 +34,10 @@ def describe(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show how many partitions each broker leads and follows. Works with any Kafka.
+    """Show how many partitions each broker leads and follows, in any Kafka cluster.
 
-    PREFERRED counts the partitions whose preferred leader the broker is, OUT-OF-ISR its replicas
-    that are not in sync. A broker that is DOWN still has replicas.
+    PREFERRED counts the partitions that have the broker as preferred leader. OUT-OF-ISR counts the
+    broker's replicas that are not in sync. DOWN brokers are listed, because they have replicas.
     """
     view = described(read_facts(Cluster(bootstrap, timeout_s=timeout)))
     if json:
@@ -50,7 +50,7 @@ def describe(
 
 
 def described(facts: Facts) -> output.Row:
-    """The totals of a cluster, and a row for each broker, including brokers that are down."""
+    """Return the totals of a cluster, and a row for each broker, also for brokers that are down."""
     partitions = list(facts.partitions.values())
     return {
         "cluster": facts.cluster_id,

@@ -1,7 +1,7 @@
-"""The facts of a cluster from its brokers: brokers, leaders, and in-sync replicas.
+"""Reads the facts of a cluster: its brokers, leaders and in-sync replicas.
 
-One Metadata response has most of them: the controller's, if it answers, because it knows first. The
-other brokers' responses are their own views, for comparison.
+The controller's response to Metadata has most facts, because the controller knows changes first.
+Any other broker is used if the controller does not answer. `read_views` reads each broker's view.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SESSIONS = {
     "ZooKeeper": "zookeeper.session.timeout.ms",
     "the controller": "broker.session.timeout.ms",
 }
-"""The setting with the time until a broker that died is unregistered."""
+"""The settings of the session timeout, after which a dead broker is unregistered."""
 _TOPICS_AT_ONCE = 500
 """The maximum number of topics in one DescribeConfigs."""
 
@@ -53,9 +53,9 @@ class Replicas(NamedTuple):
     topic: str
     partition: int
     leader: int
-    """-1 without a leader."""
+    """The leader's broker id; -1 without a leader."""
     assigned: tuple[int, ...]
-    """The first is the preferred leader."""
+    """All replicas; the first is the preferred leader."""
     in_sync: tuple[int, ...]
     adding: tuple[int, ...] = ()
     """Replicas that a reassignment adds; they need not be in sync yet."""
@@ -76,15 +76,13 @@ class Replicas(NamedTuple):
 
     @property
     def lagging(self) -> tuple[int, ...]:
-        """Replicas that should be in sync and are not."""
+        """Replicas out of the ISR, without replicas that a reassignment is adding."""
         in_sync = {*self.in_sync, *self.adding}
         return tuple(each for each in self.assigned if each not in in_sync)
 
     @property
     def under_min_isr(self) -> bool:
-        """Whether acks=all is refused; a topic never needs more in-sync replicas than it has
-        replicas.
-        """
+        """Whether acks=all fails; at most all replicas of the partition are required."""
         least = min(self.min_isr or 0, len(self.assigned))
         return self.has_leader and len(self.in_sync) < least
 
@@ -94,7 +92,7 @@ class Facts(NamedTuple):
 
     cluster_id: str | None
     controller: int
-    """-1 without a controller."""
+    """The controller's broker id; -1 without a controller."""
     topics: int
     brokers: Mapping[int, Broker]
     partitions: Mapping[Partition, Replicas]
@@ -121,7 +119,7 @@ Moves = Mapping[Partition, tuple[int, ...]]
 
 
 def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> Facts:
-    """The facts from a Metadata response, reassignments, and min.insync.replicas by topic."""
+    """Return the facts in a Metadata response, reassignments, and min.insync.replicas by topic."""
     brokers = [
         Broker(each["node_id"], each["host"], each["port"], each["rack"])
         for each in answer["brokers"]
@@ -151,10 +149,10 @@ def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> 
 
 
 def read_facts(cluster: Cluster) -> Facts:
-    """The facts of a cluster. Unavailable ones are left out, with a warning."""
+    """Return the facts of a cluster; warn of facts that could not be read, and omit them."""
     try:
         answer = cluster.metadata(None, broker=cluster.controller())
-    except CommandError:  # it has just gone down
+    except CommandError:  # the controller has just gone down
         answer = cluster.metadata(None)
     short = [
         topic["name"]
@@ -165,7 +163,7 @@ def read_facts(cluster: Cluster) -> Facts:
 
 
 def _moves(cluster: Cluster) -> Moves | None:
-    """The reassignments in progress; None if no broker lists them."""
+    """Return the reassignments in progress; None if the controller does not list them."""
     try:
         broker = cluster.controller()
         if not broker.supports("ListPartitionReassignments", 0):
@@ -184,7 +182,7 @@ def _moves(cluster: Cluster) -> Moves | None:
 
 
 def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
-    """min.insync.replicas of topics; topics whose settings are hidden are left out."""
+    """Return min.insync.replicas by topic; topics with hidden settings are omitted."""
     found: dict[str, int] = {}
     for start in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[start : start + _TOPICS_AT_ONCE]]
@@ -201,7 +199,7 @@ def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
 
 
 def read_session(cluster: Cluster, broker: Broker) -> Session | None:
-    """The session of brokers; None if this broker does not return its settings."""
+    """Return the cluster's session settings; None if this broker does not return its settings."""
     resource = Resource(BROKER_RESOURCE, str(broker.node_id))
     names = [_ZOOKEEPER, *_SESSIONS.values()]
     try:
@@ -215,7 +213,7 @@ def read_session(cluster: Cluster, broker: Broker) -> Session | None:
 
 
 def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts | str]:
-    """Each broker's own view by id, or the reason why it did not answer."""
+    """Return each broker's own view by id, or the reason why the broker did not answer."""
     found: dict[int, Facts | str] = {}
     for broker in output.progress(list(brokers), "querying brokers"):
         try:

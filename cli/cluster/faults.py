@@ -1,4 +1,4 @@
-"""Problems of a cluster, worst first: from facts to sentences and advice."""
+"""Finds the problems of a cluster in its facts, worst first, with sentences and advice."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Fault(NamedTuple):
     sentence: str
     advice: str
     broker: int | None
-    """The broker with the problem, if it is one broker."""
+    """The broker that has the problem; None if the problem concerns several brokers."""
     partitions: Owned
 
 
 Views = Mapping[int, Facts | str]
-"""Each broker's own view, or the reason why it did not answer."""
+"""Each broker's own view by id, or the reason why the broker did not answer."""
 OTHER_VIEW = "OTHER_VIEW"
 UNREACHABLE = "UNREACHABLE"
 
 
 def faults(facts: Facts, views: Views, session: Session | None = None) -> list[Fault]:
-    """All problems; ``session`` is needed if a broker did not answer."""
+    """Return all problems; ``session`` gives exact advice on brokers that did not answer."""
     found: list[Fault] = []
     for look in (_leaderless, _under_min_isr, _no_controller):
         found += look(facts)
@@ -46,11 +46,11 @@ def _leaderless(facts: Facts) -> list[Fault]:
     awaited = sorted({node for each in hit for node in each.in_sync} - facts.brokers.keys())
     if awaited:
         advice = (
-            f"start {_brokers(awaited, 'or')}: the last in-sync replicas are there; an unclean"
-            " election would lose records"
+            f"start {_brokers(awaited, 'or')} with the last in-sync replicas; an unclean election"
+            " would lose records"
         )
     else:
-        advice = "check the controller's log: it elects none of the in-sync replicas"
+        advice = "check the controller's log for the reason: in-sync replicas are available"
     has = "has" if len(hit) == 1 else "have"
     sentence = f"{_count(hit)} {has} no leader and can't be read or written"
     return _fault("LEADERLESS", sentence, advice, hit)
@@ -74,18 +74,18 @@ def _no_controller(facts: Facts) -> list[Fault]:
     if facts.controller in facts.brokers:
         return []
     sentence = "the cluster has no controller: leaders are not elected and topics can't change"
-    advice = "check the brokers' logs: does each reach ZooKeeper or the controller quorum?"
+    advice = "check in the brokers' logs whether they reach ZooKeeper or the controller quorum"
     return [Fault("NO_CONTROLLER", sentence, advice, None, [])]
 
 
 def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fault]:
-    """Brokers that have just died, and brokers whose address clients can't reach."""
-    advice = "check that it runs and that clients can reach its advertised listener"
+    """Return a fault for each registered broker that did not answer."""
+    advice = "check that the broker runs and that clients can reach its advertised listener"
     if session is not None:
         advice = (
-            f"if it has died, its session with {session.keeper} expires within"
-            f" {span(session.timeout_ms)} ({session.setting}) and it is then reported as down; if"
-            " it runs, check that clients can reach its advertised listener"
+            f"if the broker runs, check that clients can reach its advertised listener; if the"
+            f" broker has died, its session with {session.keeper} expires within"
+            f" {span(session.timeout_ms)} ({session.setting}), and the broker is reported as down"
         )
     found = []
     for node, why in sorted(views.items(), key=lambda item: item[0]):
@@ -94,14 +94,14 @@ def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fa
             by_topic = _by_topic(led)
             count = counted(len(led), "partition")
             names = some(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
-            leads = f"; it leads {count}: {names}" if by_topic else ""
+            leads = f"; the broker leads {count}: {names}" if by_topic else ""
             sentence = f"broker {node} is registered but unreachable: {why}{leads}"
             found.append(Fault(UNREACHABLE, sentence, advice, node, owned(by_topic)))
     return found
 
 
 def _out_of_sync(facts: Facts) -> list[Fault]:
-    """A fault for each broker with replicas out of sync; brokers that are down come first."""
+    """Return a fault for each broker with replicas out of the ISR; brokers that are down first."""
     lagging = {node for each in facts.partitions.values() for node in each.lagging}
     down = [fault for node in facts.down for fault in _down(facts, node)]
     behind = sorted(lagging - set(facts.down))
@@ -111,8 +111,8 @@ def _out_of_sync(facts: Facts) -> list[Fault]:
 def _down(facts: Facts, node: int) -> list[Fault]:
     hit = _where(facts, lambda each: node in each.assigned)
     advice = (
-        f"start broker {node}: it catches up by itself; if it is gone for good, reassign its"
-        " partitions to other brokers"
+        f"start broker {node}, and its replicas catch up; if the broker can't be started any more,"
+        " reassign its partitions to other brokers"
     )
     sentence = f"broker {node} is down and has replicas of {_count(hit)}"
     return _fault("BROKER_DOWN", sentence, advice, hit, node)
@@ -121,8 +121,8 @@ def _down(facts: Facts, node: int) -> list[Fault]:
 def _behind(facts: Facts, node: int) -> list[Fault]:
     hit = _where(facts, lambda each: node in each.lagging)
     advice = (
-        f"broker {node} runs and may be catching up. If this persists, `muster cluster why {node}`"
-        " shows since when and why; if the broker is overloaded, raise num.replica.fetchers or"
+        f"broker {node} runs and may be catching up. If the problem persists, read the reason with"
+        f" `muster cluster why {node}`; if the broker is overloaded, raise num.replica.fetchers or"
         " replica.lag.time.max.ms"
     )
     sentence = f"broker {node} is out of the ISR of {_count(hit)}"
@@ -130,9 +130,9 @@ def _behind(facts: Facts, node: int) -> list[Fault]:
 
 
 def _other_views(facts: Facts, views: Views) -> list[Fault]:
-    """Brokers with a different view of brokers, partitions or leaders.
+    """Return a fault for each broker with a different view of brokers, partitions or leaders.
 
-    Their controller is not compared: with KRaft each response names an arbitrary broker.
+    The controllers in the responses are not compared: with KRaft, brokers return an arbitrary one.
     """
     found: list[Fault] = []
     for node, view in sorted(views.items(), key=lambda item: item[0]):
@@ -153,9 +153,9 @@ def _other_views(facts: Facts, views: Views) -> list[Fault]:
             where = f": {some(texts)}" if texts else ""
             sentence = f"broker {node} {' and '.join(told)}{where}"
             advice = (
-                f"clients of broker {node} get wrong metadata: it misses the controller's updates."
-                " Check its log and its connection to ZooKeeper or the controller quorum; restart"
-                " it if that does not help"
+                f"clients of broker {node} get wrong metadata, because the broker misses the"
+                " controller's updates. Check its log and its connection to ZooKeeper or the"
+                " controller quorum; restart the broker if the connection works"
             )
             found.append(Fault(OTHER_VIEW, sentence, advice, node, owned(by_topic)))
     return found
@@ -167,7 +167,10 @@ def _leader(facts: Facts, key: tuple[str, int]) -> int | None:
 
 
 def _not_preferred(facts: Facts) -> list[Fault]:
-    """Partitions whose preferred leader is in sync; other faults have the reason for the rest."""
+    """Return a fault if preferred leaders are in the ISR but do not lead.
+
+    Preferred leaders out of the ISR are reported by the other faults.
+    """
     hit = _where(
         facts,
         lambda each: (
@@ -177,9 +180,9 @@ def _not_preferred(facts: Facts) -> list[Fault]:
     are = "is" if len(hit) == 1 else "are"
     sentence = f"{_count(hit)} {are} not led by the preferred leader, which is in sync"
     advice = (
-        "if auto.leader.rebalance.enable is true, the controller moves leadership back once more"
-        " than leader.imbalance.per.broker.percentage of a broker's partitions are affected;"
-        " `kafka-leader-election.sh --election-type preferred` does so at once"
+        "`kafka-leader-election.sh --election-type preferred` elects preferred leaders now. With"
+        " auto.leader.rebalance.enable=true, the controller elects them when the share of affected"
+        " partitions of a broker exceeds leader.imbalance.per.broker.percentage"
     )
     return _fault("NOT_PREFERRED", sentence, advice, hit)
 
@@ -194,7 +197,7 @@ def _where(facts: Facts, holds: Callable[[Replicas], bool]) -> list[Replicas]:
 def _fault(
     verdict: str, sentence: str, advice: str, hit: Iterable[Replicas], broker: int | None = None
 ) -> list[Fault]:
-    """The fault with the names of its partitions; nothing without partitions."""
+    """Return the fault with the names of its partitions; an empty list without partitions."""
     by_topic = _by_topic(each.key for each in hit)
     if not by_topic:
         return []
@@ -214,6 +217,6 @@ def _count(hit: list[Replicas]) -> str:
 
 
 def _brokers(nodes: list[int], between: str) -> str:
-    """Such as ``broker 1`` or ``brokers 1, 2 or 3``."""
+    """Return a text such as ``broker 1`` or ``brokers 1, 2 or 3``."""
     *first, last = map(str, nodes)
     return f"brokers {', '.join(first)} {between} {last}" if first else f"broker {last}"

@@ -1,4 +1,4 @@
-"""`muster cluster` alone: the brokers of any Kafka cluster, their log sizes and their APIs."""
+"""`muster cluster` without a subcommand: brokers of any Kafka cluster, log sizes and APIs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _APIS = ["broker", "api", "key", "from", "to", "ours"]
 
 
 def show_apis(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
-    """Print the APIs of each broker, with the versions that it and this command support."""
+    """Print each broker's APIs, with the versions that the broker and this command support."""
     _, _, connections = _reached(bootstrap, timeout_s)
     rows = [row for node, found in connections.items() for row in _apis(node, found)]
     output.show(rows, _APIS, "No brokers", json, wide=wide)
@@ -56,7 +56,7 @@ def show_brokers(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> No
 
 
 def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int, Connection]]:
-    """The cluster, its Metadata with brokers ordered by id, and a connection to each."""
+    """Return the cluster, its Metadata with brokers ordered by id, and the brokers' connections."""
     reached = Cluster(bootstrap, timeout_s=timeout_s)
     answer = reached.metadata(None)
     nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
@@ -68,7 +68,7 @@ def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int
 
 
 def _log_bytes(connection: Connection) -> int | None:
-    """The size of all logs of a broker; None if it does not return it."""
+    """Return the size of all logs of a broker in bytes; None if the broker can't report it."""
     if not connection.supports("DescribeLogDirs", 1):
         return None
     answer = connection.call("DescribeLogDirs", {"topics": None})

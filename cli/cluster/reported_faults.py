@@ -1,4 +1,4 @@
-"""Problems that Kafka's protocol does not show, from the responses of Muster's own API."""
+"""Finds the problems that only Muster's HTTP API reports."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cli.times import span
 Value = dict[str, Any]
 
 CLOCKS_APART_MS = 1000
-"""Clocks that differ by more, after the uncertainty is subtracted, are reported."""
+"""A larger difference between clocks, minus the uncertainty of the measurement, is reported."""
 
 _SCRAM = "SCRAM-"
 
 
 class Twin(NamedTuple):
-    """A broker at a bootstrap address whose id is registered with another address."""
+    """A broker at a bootstrap address, and another registered broker with the same id."""
 
     broker: int
     here: str
@@ -30,8 +30,9 @@ class Twin(NamedTuple):
 def reported_faults(
     told: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
 ) -> list[Fault]:
-    """All problems: ``told`` has each broker's response, ``nodes`` one broker's check of
-    ZooKeeper.
+    """Return all problems.
+
+    ``told`` has each broker's response, ``nodes`` the check of ZooKeeper nodes by one broker.
     """
     found = [_twin(each) for each in twins]
     found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]
@@ -58,8 +59,8 @@ def _not_registered(node: int, told: Value) -> Fault:
         f" {told['zookeeper']}"
     )
     advice = (
-        f"the other brokers consider broker {node} dead. Check its log: does it reach ZooKeeper,"
-        " and does another broker use its id?"
+        f"the other brokers consider broker {node} dead. Check in its log whether the broker"
+        " reaches ZooKeeper and whether another broker uses its id"
     )
     return Fault("NOT_REGISTERED", sentence, advice, node, [])
 
@@ -70,19 +71,19 @@ def _bad_nodes(nodes: Value) -> Fault:
     texts = [f"{each['path']}: {_problem(each)}" for each in bad]
     sentence = f"{counted(count, 'ZooKeeper node')} can't be parsed: {some(texts)}"
     advice = (
-        "brokers skip such a node and keep the last known state of its topic or broker. Fix it"
-        " with ZooKeeper's shell, or delete it if nothing needs it"
+        "brokers skip the node and keep the last known state of its topic or broker. Fix the node"
+        " with ZooKeeper's shell, or delete the node if its topic or broker no longer exists"
     )
     return Fault("BAD_NODE", sentence, advice, None, [])
 
 
 def _problem(bad: Value) -> str:
-    """The problem of a node, without its path."""
+    """Return the problem of a ZooKeeper node, without the node's path."""
     return str(bad["why"]).removeprefix(f"ZooKeeper's node {bad['path']} ")
 
 
 def _clocks(told: Mapping[int, Value]) -> list[Fault]:
-    """A fault for each broker whose clock differs from the median."""
+    """Return a fault for each broker with a clock that differs from the median clock."""
     if len(told) < 2:
         return []
     offsets = {}
@@ -96,7 +97,10 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
         apart_ms = abs(offset - middle) - 2 * least_sure
         if apart_ms > CLOCKS_APART_MS:
             way = "ahead of" if offset > middle else "behind"
-            sentence = f"the clock of broker {node} is at least {span(apart_ms)} {way} the others'"
+            sentence = (
+                f"the clock of broker {node} is at least {span(apart_ms)} {way} the clocks of the"
+                " other brokers"
+            )
             advice = (
                 "synchronize the clocks of all machines with NTP: retention, record timestamps and"
                 " lookups of offsets by time use the broker's clock"
@@ -106,7 +110,10 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
 
 
 def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
-    """Faults for quotas and credentials set by tools; all Muster brokers read the same ones."""
+    """Return faults for quotas and credentials that are set and that Muster does not enforce.
+
+    All brokers read the same quotas and credentials.
+    """
     quotas, credentials, more = dict[str, list[str]](), dict[str, list[str]](), 0
     for each in told.values():
         more = max(more, each.get("more_not_followed", 0))  # an older Muster has neither field
@@ -116,19 +123,19 @@ def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
             for names, found in ((others, quotas), (scram, credentials)):
                 if names:
                     found[row["entity"]] = names
-    uncounted = f" (and those of {more} more)" if more else ""
+    uncounted = f" (and settings of {more} more users or clients)" if more else ""
     faults = []
     if quotas:
-        sentence = f"quotas of {_entities(quotas)} are set; Muster does not enforce them{uncounted}"
+        sentence = f"Muster does not enforce the quotas of {_entities(quotas)}{uncounted}"
         advice = (
-            "Apache Kafka brokers throttle these clients, Muster brokers do not. If they must be"
-            " throttled, leave their partitions on Apache Kafka; `kafka-configs.sh --alter"
+            "Apache Kafka brokers throttle these clients, but Muster brokers do not. If the clients"
+            " must be throttled, leave their partitions on Apache Kafka; `kafka-configs.sh --alter"
             " --delete-config` removes the quotas"
         )
         faults.append(Fault("QUOTAS_NOT_FOLLOWED", sentence, advice, None, []))
     if credentials:
         sentence = (
-            f"credentials of {_entities(credentials)} are set; Muster does not check them"
+            f"Muster does not check the credentials of {_entities(credentials)}"
             f"{'' if quotas else uncounted}"
         )
         advice = (
@@ -149,12 +156,12 @@ def _strays(node: int, told: Value) -> Fault:
     count = len(strays) + told["more_strays"]
     directories = "1 stray directory" if count == 1 else f"{count} stray directories"
     sentence = (
-        f"broker {node} has {directories} of partitions that do not exist or have no replica there:"
-        f" {some(strays)}"
+        f"broker {node} has {directories} of partitions that do not exist or have no replica on the"
+        f" broker: {some(strays)}"
     )
     advice = (
-        "the broker neither reads nor deletes them. They belong to a topic that was deleted while"
-        " the broker was down, or to another cluster: check them, then delete them while the broker"
-        " is stopped"
+        "the broker does not read or delete stray directories. They belong to a topic that was"
+        " deleted while the broker was down, or to another cluster. Check the directories, stop the"
+        " broker, and delete them"
     )
     return Fault("STRAY", sentence, advice, node, [])

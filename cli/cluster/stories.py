@@ -1,8 +1,8 @@
 """Merges the history of a partition, a broker or the controller from several brokers' journals.
 
-Each journal has what its broker observed: the controller knows why a leader moved, a leader why a
-replica is out of sync, the other brokers only the resulting updates. For each change, the entry of
-the best informed broker is kept.
+A journal has the events that its broker observed. The controller knows why a leader moved, the
+leader knows why a replica is out of sync, and other brokers know only the resulting state. Each
+change is shown once, by the entry of the broker that knows the reason.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Any
 Value = dict[str, Any]
 
 _HEARSAY = {"leader": {"told"}, "isr": {"isr", "controller"}, "controller": {"told"}}
-"""Causes by kind that are redundant if the broker that made the change has recorded it."""
+"""By kind of entry, the causes that a broker records for a change made by another broker."""
 _REPEATED = {"unassigned"} | _HEARSAY["isr"]
 _LAST = 1 << 62
 
 
 def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
-    """The entries of several journals, keyed by broker id, merged and `in_order`.
+    """Merge the journals of several brokers, given by broker id; the result is `in_order`.
 
-    Each entry gets ``told_by``. Entries of one change become one, or as many as are distinct.
+    ``told_by`` of each entry is the broker that recorded it. Equal entries of several brokers
+    become one entry.
     """
     changes: dict[tuple[Any, ...], list[Value]] = {}
     for node in sorted(told):
@@ -37,9 +38,10 @@ def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
 
 
 def in_order(story: Iterable[Value]) -> list[Value]:
-    """Entries ordered from oldest to newest. A later leader epoch is later, whatever the brokers'
-    clocks say: a leader learns that the controller has written its ISR only when the next change
-    may already be written.
+    """Return entries from oldest to newest; an entry with a later leader epoch is always later.
+
+    Timestamps alone would mislead: a leader may learn that the controller has written the leader's
+    ISR after the next change was written.
     """
     entries = sorted(story, key=lambda each: each["at_ms"])
     since: dict[int, int] = {}
@@ -57,7 +59,7 @@ def in_order(story: Iterable[Value]) -> list[Value]:
 
 
 def _without_repeats(story: Iterable[Value]) -> list[Value]:
-    """Drop entries from brokers that learnt of an existing state in a later epoch."""
+    """Drop entries that only repeat the leader or the ISR of an earlier entry."""
     found: list[Value] = []
     leader, in_sync = None, set[int]()
     for entry in story:
@@ -75,7 +77,7 @@ def _without_repeats(story: Iterable[Value]) -> list[Value]:
 
 
 def _change(entry: Value) -> tuple[Any, ...]:
-    """The key that entries of one change have in common."""
+    """Return the key that all brokers' entries of one change have in common."""
     match entry["kind"]:
         case "leader":
             return "leader", entry["leader_epoch"], entry["leader"]
@@ -92,8 +94,9 @@ def _is_hearsay(entry: Value) -> bool:
 
 
 def _distinct(entries: list[Value]) -> list[Value]:
-    """Each sentence, repeated as often as a single broker repeats it: it may have happened
-    again.
+    """Return each sentence as often as the broker that recorded it most often.
+
+    One broker's repeated sentences are separate events.
     """
     found: dict[tuple[str, int], Value] = {}
     said: Counter[tuple[str, int]] = Counter()
@@ -105,7 +108,7 @@ def _distinct(entries: list[Value]) -> list[Value]:
 
 
 def left_isr(story: Iterable[Value], replica: int) -> Value | None:
-    """The entry of a merged story in which a replica finally left the ISR."""
+    """Return the entry in which a replica last left the ISR; None if the replica rejoined."""
     found: Value | None = None
     last: list[int] = []
     for entry in story:
@@ -123,7 +126,7 @@ def _is_about(entry: Value, replica: int) -> bool:
 
 
 def last_move(story: Iterable[Value], leader: int | None) -> Value | None:
-    """The entry in which the partition's present leader was elected; None if unknown."""
+    """Return the entry in which the present leader was elected; None if unknown."""
     found = None
     for entry in story:
         if entry["kind"] == "leader":

@@ -1,4 +1,4 @@
-"""The output of `muster cluster why`: the findings on a partition, a broker or the controller."""
+"""Formats the output of `muster cluster why` on a partition, a broker or the controller."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WAITS_SHOWN = 10
 _WAITS = {
     "deletion": "deletion of {name}: waiting{since} for {brokers} to return or respond",
     "reassignment": "reassignment of {name}: waiting{since} for {brokers} to join the ISR",
-    "leader": "leader of {name}: waiting{since} for {brokers} to return: the last ISR is there",
+    "leader": "leader of {name}: waiting{since} for {brokers} of the last ISR to return",
 }
 
 
 def lines_of_partition(found: Value, last: int) -> list[str]:
-    """Lines on a partition: its leader and replicas out of sync, with reasons, and its history."""
+    """Return lines on a partition's leader, its replicas out of sync, and its history."""
     name = f"{found['topic']}-{found['partition']}"
     leads = "no leader" if found["leader"] is None else f"broker {found['leader']} leads"
     epoch = "" if found["leader_epoch"] is None else f", leader epoch {found['leader_epoch']}"
@@ -40,9 +40,10 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
         what = "no leader" if found["leader"] is None else "leader"
         lines.append(f"{what} since {instant(moved['at_ms'])}: {moved['why']}{_by(moved)}")
         if moved["cause"] == "told":
-            knows = knows or f"the controller of epoch {moved['controller_epoch']} recorded it"
+            epoch = moved["controller_epoch"]
+            knows = knows or f"only the controller of epoch {epoch} recorded the reason"
             lines.append(f"    reason unknown: {knows}")
-    leader = _unasked(found, found["leader"], "its leader")
+    leader = _unasked(found, found["leader"], "the partition's leader")
     lines += [line for each in found["out"] for line in _out(each, leader)]
     if found["moving"]:
         adding = f": {_brokers(found['adding'])} will be added" if found["adding"] else ""
@@ -52,9 +53,9 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
 
 
 def _unasked(found: Value, broker: int | None, what: str) -> str:
-    """A hint that a broker would know, but could not be queried; empty if it was queried."""
+    """Return a hint if ``broker``, which may know the reason, could not be queried; else ""."""
     if any(each["broker"] == broker for each in found["unasked"]):
-        return f"broker {broker}, {what}, knows it but could not be queried"
+        return f"broker {broker}, {what}, could not be queried"
     return ""
 
 
@@ -62,8 +63,8 @@ def _out(out: Value, leader: str) -> Iterator[str]:
     head = f"broker {out['broker']} is out of the ISR"
     left = out["left"]
     if left is None:
-        unknown = "; since when is unknown" + (f": {leader}" if leader else "")
-        yield head + (": a reassignment is adding it" if out["adding"] else unknown)
+        unknown = " since an unknown time" + (f": {leader}" if leader else "")
+        yield head + (": a reassignment is adding the replica" if out["adding"] else unknown)
     else:
         reason = left["why"].partition("; broker ")[0]  # the new leader is named above
         yield f"{head} since {instant(left['at_ms'])}: {reason}{_by(left)}"
@@ -71,28 +72,30 @@ def _out(out: Value, leader: str) -> Iterator[str]:
         yield f"    now: broker {out['broker']} is down"
     elif out["fetched_ms"] is not None:
         behind = counted(out["records"], "record")
-        yield f"    now: it is {behind} behind, last fetch at {instant(out['fetched_ms'])}"
+        fetched = instant(out["fetched_ms"])
+        yield f"    now: the replica is {behind} behind the leader, last fetch at {fetched}"
     elif out["records"] is None and left is not None:
-        yield "    now: no fetch since the leader's election, or the leader does not report it"
+        yield "    now: no fetch since the leader's election, or the leader does not report fetches"
     if out["held_up"] is not None:
         yield f"    broker {out['broker']} reports: {out['held_up']}"
 
 
 def lines_of_broker(found: Value, last: int) -> list[str]:
-    """Lines on a broker: its state, its partitions, its replicas out of sync, and its history."""
+    """Return lines on a broker's state, partitions, replicas out of sync, and history."""
     there = found["address"] if found["alive"] else "down"
     lines = [f"broker {found['broker']}  {there}"]
     if found["epoch"] is not None:
         lines[0] += f"  epoch {found['epoch']}"
     zookeeper = found["zookeeper"]
     if zookeeper is not None:
-        lines.append(f"its session with ZooKeeper ({zookeeper['connect']}) is {zookeeper['state']}")
+        lines.append(f"the session with ZooKeeper ({zookeeper['connect']}) is {zookeeper['state']}")
     lines.append(
-        f"it leads {counted(found['leads'], 'partition')}, is the preferred leader of"
+        f"the broker leads {counted(found['leads'], 'partition')}, is the preferred leader of"
         f" {found['preferred']}, and has replicas of {found['replicas']}"
     )
     if found["out_of_isr"]:
-        lines.append(f"it is out of the ISR of {counted(found['out_of_isr'], 'partition')}")
+        partitions = counted(found["out_of_isr"], "partition")
+        lines.append(f"the broker is out of the ISR of {partitions}")
     lines += _out_by_reason(found["out"])
     for leader in sorted({each["leader"] for each in found["out_elsewhere"]}):
         rows = [each for each in found["out_elsewhere"] if each["leader"] == leader]
@@ -103,7 +106,7 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
-    """One line for all partitions that it left for the same reason."""
+    """Yield one line for all partitions in which the broker left the ISR for the same reason."""
     reasons: dict[tuple[str | None, str | None], list[Value]] = {}
     for each in out:
         reasons.setdefault((each["cause"], each["held_up"]), []).append(each)
@@ -113,7 +116,7 @@ def _out_by_reason(out: list[Value]) -> Iterator[str]:
         why = f": {oldest['why']}" if oldest["why"] else "; see the history of each partition"
         yield f"    {_partitions(rows)}{since}{why}"
         if rows[0]["held_up"] is not None:
-            yield f"        it reports: {rows[0]['held_up']}"
+            yield f"        the broker reports: {rows[0]['held_up']}"
 
 
 def _partitions(rows: list[Value]) -> str:
@@ -124,7 +127,7 @@ def _partitions(rows: list[Value]) -> str:
 
 
 def lines_of_controller(found: Value, last: int) -> list[str]:
-    """Lines on the controller: its broker, its pending work, what it waits for, and its history."""
+    """Return lines on the controller's broker, pending work, waits, and history."""
     head = "the cluster has no controller"
     if found["controller"] is not None:
         head = f"broker {found['controller']} is the controller"
@@ -143,7 +146,7 @@ def lines_of_controller(found: Value, last: int) -> list[str]:
         waits = lines_of_waits(found["waits"])
         lines += waits or ["the controller is not waiting for any broker"]
         if found["more_waits"]:
-            lines.append(f"and {found['more_waits']} more")
+            lines.append(f"and {found['more_waits']} more waits")
     elif found["controller"] is not None:
         lines.append(
             "the controller's pending work is unknown: the broker could not be queried, or is not a"
@@ -174,7 +177,7 @@ def _doing(doing: Value) -> Iterator[str]:
 
 
 def lines_of_waits(waits: list[Value]) -> list[str]:
-    """A line for each thing that the controller waits for."""
+    """Return a line for each deletion, reassignment and election that waits for brokers."""
     lines = []
     for each in waits[:_WAITS_SHOWN]:
         name = each["topic"]
@@ -184,12 +187,12 @@ def lines_of_waits(waits: list[Value]) -> list[str]:
         brokers = _brokers(each["brokers"])
         lines.append(_WAITS[each["what"]].format(name=name, brokers=brokers, since=since))
     if len(waits) > _WAITS_SHOWN:
-        lines.append(f"and {len(waits) - _WAITS_SHOWN} more")
+        lines.append(f"and {len(waits) - _WAITS_SHOWN} more waits")
     return lines
 
 
 def _story(story: list[Value], last: int, knows: str = "") -> list[str]:
-    """The last entries; ``knows`` is a hint on a broker that could not be queried."""
+    """Return the last entries as lines; without entries, ``knows`` or a general reason."""
     shown = in_order(story)[-last:]
     if not shown:
         return [f"history unknown: {knows}" if knows else _NOTHING]
@@ -207,7 +210,7 @@ def _entry(entry: Value) -> str:
 
 
 def _by(entry: Value) -> str:
-    """The broker that recorded an entry, with a mark if it did so before its last start."""
+    """Return the broker that recorded an entry, with a mark for entries before its last start."""
     told_by = f"  (broker {entry['told_by']})" if "told_by" in entry else ""
     return told_by + (_KEPT if entry["source"] == "kept" else "")
 

@@ -1,6 +1,4 @@
-"""`muster cluster why`: leaders and replicas out of sync, with reasons, and the
-controller's work.
-"""
+"""`muster cluster why`: explains a partition's leader and ISR, a broker, or the controller."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def why(
         ),
     ],
     last: Annotated[
-        int, whole_number("--last", least=1, most=INT32, help="How many events of its history.")
+        int, whole_number("--last", least=1, most=INT32, help="Number of past events to show.")
     ] = 10,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
@@ -51,7 +49,7 @@ def why(
 ) -> None:
     """Explain a partition's leader and ISR, or the state of a broker or the controller.
 
-    Every Muster broker is queried for the events that it recorded; Apache Kafka records none.
+    The reasons are events that the Muster brokers recorded; Apache Kafka brokers record no events.
     """
     place, broker = _PARTITION.fullmatch(what), _BROKER.fullmatch(what)
     if what != _CONTROLLER and place is None and broker is None:
@@ -121,7 +119,7 @@ def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) ->
 def _out(
     facts: Facts, partition: Replicas, told: Mapping[int, Value], story: list[Value]
 ) -> list[Value]:
-    """The replicas that are out of sync, as the leader sees them now, and when they left."""
+    """Return the replicas out of the ISR, with the leader's view and the entry of their removal."""
     by_leader = told.get(partition.leader, {"out": []})["out"]
     now = {each["broker"]: each for each in by_leader}
     found = []
@@ -197,10 +195,9 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """The partitions in which a broker is out of sync, from their leaders and from the broker
-    itself.
+    """Return the partitions in which a broker is out of sync, as their leaders report them.
 
-    A leader elected since then does not know the reason: another broker may.
+    A leader elected after the replica left the ISR does not know the reason. Another broker may.
     """
     known: dict[tuple[str, int], Value] = {}
     for each in clusters.values():
@@ -231,7 +228,7 @@ def _reason(out: Value) -> Value:
 
 
 def _explained(out: Value, story: list[Value]) -> Value:
-    """With the controller's reason, if it removed the replica and recorded why."""
+    """Return ``out`` with the controller's reason if the controller removed the replica."""
     if out["cause"] == "controller":
         for entry in reversed(story):
             if entry["cause"] in ("stops", "stopped", "gone", "directory"):
@@ -240,5 +237,5 @@ def _explained(out: Value, story: list[Value]) -> Value:
 
 
 def _first(answers: Any, field: str) -> Any:
-    """The first non-empty value of a field."""
+    """Return the first non-empty value of ``field``; None if all are empty."""
     return next((each[field] for each in answers if each.get(field)), None)

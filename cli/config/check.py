@@ -42,7 +42,7 @@ def check(
     wide: Wide = False,
     json: Json = False,
 ) -> None:
-    """Show how Muster treats each setting; exit with 4 if one prevents a start.
+    """Show how Muster treats each setting; exit with 4 if a setting prevents a start.
 
     Verdicts: honoured; no effect (Muster does not need it); not followed (WHY says what Muster
     does instead); unknown (Kafka has no such setting); bad (prevents a start). Problems are listed
@@ -59,7 +59,7 @@ def check(
 
 
 def rows_of(file: Path) -> list[output.Row]:
-    """A row for each setting of a file, and one for each fault of several settings together."""
+    """Return a row for each setting in a file, and a row for each conflict between settings."""
     from broker.config.config import BadConfig, Config
     from broker.startup_faults import startup_faults
     from protocol.properties import parse
@@ -74,7 +74,7 @@ def rows_of(file: Path) -> list[output.Row]:
 
 
 def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[output.Row]:
-    """Mark the rows of faults of one setting; return rows for the others."""
+    """Mark the rows of settings with a fault; return new rows for conflicts between settings."""
     protecting = {name for name, row in rows.items() if row["verdict"] == BAD}
     together: list[output.Row] = []
     for fault in faults:
@@ -93,7 +93,7 @@ def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[outp
 
 
 def _without_setting(sentence: str, row: output.Row) -> str:
-    """The fault without the setting and the value, which are in the same row."""
+    """Return the fault without setting and value, which the row shows in other columns."""
     shown = sentence.removeprefix(f"{row['setting']}={row['value']}: ")
     return shown.removeprefix(f"{row['setting']}: ")
 
@@ -107,7 +107,7 @@ def _row(name: str, text: str, given: Mapping[str, str]) -> output.Row:
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)
     if wanted is not None:
-        why = f"Muster does not support {wanted}; remove the setting if you can do without"
+        why = f"Muster does not support {wanted}; remove this setting, or Muster does not start"
         return {**row, "verdict": BAD, "why": why}
     setting, base = row_of(name), base_name(name)
     if base is None:

@@ -1,4 +1,4 @@
-"""`muster configs`: read and change the settings of topics and brokers of any Kafka broker."""
+"""`muster configs`: reads and changes the settings of topics and brokers of any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from cli.options import (
 app = typer.Typer(help="Show and change settings of topics and brokers.", no_args_is_help=True)
 
 SETTLED_WITHIN_S = 5.0
-"""The time that a broker may need before it shows its controller's change."""
+"""The time that a broker may need until it shows a change that the controller made."""
 
 _SOURCES = {
     TOPIC_SOURCE: "topic",
@@ -53,7 +53,7 @@ _DEFAULT = "default"
 
 
 Topic = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="NAME", help="The topic's settings.")
+    str | None, typer.Option("--topic", "-t", metavar="NAME", help="The settings of this topic.")
 ]
 Broker = Annotated[
     int | None, whole_number("--broker", most=INT32, help="The settings of this broker.")
@@ -72,7 +72,7 @@ def _resource(topic: str | None, broker: int | None, every_broker: bool) -> Reso
 
 
 def _connection(cluster: Cluster, resource: Resource) -> Connection:
-    """The broker to connect to: each knows and changes only its own settings."""
+    """Return the broker to ask: a broker knows and changes only its own broker settings."""
     if resource.kind == BROKER_RESOURCE and resource.name:
         return cluster.broker(int(resource.name))
     return cluster.any
@@ -120,7 +120,7 @@ def get(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the named settings, or all that differ from their defaults."""
+    """Show the named settings, or all settings that differ from their defaults."""
     resource = _resource(topic, broker, every_broker)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = describe(_connection(cluster, resource), resource, settings or None)
@@ -128,7 +128,7 @@ def get(
     if missing and resource != (BROKER_RESOURCE, ""):
         raise CommandError(
             f"{resource} has no setting {', '.join(missing)};"
-            " `muster configs get --all` lists its settings"
+            " `muster configs get --all` lists all settings"
         )
     rows = [_row(entry) for entry in found.values()]
     if not settings and not everything:
@@ -140,7 +140,7 @@ def get(
     output.show_table(
         rows,
         columns,
-        f"{resource}: all settings have their defaults; --all shows them",
+        f"{resource}: all settings have their defaults; --all shows the defaults",
         wide=wide,
     )
 
@@ -179,7 +179,7 @@ def set_configs(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Change settings of a topic or a running broker; show each before and after."""
+    """Change settings of a topic or a running broker; show values before and after."""
     operations = [
         *_pairs("", settings, SET),
         *(Operation(name, DELETE, None) for name in delete or ()),
@@ -191,7 +191,8 @@ def set_configs(
     if not names:
         raise CommandError("name settings to change, as NAME=VALUE or --delete NAME", USAGE)
     if len(set(names)) < len(names):
-        raise CommandError("a setting is named twice", USAGE)
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CommandError(f"setting {twice} is named twice", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     connection = _connection(cluster, resource)
     before = describe(connection, resource, None)
@@ -217,7 +218,7 @@ def set_configs(
 
 
 def _is_same(before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
-    """Whether value and source are as before; hidden values may differ."""
+    """Whether value and source are unchanged; False for hidden values, which may have changed."""
     return before == after and not (before and before["is_sensitive"])
 
 
@@ -228,7 +229,7 @@ def _shown(entry: dict[str, Any] | None) -> str | None:
 
 
 def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
-    """The value that a setting would get; for a deletion, the value that then applies."""
+    """Return the value of a setting after an operation; after DELETE, the value that applies."""
     entry = before.get(operation.setting)
     if operation.operation == SET:
         return operation.value
@@ -242,7 +243,7 @@ def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str
 
 
 def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
-    """Name and value of the setting that applies after a deletion, if the broker returns it."""
+    """Return name and value of the synonym that applies after a deletion; None if unknown."""
     behind = [] if entry is None else entry["synonyms"][1:]
     return (behind[0]["name"], behind[0]["value"]) if behind else None
 
@@ -253,7 +254,11 @@ def _settled(
     operations: list[Operation],
     before: dict[str, dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """The settings once the broker shows the change: Kafka's brokers follow their controller."""
+    """Wait until the broker shows the change, and return the settings.
+
+    Kafka's brokers apply a change a little later than the controller. The wait ends after
+    SETTLED_WITHIN_S.
+    """
 
     def shows(operation: Operation, entry: dict[str, Any] | None) -> bool:
         if operation.operation == DELETE:

@@ -1,1 +1,1 @@
-"""`muster dev`: commands for a trial."""
+"""`muster dev`: runs a cluster for a trial."""

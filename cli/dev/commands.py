@@ -45,7 +45,7 @@ def cluster(
             "--port",
             least=1,
             most=65_000,
-            help="The first of the ports of brokers, ZooKeeper and pages.",
+            help="The first port; brokers, ZooKeeper and pages use consecutive ports.",
         ),
     ] = 9092,
     zookeeper: Annotated[
@@ -97,7 +97,7 @@ def _must_be_free(port: int, taken: Sequence[int]) -> None:
     except OSError as error:
         sentence = (
             f"can't use port {port}: {error.strerror}; the cluster needs ports {taken[0]} to"
-            f" {taken[-1]}: choose the first one with --port"
+            f" {taken[-1]}: choose the first port with --port"
         )
         raise CommandError(sentence) from error
 
@@ -118,7 +118,7 @@ def _start_broker(
         "zookeeper.connect": zookeeper,
         "zookeeper.session.timeout.ms": 6000,
         "default.replication.factor": copies,
-        "controlled.shutdown.enable": "false",  # all brokers stop together: none is left to lead
+        "controlled.shutdown.enable": "false",  # all brokers stop together
         "min.insync.replicas": least,
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
@@ -159,7 +159,7 @@ def _until_all_are_there(started: list[Running], bootstrap: str) -> None:
 
 
 def _known(bootstrap: str) -> int:
-    """The number of brokers in the cluster; 0 while it has no controller."""
+    """Return the number of brokers in the cluster; 0 while the cluster has no controller."""
     try:
         reached = Cluster(bootstrap, timeout_s=_ASK_S)
         answer = reached.metadata([])
@@ -179,13 +179,14 @@ def _show_started(
     output.say(f"    $ export MUSTER_BOOTSTRAP={bootstrap}")
     output.say("    $ muster topics create orders -p 6")
     output.say("    $ muster cluster describe")
-    more = f", the last one's http://{_LOCAL}:{pages[-1]}" if len(pages) > 1 else ""
+    last = f"that of broker {len(pages)} is http://{_LOCAL}:{pages[-1]}"
+    more = f", {last}" if len(pages) > 1 else ""
     output.say(f"the page of broker 1 is http://{_LOCAL}:{pages.start}{more}")
     output.say(f"Ctrl-C or SIGTERM stops the cluster; the data stays in {folder}")
 
 
 def _watch(running: list[Running]) -> None:
-    """Warn of each process that ends, such as one that the user kills for a test."""
+    """Warn of each process that exits, such as a broker that the user kills for a test."""
     there = list(running)
     while there:
         for each in [each for each in there if each.code is not None]:
@@ -201,19 +202,19 @@ _SCRIPTS: dict[str, list[str]] = {
     "zkServer.sh": ["start-foreground"],
     "zkServer": ["start-foreground"],
 }
-"""The scripts of Apache Kafka and Apache ZooKeeper, and their arguments before the file."""
+"""The start scripts of ZooKeeper, each with its arguments before the configuration file."""
 
 
 def command_of(home: Path | None, config: Path) -> list[str]:
-    """The command that runs ZooKeeper, from a folder or from PATH, with a configuration file."""
+    """Return the command that runs ZooKeeper with ``config``; its script is in ``home`` or PATH."""
     path = None if home is None else os.pathsep.join([str(home / "bin"), str(home)])
     for script, words in _SCRIPTS.items():
         found = shutil.which(script, path=path)
         if found is not None:
             return [str(Path(found).absolute()), *words, str(config.absolute())]
-    where = "on PATH" if home is None else f"in {home} or its bin"
+    where = "on PATH" if home is None else f"in {home} or {home / 'bin'}"
     raise CommandError(
-        f"ZooKeeper not found {where}: neither zookeeper-server-start.sh nor zkServer.sh. Choose a"
+        f"ZooKeeper (zookeeper-server-start.sh or zkServer.sh) was not found {where}. Choose a"
         " running ZooKeeper with --zookeeper HOST:PORT, or a directory with --zookeeper-home DIR."
         " ZooKeeper needs Java and is part of Apache ZooKeeper (zookeeper.apache.org) and of Apache"
         " Kafka up to 3.9"
@@ -221,7 +222,7 @@ def command_of(home: Path | None, config: Path) -> list[str]:
 
 
 def write_config(config: Path, data: Path, port: int) -> None:
-    """Write the configuration of a ZooKeeper for this machine only."""
+    """Write the configuration of a ZooKeeper that only this machine can reach."""
     config.write_text(
         f"dataDir={data.absolute()}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
         "admin.enableServer=false\nmaxClientCnxns=0\n"

@@ -1,4 +1,4 @@
-"""Processes that a command starts and ends: each logs to a file, and none outlives the command."""
+"""Child processes of a command: they log to files and are stopped when the command ends."""
 
 from __future__ import annotations
 
@@ -37,41 +37,41 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def code(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while the process runs."""
         return self._process.poll()
 
     def check(self) -> None:
-        """Raise a CommandError with its last line if it has exited."""
+        """Raise CommandError with the log's last line if the process has exited."""
         if self.code is not None:
             lines = self.log.read_text(errors="replace").strip().splitlines() or [
-                "it logged nothing"
+                "the log is empty"
             ]
             raise CommandError(
                 f"{self.name} exited with {self.code}: {lines[-1]:.300} ({self.log})"
             )
 
     def signal(self, number: int) -> None:
-        """Send a signal to its process group."""
+        """Send a signal to the process group."""
         if self.code is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for its exit, at most ``timeout_s``."""
+        """Wait for the process to exit, at most ``timeout_s``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
 
 @contextmanager
 def ended_together(running: list[Running]) -> Iterator[None]:
-    """End all processes when the block ends: by SIGTERM, then by SIGKILL after a timeout or Ctrl-C.
+    """Stop all processes when the block ends: with SIGTERM, after a timeout or Ctrl-C with SIGKILL.
 
-    A closed terminal ends the block too, unless SIGHUP is ignored (nohup).
+    SIGHUP (a closed terminal) ends the block too, unless SIGHUP is ignored (nohup).
     """
     before = signal.getsignal(signal.SIGHUP)
     if before is signal.SIG_DFL:

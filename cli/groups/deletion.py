@@ -28,7 +28,7 @@ def delete(
 ) -> None:
     """Delete groups without members, and their offsets; show the offsets first.
 
-    If one of them does not exist or has members, none is deleted.
+    If one of the groups does not exist or has members, no group is deleted.
     """
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -58,7 +58,7 @@ def _rows(known: Mapping[str, Known]) -> list[output.Row]:
 
 
 def _delete(cluster: Cluster, group_ids: list[str]) -> dict[str, CommandError | None]:
-    """By group, the reason why it was not deleted, or None."""
+    """Delete the groups; return by group the error, or None if the group was deleted."""
     calls = [
         Call(coordinator, "DeleteGroups", {"groups_names": some})
         for coordinator, some in batches(cluster.coordinators(group_ids))

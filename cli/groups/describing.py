@@ -1,4 +1,4 @@
-"""`muster groups describe` and `members`: the members of a group, their partitions, its verdict."""
+"""`muster groups describe` and `members`: show a group's verdict, members and partitions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ from cli.options import (
 )
 from cli.sorting import Sort, Top, in_order
 
-_NOT_SHOWN = (
-    "Members of {0} groups are not shown here; Apache Kafka's kafka-{0}-groups.sh shows them"
-)
+_NOT_SHOWN = "Members of {0} groups are not shown here; use Apache Kafka's kafka-{0}-groups.sh"
 MEMBERS: Columns = ["member", "instance", "client", "host", "partitions"]
 
 
@@ -46,7 +44,7 @@ def describe(
 ) -> None:
     """Show verdict, state, members with their partitions, committed offsets and lag of groups.
 
-    A group that does not exist is shown if clients could not join it.
+    A group that does not exist is shown if clients tried to join the group and were refused.
 
     --sort and --top apply to the offsets of each group.
     """
@@ -114,7 +112,7 @@ def _show(look: Look, wide: bool) -> None:
 
 
 def headline(health: GroupHealth) -> list[str]:
-    """Every finding with its sentence, its advice, and its command."""
+    """Return lines with the sentence, advice and command of each finding."""
     if health.verdict is None:
         return []
     lines = finding_lines(health.findings, "groups describe")

@@ -1,8 +1,8 @@
-"""`muster groups evict`: remove members from their group, on any Kafka broker.
+"""`muster groups evict`: removes members from their group, on any Kafka broker.
 
-It does the same as Apache's removeMembersFromConsumerGroup, for single members of both protocols. A
-running member learns of it by its next heartbeat and rejoins with a new id. A hanging one stays
-out, and the others get its partitions at once.
+The command works like Apache's removeMembersFromConsumerGroup, for single members of both
+protocols. A running member learns from its next heartbeat that it was removed, and rejoins with a
+new id. A stuck member does not rejoin, and the other members get its partitions at once.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def evict(
 
 
 def _chosen(group: Group, members: Iterable[str], instances: Iterable[str]) -> list[output.Row]:
-    """The chosen members, each once; CommandError names one that does not exist, and lists those
-    that do.
+    """Return the chosen members without duplicates.
+
+    CommandError names a member that does not exist, and lists the existing members.
     """
     numbered = [{"number": f"#{n}", **row} for n, row in enumerate(group.members, 1)]
     chosen: dict[str, output.Row] = {}
@@ -105,13 +106,13 @@ def _chosen(group: Group, members: Iterable[str], instances: Iterable[str]) -> l
 
 def _who(members: Sequence[output.Row]) -> str:
     if not members:
-        return "it has no members"
+        return "the group has no members"
     more = f" and {len(members) - _MANY} more" if len(members) > _MANY else ""
-    return "its members: " + ", ".join(_named(row) for row in members[:_MANY]) + more
+    return "the members are " + ", ".join(_named(row) for row in members[:_MANY]) + more
 
 
 def _named(member: output.Row) -> str:
-    """A member for display: the instance id says more, but the member id identifies it."""
+    """Return the member id, followed by the instance id of a static member."""
     instance = f" (instance {member['instance']})" if member["instance"] else ""
     return f"{member['member']}{instance}"
 

@@ -1,9 +1,8 @@
-"""The verdicts of groups: from the Muster broker that hosts them, else from one look over the wire.
+"""The verdicts of groups: from the Muster broker that hosts them, else from their present state.
 
-A Muster broker remembers when offsets moved and when members rejoined. Groups of any other Kafka
-are judged by its present state: the positions of offsets in their logs and, for the largest lags,
-the times of the oldest unread records. Verdicts that need history are not possible then, and the
-command says so once.
+A Muster broker has recorded when offsets moved and when members rejoined. Groups of other Kafka
+brokers are judged by their present offsets and, for the largest lags, by the timestamps of the
+oldest unread records. Verdicts that need history are then not checked; the command warns of that.
 """
 
 from __future__ import annotations
@@ -28,17 +27,19 @@ from verdicts.names import Verdict, rank_of
 from verdicts.thresholds import Thresholds
 
 MOST_ASKED = 100
-"""Up to this number of groups a Muster is asked for each one's partitions; of more, for those not
-OK."""
+"""The maximum number of groups for which the verdicts of partitions are read from Muster's API.
+
+If there are more groups, these verdicts are read for the worst groups that are not OK.
+"""
 MOST_TIMES = 100
-"""The number of unread records whose times are read over the wire, unless all are requested."""
+"""The maximum number of unread records to fetch for their timestamps, without --seconds."""
 LANES = 4
 _FINDINGS = 32
 _FIELDS = [field.name for field in fields(Finding)]
 
 Logs = Mapping[Partition, Bounds]
 Places = dict[Partition, int]
-"""First unread offset by partition."""
+"""The first unread offset by partition."""
 
 
 class Judged(NamedTuple):
@@ -60,15 +61,15 @@ class GroupHealth(NamedTuple):
     more_findings: int = 0
     partitions: Mapping[Partition, Judged] = {}
     pending: Sequence[Value] | None = None
-    """Its offsets that wait for the end of a transaction, with the fields of /api."""
+    """Offsets committed in transactions that are still open, with the fields of /api."""
 
     @property
     def rank(self) -> int:
-        """0 for the worst; unknown verdicts are last."""
+        """The rank of the verdict: 0 is the worst, and unknown verdicts are last."""
         return rank_of(self.verdict)
 
     def now(self, verdict: str | None, since_ms: int | None, sentence: str | None) -> GroupHealth:
-        """The same with another verdict."""
+        """Return a copy with another verdict, time and sentence."""
         return self._replace(verdict=verdict, since_ms=since_ms, sentence=sentence)
 
 
@@ -76,19 +77,19 @@ class Manner(NamedTuple):
     """The options for the verdicts."""
 
     what: str
-    """The command's name, for errors."""
+    """The command's name in errors."""
     http: str | None
     timeout_s: float
     partitions: bool = True
-    """Also judge each partition, not only the group."""
+    """Whether to judge each partition too, not only the group."""
     every_time: bool = False
-    """Over the wire: read the times of all unread records, however many partitions lag."""
+    """Whether to fetch the oldest unread record of every partition, not only of MOST_TIMES."""
 
 
 def judged(
     cluster: Cluster, known: Mapping[str, Known], logs: Logs, manner: Manner
 ) -> dict[str, GroupHealth]:
-    """The verdict on each of these groups."""
+    """Return the verdict on each of these groups."""
     if not known:
         return {}
     api, why = _muster(cluster, manner)
@@ -113,8 +114,7 @@ def judged(
 
 
 def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
-    """The HTTP API of a Muster broker, which has the history of groups; or the reason why it can't
-    be queried."""
+    """Return the HTTP API of a Muster broker, or None and the reason why it can't be queried."""
     try:
         api = find_api(cluster, manner.what, manner.http, manner.timeout_s)
     except CommandError as error:
@@ -128,7 +128,7 @@ def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
 
 
 def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[str, GroupHealth]:
-    """The verdicts of the Muster on the groups that it hosts."""
+    """Return the verdicts of a Muster cluster on the groups that its brokers host."""
     summaries = {each["group"]: each for each in api.get("/api/groups")["groups"]}
     found = {
         group_id: GroupHealth(each["verdict"], each["verdict_since_ms"], each["sentence"])
@@ -152,7 +152,7 @@ def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[st
 def judged_without_group(
     cluster: Cluster, group_ids: Collection[str], manner: Manner
 ) -> dict[str, GroupHealth]:
-    """The findings of a Muster on groups that do not exist: clients that could not join."""
+    """Return the findings on groups that do not exist because clients failed to join them."""
     found: dict[str, GroupHealth] = {}
     api = _muster(cluster, manner)[0] if group_ids else None
     if api is None:
@@ -181,11 +181,11 @@ def _worst(health: GroupHealth, view: Value) -> GroupHealth:
 
 
 def _updated(health: GroupHealth, view: Value) -> GroupHealth:
-    """The verdict on a group that was requested singly, and so has just been judged."""
+    """Return ``health`` with the newer verdict of ``view``, the response for the single group."""
     if view["findings"]:
         health = _worst(health, view)
     elif health.verdict != Verdict.OK:
-        health = health.now(Verdict.OK, None, "the problem is over")
+        health = health.now(Verdict.OK, None, "the group no longer has a problem")
     return health._replace(
         findings=view["findings"],
         more_findings=view["more_findings"],
@@ -203,7 +203,7 @@ def _updated(health: GroupHealth, view: Value) -> GroupHealth:
 
 
 def _is_outside(known: Known, logs: Logs) -> bool:
-    """Whether an offset is out of its log's range."""
+    """Whether a committed offset of the group is outside of its log."""
     return any(
         lag_of(found.offset, logs.get(key)).out_of_range for key, found in known.committed.items()
     )
@@ -238,7 +238,7 @@ def _over_the_wire(
 
 
 def _unread(known: Known, logs: Logs) -> Places:
-    """The first unread offset of each lagging partition of a group."""
+    """Return the first unread offset of each lagging partition of a group."""
     found = {}
     for key in {*known.committed, *known.group.owners} & logs.keys():
         committed = known.committed.get(key)
@@ -249,11 +249,11 @@ def _unread(known: Known, logs: Logs) -> Places:
 
 
 Times = dict[tuple[Partition, int], int]
-"""Wall time of records in ms, by partition and offset."""
+"""The timestamp of records in ms, by partition and offset."""
 
 
 def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bool) -> Times:
-    """The times of unread records, only of the largest lags unless ``every``."""
+    """Return the timestamps of the first unread records; of MOST_TIMES unless ``every`` is set."""
     wanted = sorted(
         {place for places in unread.values() for place in places.items()},
         key=lambda place: (place[1] - logs[place[0]].end, place),
@@ -269,7 +269,7 @@ def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bo
         try:
             answer = records_at(cluster, asked)
         except CommandError:
-            continue  # without times: a topic may be hidden or deleted
+            continue  # without timestamps: a topic may be hidden or deleted
         found |= {(key, asked[key]): at_ms for key, (_, at_ms) in answer.items()}
     return found
 
@@ -277,7 +277,7 @@ def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bo
 def _old(
     cluster: Cluster, unread: Mapping[str, Places], times: Times, before_ms: int
 ) -> set[tuple[Partition, int]]:
-    """The unread records, among those without a time, that were written before a time."""
+    """Return the unread records that are missing in ``times`` and were written before a time."""
     places = {place for each in unread.values() for place in each.items()} - times.keys()
     if not places:
         return set()
@@ -291,7 +291,7 @@ def _old(
 
 
 def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> GroupFacts:
-    """The facts known over the wire; ``since_ms`` has the times of unread records."""
+    """Return the facts in Kafka's responses; ``since_ms`` has the timestamps of unread records."""
     group, committed = known
     return GroupFacts(
         group.group_id,
@@ -319,8 +319,9 @@ def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> Group
 def _partitions(
     judgement: Judgement, facts: GroupFacts, older: Collection[Partition], now_ms: int
 ) -> dict[Partition, Judged]:
-    """The verdict on each partition; for ``older`` ones the time of the unread record is only a
-    bound.
+    """Return the verdict on each partition.
+
+    The timestamp of the unread record is only an upper bound for partitions in ``older``.
     """
     found = {}
     for each in facts.partitions:
@@ -335,7 +336,7 @@ def _partitions(
 
 
 def _worded(finding: Finding, older: Collection[Partition]) -> Value:
-    """A finding with the fields of /api, without a time if only a bound is known."""
+    """Return a finding with the fields of /api, without a time for partitions in ``older``."""
     value: Value = {name: getattr(finding, name) for name in _FIELDS}
     if finding.verdict is Verdict.LAGGING and (finding.topic, finding.partition) in older:
         seconds = Thresholds().lagging_ms // 1000

@@ -1,4 +1,4 @@
-"""`muster groups lag`: the lag of groups, by partition or in one line per group."""
+"""`muster groups lag`: shows the lag of groups, by partition or in one line per group."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lag(
         bool,
         typer.Option(
             "--seconds",
-            help="Read the lag in time of all partitions, not only of the 100 largest lags.",
+            help="Show the lag in time for all partitions, not only for the 100 largest lags.",
         ),
     ] = False,
     sort: Sort = None,
@@ -70,7 +70,7 @@ def lag(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the lag of each partition of the named groups; by default one line per group."""
+    """Show the lag of each partition of the named groups; without names, one line per group."""
     if groups:
         check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -115,7 +115,7 @@ def _sum(look: Look) -> output.Row:
 
 
 def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) -> None:
-    """Raise CommandError with each reason and its groups."""
+    """Raise CommandError with the reasons for exit code 4 and the groups of each reason."""
     reasons = {
         f"lag is above {most} records": [
             row["group"] for row in rows if row["lag"] is not None and row["lag"] > most

@@ -1,4 +1,4 @@
-"""`muster groups list`: every group with its verdict, the worst first."""
+"""`muster groups list`: shows every group with its verdict, the worst verdicts first."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ def list_groups(
     rows = in_order(rows, sort, top, _COLUMNS)
     if not (json or wide):
         rows = [_in_short(row) for row in rows]
-    empty = "No such groups" if patterns or states else "No groups yet"
+    empty = "No group matches" if patterns or states else "No groups yet"
     output.show(rows, [*_COLUMNS, "sentence"], empty, json, wide=wide)
 
 
 def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> dict[str, Look]:
-    """The groups that keep offsets; empty, with a warning, if a broker refuses: the list is still
-    shown.
+    """Return the state of each group except share groups.
+
+    If a broker refuses a request, the result is empty and the user is warned, because the list can
+    still be shown.
     """
     try:
         asked = [row["group"] for row in rows if row["type"] != SHARE]
@@ -81,7 +83,7 @@ def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> 
 
 
 def _in_short(row: output.Row) -> output.Row:
-    """The row without usual values."""
+    """Return the row without the most common values: classic, consumer, and sentences of OK."""
     usual = {"type": CLASSIC, "protocol_type": "consumer"}
     short = {field: None for field, value in usual.items() if row[field] == value}
     if row["verdict"] == Verdict.OK:

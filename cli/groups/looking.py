@@ -1,4 +1,4 @@
-"""The state of a group for display: its offsets in their logs, and its verdict."""
+"""Reads the state of groups for display: offsets, lag and verdicts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SORTED_BY: Columns = [
     Column("committed_ms", "LAST-COMMIT"),
     Column("start_offset", "START"),
 ]
-"""The columns that --sort accepts, by field or by header."""
+"""The columns that --sort accepts, by field name or by header."""
 
 
 class Look(NamedTuple):
@@ -53,27 +53,27 @@ class Look(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The lag of all its partitions; None unless the lag of each is known.
+        """The total lag; None unless the lag of each partition is known.
 
-        A group without a commit, and without an owner of a partition, may have read nothing.
+        None also for a group without partitions, which may have read nothing.
         """
         lags = [row["lag"] for row in self.offsets]
         return sum(max(0, lag) for lag in lags) if lags and None not in lags else None
 
     @property
     def known_lag(self) -> int | None:
-        """The lag of the partitions whose lag is known; None if no lag is known."""
+        """The sum of all known lags; None if no lag is known."""
         lags = [max(0, row["lag"]) for row in self.offsets if row["lag"] is not None]
         return sum(lags) if lags else None
 
     @property
     def rebalances(self) -> bool:
-        """Whether members are joining, so that their future partitions are unknown."""
+        """Whether the group is rebalancing, so that the assignment is unknown."""
         return self.group.exists and self.group.state not in (STABLE, EMPTY)
 
 
 def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[Look]:
-    """These groups, each with all its offsets."""
+    """Return the state of these groups, with all offsets."""
     logs = logs_of(cluster, partitions_of(known))
     health = judged(cluster, known, logs, manner)
     return [
@@ -83,7 +83,7 @@ def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[
 
 
 def _offsets(known: Known, logs: Logs, health: GroupHealth) -> list[output.Row]:
-    """A row for each partition that has an offset or an owner."""
+    """Return a row for each partition with a committed offset or an owner."""
     unasked = Judged(Verdict.OK) if health.verdict == Verdict.OK else Judged()
     return [
         _offset(known, key[0], key[1], logs, health.partitions.get(key, unasked))
@@ -115,7 +115,7 @@ def _offset(known: Known, topic: str, partition: int, logs: Logs, said: Judged) 
 def for_people(
     rows: Sequence[output.Row], members: Sequence[output.Row], wide: bool
 ) -> list[output.Row]:
-    """Rows of offsets for a table: durations as text, members by number unless ``wide``."""
+    """Return rows for a table: durations as text, members by number unless ``wide`` is set."""
     now_ms = clock.now_ms()
     shown = [
         {

@@ -1,9 +1,8 @@
-"""Removes members of a group from outside: to evict them, or to change the group's offsets.
+"""Removes members from a group, for `groups evict` and before a change of the group's offsets.
 
-A broker accepts a commit from outside only for a group without members. A removed member learns of
-it by its next heartbeat, forgets its positions and rejoins, and then starts from the offsets
-committed by then. A commit in a member's name would instead be overwritten by the member's next
-commit.
+A broker accepts a commit of a client that is not a member only while the group has no members. A
+removed member learns of its removal from its next heartbeat, rejoins, and starts from the committed
+offsets. A commit with a member's id would be overwritten by the member's next commit.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from cli.client.group_reads import WITHOUT_MEMBERS, read_group
 from cli.errors import check, refused
 from protocol import errors
 
-REASON = "its offsets are being restored"
+REASON = "muster is restoring the group's offsets"
 LEAVES = -1
-"""The epoch with which a member of the new protocol leaves."""
+"""The member epoch of a KIP-848 heartbeat that leaves the group."""
 GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)
 """The error codes for a member that has already left."""
 
@@ -26,7 +25,7 @@ GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)
 def remove_members(cluster: Cluster, group_id: str) -> int:
     """Remove every member of a group, like Kafka's removeMembersFromConsumerGroup.
 
-    Returns their number. CommandError if the coordinator refuses to remove one.
+    Returns the number of members. CommandError if the coordinator refuses to remove a member.
     """
     group = read_group(cluster, group_id)
     if group.state in WITHOUT_MEMBERS:
@@ -47,10 +46,10 @@ def remove(
     *,
     whoever: bool = False,
 ) -> list[int]:
-    """Remove members; return the coordinator's code for each, 0 if removed.
+    """Remove members; return the coordinator's error code for each, 0 if removed.
 
-    A static member whose instance id another process has taken over is fenced, and stays; with
-    ``whoever`` it is removed too.
+    A static member is not removed if another process has taken over its instance id. With
+    ``whoever`` the present owner of the instance id is removed.
     """
     if coordinator.version_of("LeaveGroup") < 3:
         return [_leave_alone(coordinator, group_id, member) for member in members]
@@ -76,7 +75,7 @@ def remove(
 
 
 def _leave_alone(coordinator: Connection, group_id: str, member: output.Row) -> int:
-    """Remove one member by its id, the only form before Kafka 2.4."""
+    """Remove one member by its id; before Kafka 2.4 LeaveGroup accepts only one member."""
     asked = {"group_id": group_id, "member_id": member["member"]}
     code: int = coordinator.call("LeaveGroup", asked)["error_code"]
     return code

@@ -1,7 +1,7 @@
-"""`muster groups reset`: set a group's offsets to another position in its logs.
+"""`muster groups reset`: moves the committed offsets of groups.
 
-One target applies to all partitions named. An offset outside a log is moved to its nearer end, with
-a note. The scenarios and their names are Apache's (KIP-122).
+One target applies to all named partitions. A target outside the log becomes the log start or log
+end offset, with a note. The targets have the names of Apache's tool (KIP-122).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from cli.plans import DryRun, Execute
 from cli.times import datetime_ms, duration_ms
 
 Offsets = Mapping[Partition, int]
-_NOT_THERE = "not found; nothing was changed; --new-group creates it"
+_NOT_THERE = "not found; nothing was changed; --new-group creates the group"
 ToDatetime = Annotated[
     str | None,
     typer.Option(
         "--to-datetime",
         metavar="TIME",
-        help="To the first record from a time on, such as 2026-01-31T12:00:00Z (UTC by default).",
+        help="To the first record at or after a time, such as 2026-01-31T12:00:00Z (default UTC).",
     ),
 ]
 ByDuration = Annotated[
@@ -62,7 +62,7 @@ def reset(
     all_groups: AllGroups = False,
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All topics that the group has offsets of.")
+        bool, typer.Option("--all-topics", help="All topics with committed offsets of the group.")
     ] = False,
     to_earliest: Annotated[
         bool, typer.Option("--to-earliest", help="To the log start offset.")
@@ -70,7 +70,10 @@ def reset(
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the log end offset.")] = False,
     to_current: Annotated[
         bool,
-        typer.Option("--to-current", help="To the committed offset; without one, to the end."),
+        typer.Option(
+            "--to-current",
+            help="To the committed offset; in partitions without a commit, to the log end offset.",
+        ),
     ] = False,
     to_offset: Annotated[int | None, whole_number("--to-offset", help="To this offset.")] = None,
     shift_by: Annotated[
@@ -130,7 +133,7 @@ def _planned(
     target: str,
     value: int,
 ) -> list[Change]:
-    """The changes of a reset, one for each partition, including unchanged ones."""
+    """Return a change for each partition, including partitions with an unchanged offset."""
     leaders = cluster.leaders(None)
     keys = set(named or ()) if named else {key for each in known.values() for key in each.committed}
     logs = bounds_of(cluster, {key: leaders[key] for key in sorted(keys) if key in leaders})
@@ -157,14 +160,15 @@ def _change(
     wanted, note = _wanted(target, value, before, log.start, log.end, at_time)
     inside = min(max(wanted, log.start), log.end)
     if inside != wanted:
-        note = f"{wanted} is {'before the start' if inside > wanted else 'after the end'}"
+        edge = "before the log start" if inside > wanted else "after the log end"
+        note = f"offset {wanted} is {edge}"
     return Change(group_id, key, before, Committed(inside), note)
 
 
 def _wanted(
     target: str, value: int, before: Committed | None, first: int, end: int, at_time: int | None
 ) -> tuple[int, str | None]:
-    """The offset to set, and a note about it."""
+    """Return the offset to set, and a note on the offset or None."""
     if target == "--to-earliest":
         return first, None
     if target == "--to-offset":

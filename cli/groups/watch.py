@@ -1,4 +1,4 @@
-"""`muster groups watch`: groups as they change, until Ctrl-C."""
+"""`muster groups watch`: shows groups and their changes until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NOT_A_CHANGE = frozenset(
         "words",
     }
 )
-"""Fields that change all the time: sentences, for example, say how long ago an event was."""
+"""Fields that change all the time, such as sentences with the time since an event."""
 _FINDINGS = 3
 _RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 
@@ -65,10 +65,11 @@ def watch(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show all groups, or one, and their changes until Ctrl-C. Needs Muster's HTTP API.
+    """Show all groups, or one group, and every change until Ctrl-C. Needs Muster's HTTP API.
 
-    A change is a new verdict, state, generation, member or rebalance, or another awaited member,
-    but not a new lag. A new verdict is printed on its own line. --json prints one line per change.
+    A change is a new verdict, state, generation, member or rebalance, or a change of the members
+    that a rebalance waits for. A new lag is not a change. A new verdict is printed on its own line.
+    --json prints one line per change.
     In a file or a pipe the whole view is printed again at each change.
     """
     api = api_at(bootstrap, "groups watch", http, timeout, group)
@@ -81,7 +82,7 @@ def watch(
 
 
 def _look(api: Api, group: str | None) -> list[Value]:
-    """The groups, the worst first."""
+    """Read the groups and return them, the worst verdicts first."""
     api.renew()
     if group is None:
         found: list[Value] = api.get("/api/groups")["groups"]
@@ -98,7 +99,7 @@ class Verdicts:
         self._last: dict[str, str] = {}
 
     def changes(self, groups: Sequence[Value]) -> list[str]:
-        """A line for each group whose verdict has changed."""
+        """Return a line for each group with a new verdict since the last call."""
         lines = []
         now = instant(clock.now_ms())
         for each in groups:
@@ -109,7 +110,7 @@ class Verdicts:
                 lines.append(f"{now}  {safe(name)} is {verdict}{again}: {safe(each['sentence'])}")
         there = {each["group"]: each["verdict"] for each in groups}
         lines += [
-            f"{now}  {safe(name)} no longer exists; it was {verdict}"
+            f"{now}  {safe(name)} no longer exists; the last verdict was {verdict}"
             for name, verdict in self._last.items()
             if name not in there and verdict != Verdict.OK
         ]
@@ -135,7 +136,7 @@ def _print_changes(api: Api, group: str | None, every: float) -> None:
 
 
 def _gist(value: Any) -> Any:
-    """A view without the fields that change all the time."""
+    """Return a view without the fields in _NOT_A_CHANGE."""
     if isinstance(value, dict):
         return {key: _gist(each) for key, each in value.items() if key not in _NOT_A_CHANGE}
     if isinstance(value, list):
@@ -166,7 +167,7 @@ def _show_live(api: Api, group: str | None, every: float) -> None:
 
 
 def _next_look(api: Api, group: str | None, every: float, live: Live) -> list[Value]:
-    """The groups, retried until there is a response: a broker that restarts will be back."""
+    """Return the groups; repeat the request until a broker responds, because it may restart."""
     while True:
         clock.sleep(every)
         try:
@@ -185,7 +186,7 @@ def _drawn(groups: Sequence[Value], group: str | None, width: int | None) -> lis
 
 
 def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
-    """A table as wide as the terminal; in a pipe as wide as necessary."""
+    """Return a table that fits ``width``; None is a pipe, in which nothing is shortened."""
     if width is not None:
         return output.table(rows, columns)
     lines = laid_out(rows, columns, None)

@@ -1,4 +1,4 @@
-"""`muster groups why`: the history of a group's last rebalances, a few lines each."""
+"""`muster groups why`: shows a group's last rebalances and their causes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _JOIN_ENDS = {
     "nobody_left": "no members were left",
 }
 _NOT_ENDED = {
-    "interrupted": "another rebalance interrupted it",
-    "unloaded": "its partition of __consumer_offsets was unloaded",
-    "stopped": "the broker stopped",
+    "interrupted": "not completed: another rebalance began",
+    "unloaded": "not completed: the group's partition of __consumer_offsets was unloaded",
+    "stopped": "not completed: the broker stopped",
 }
 _KEPT, _LOG = "  [kept]", "  [log]"
 _MARKS = {
@@ -46,7 +46,7 @@ _MARKS = {
 def why(
     group: GroupName,
     last: Annotated[
-        int, whole_number("--last", least=1, most=INT32, help="How many rebalances to show.")
+        int, whole_number("--last", least=1, most=INT32, help="Number of rebalances to show.")
     ] = 5,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
@@ -64,7 +64,7 @@ def why(
 
 
 def story(journal: Value) -> list[str]:
-    """The lines of a journal as the API returns it."""
+    """Return the lines for a journal in the form of the HTTP API."""
     head = f"{journal['group']}  {journal['state'] or 'does not exist'}"
     if journal["state"] and not journal["findings"]:
         head += "  OK"
@@ -98,7 +98,7 @@ def story(journal: Value) -> list[str]:
 
 
 def _counted(journal: Value) -> list[str]:
-    """Lines for repeated events."""
+    """Return lines for events that the journal only counts, such as refused commits."""
     lines = []
     lines += _refused(journal["rejected_commits"], "commit")
     lines += _refused(journal.get("refused_joins", ()), "join")
@@ -121,12 +121,12 @@ def _counted(journal: Value) -> list[str]:
 
 
 def _refused(rows: Sequence[Value], request: str) -> list[str]:
-    """Lines for refused requests; the clients that were refused last are named."""
+    """Return lines for refused requests, with the clients of the last refusals."""
     lines = []
     for rejected in rows[-_NAMED:]:
         example = rejected["last"]
         who = example["member"] or example["client"] or "unknown client"
-        if example["why"] == NEW_PROTOCOL:  # none of its requests is a join
+        if example["why"] == NEW_PROTOCOL:  # the client sends no JoinGroup
             last = instant(rejected["last_ms"])
             lines.append(
                 f"{who} from {example['host']} is not served, last seen at {last}:"
@@ -145,7 +145,7 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
 
 
 def finding_lines(findings: Iterable[Value], by: str) -> list[str]:
-    """The findings, the worst first: for each a sentence, advice, and the command to copy."""
+    """Return lines with the sentence, advice and command of each finding, worst first."""
     lines = []
     for each in findings:
         lines += [f"{each['verdict']}: {each['sentence']}", *advice(each, by)]
@@ -153,7 +153,7 @@ def finding_lines(findings: Iterable[Value], by: str) -> list[str]:
 
 
 def advice(finding: Value, by: str) -> list[str]:
-    """The advice on a finding; its command is omitted if it is ``by``, the one printing this."""
+    """Return the advice on a finding, and its command unless that is the running command ``by``."""
     lines = [f"    {finding['advice']}"] if finding["advice"] else []
     command = finding["command"] or ""
     is_new = command and not command.startswith(f"muster {by} ")
@@ -161,24 +161,24 @@ def advice(finding: Value, by: str) -> list[str]:
 
 
 def _mark(entry: Value) -> str:
-    """The mark of an entry that this run of the broker did not observe."""
+    """Return the mark of an entry that the broker did not record since its last start."""
     return _KEPT if entry["source"] == "kept" else _LOG if entry["source"] == "log" else ""
 
 
 def some(names: Iterable[str]) -> str:
-    """The first few names, and the number of the others."""
+    """Return the first _NAMED names, and the number of the other names."""
     listed = list(names)
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     return ", ".join(listed[:_NAMED]) + more
 
 
 def name_of(member: Value) -> str:
-    """The instance id of a static member, the member id of others."""
+    """Return the instance id of a static member, and the member id of another member."""
     return str(member["instance"] or member["member"])
 
 
 def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
-    """A member's assignment, as topic:partitions."""
+    """Return a member's assignment as text; its size if the assignment can't be decoded."""
     if owned is None:
         return f"{size} bytes"
     parts = [partitions_text(topic, found) for topic, found in sorted(owned.items()) if found]
@@ -186,7 +186,7 @@ def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
 
 
 def _noted(note: Value) -> str:
-    """The text of a note, and how often it was repeated."""
+    """Return the text of a note, with the number of its repetitions."""
     times = note.get("times", 1)
     if times == 1:
         return str(note["text"])
@@ -276,7 +276,8 @@ def _generation(entry: Value) -> str:
 
 def _moved(moved: Value) -> str:
     one = moved["examples"][0]
-    more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
+    others = output.counted(moved["offsets"] - 1, "more offset")
+    more = f", and {others}" if moved["offsets"] > 1 else ""
     who = moved["member"] or _sender(moved)
     return (
         f"{instant(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}:"
@@ -285,7 +286,7 @@ def _moved(moved: Value) -> str:
 
 
 def _sender(change: Value) -> str:
-    """The sender of a change: principal and client, as far as known."""
+    """Return principal and client id of a change, as far as they are known."""
     principal, client = change.get("principal"), change["client"]
     if principal and client:
         return f"{principal} (client {client})"

@@ -1,8 +1,7 @@
-"""`muster logs dump`: the content of the files of a log directory, Muster's or Kafka's, live or
-not.
+"""`muster logs dump`: shows the contents of a log directory of Muster or Kafka.
 
 A file is shown entry by entry, a partition's directory with a line for each file, a data directory
-with a line for each partition. The command only reads, and connects to no broker.
+with a line for each partition. The command only reads files; a broker may be using them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from cli.logs.files import Entry, kind_of, read_file
 from cli.options import Json, Wide, whole_number
 from cli.times import instant
 
-app = typer.Typer(help="Show the contents of log files, offline.", no_args_is_help=True)
+app = typer.Typer(help="Show the contents of log files, without a broker.", no_args_is_help=True)
 
 _FILE_COLUMNS = ["file", "bytes", "first_offset", "last_offset", "batches", "entries", "damage"]
 _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_offset", "damage"]
@@ -52,7 +51,7 @@ def dump(
     wide: Wide = False,
     json: Json = False,
 ) -> None:
-    """Show segments, records, indexes, snapshots and checkpoints; exit with 4 if one is damaged.
+    """Show segments, records, indexes, snapshots and checkpoints; exit with 4 if a file is damaged.
 
     --json prints one line per entry of a file, or one list for a directory.
     """
@@ -67,7 +66,7 @@ def dump(
     except OSError as error:
         raise CommandError(f"{error.filename or path} can't be read: {error.strerror}") from None
     if damaged:
-        raise CommandError(f"{path} is damaged, as shown", FOUND)
+        raise CommandError(f"{path} is damaged; the output shows where", FOUND)
 
 
 def _dump_file(
@@ -131,7 +130,7 @@ def _partition_row(folder: Path) -> output.Row:
 
 
 def _file_row(path: Path) -> output.Row:
-    """A row for a file: a segment with its batches, another file with its number of entries."""
+    """Return a row for a file, with its number of entries and, for a segment, of batches."""
     row: output.Row = {"file": path.name, "bytes": path.stat().st_size}
     row |= {"first_offset": None, "last_offset": None, "batches": None, "entries": 0}
     row["damage"] = None
@@ -153,7 +152,7 @@ def _file_row(path: Path) -> output.Row:
 
 
 def line_of(entry: Entry) -> str:
-    """The text of an entry."""
+    """Return an entry as one line of text."""
     kind = entry["kind"]
     if kind == "batch":
         return _batch_line(entry)
@@ -191,7 +190,7 @@ def _batch_line(entry: Entry) -> str:
 
 
 def _newest(entry: Entry) -> str:
-    """The batch's maximum timestamp."""
+    """Return the batch's maximum timestamp as text, with the type of timestamp."""
     newest = time_of(entry["max_timestamp_ms"])
     if entry["max_timestamp_ms"] < 0:
         return newest
@@ -218,7 +217,7 @@ def _record_line(entry: Entry) -> str:
 def _fields(value: dict[str, Any]) -> Iterator[str]:
     for name, each in value.items():
         if each is None or (each == -1 and name != "partition"):
-            continue  # a field that this version does not have, or that is unset
+            continue  # the field is unset, or does not exist in this version
         is_time = name.endswith(("timestamp", "timestamp_ms")) and isinstance(each, int)
         yield f"{name}={time_of(each) if is_time else _value(each)}"
 
@@ -234,7 +233,7 @@ def _value(value: Any) -> str:
 
 
 def time_of(wall_ms: int) -> str:
-    """A time in UTC with milliseconds; outside the calendar, the number."""
+    """Return a time in UTC with milliseconds; the number if it is not a valid time."""
     if not 0 <= wall_ms < 253_402_300_800_000:
         return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"
     return instant(wall_ms, to_the_ms=True)

@@ -1,7 +1,7 @@
 """Decodes records of Kafka's internal topics: offsets, groups, transactions, and markers.
 
-It uses the tables of `protocol/log_records.py`, with Kafka's own names. A record that can't be
-decoded is shown as bytes; it never ends a dump.
+The fields have Kafka's names, from the tables of `protocol/log_records.py`. A record that can't be
+decoded is shown as bytes, and the dump continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONTROL_TYPES = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot head
 
 
 class Content(StrEnum):
-    """The content of a log's records."""
+    """The kind of records in a log."""
 
     BYTES = "bytes"
     OFFSETS = "offsets"
@@ -43,12 +43,12 @@ _OFFSET_RECORDS = {
 
 
 def content_of(folder: str) -> Content:
-    """The content of a partition's directory, by its name."""
+    """Return the kind of records in a partition's directory, by the directory's name."""
     return _OF_TOPIC.get(folder.rpartition("-")[0], Content.BYTES)
 
 
 def fields_of(record: Record, content: Content, is_control: bool) -> Value:
-    """A record's fields: for an internal topic by name, else key, value and headers."""
+    """Return a record's decoded fields for an internal topic, else key, value and headers."""
     head: Value = {"offset": record.offset, "timestamp_ms": record.timestamp}
     if is_control:
         return {**head, "control": _marker(record.key)}
@@ -90,7 +90,7 @@ def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
 
 
 def _open_members(group: Value) -> None:
-    """Replace the bytes of members' subscriptions and assignments by their content."""
+    """Decode the subscriptions and assignments of members, in place."""
     if group["protocol_type"] != "consumer":
         return
     for member in group["members"]:
@@ -105,7 +105,7 @@ def _open_members(group: Value) -> None:
 
 
 def _shown(value: Any) -> Any:
-    """The value with bytes as text."""
+    """Return the value with all bytes converted to text."""
     if isinstance(value, dict):
         return {
             name: _topic_id(each) if name == "topic_id" else _shown(each)
@@ -119,12 +119,12 @@ def _shown(value: Any) -> Any:
 
 
 def _topic_id(value: bytes) -> str | None:
-    """A topic id in Kafka's spelling; None for the zero id."""
+    """Return a topic id in Kafka's spelling; None for the zero id."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=") if any(value) else None
 
 
 def _text(data: bytes | None) -> str | None:
-    """UTF-8 as text, other bytes as ``hex:...``."""
+    """Return UTF-8 bytes as text, other bytes as ``hex:...``."""
     if data is None:
         return None
     try:

@@ -1,9 +1,9 @@
-"""Reads the files of a log directory, of Muster or of Kafka, in pieces and without a broker.
+"""Reads the files of a log directory of Muster or Kafka, in pieces and without a broker.
 
 Each reader yields *entries*, plain dicts with a ``kind``: ``batch``, ``record``, ``index``,
 ``time``, ``producer``, ``offset``, ``epoch``, ``aborted``, ``block``, ``line``, ``padding`` and
-``damage``. Files are opened only for reading. Damage becomes an entry, and reading continues if
-that is safe.
+``damage``. Files are opened only for reading. Reading continues after a ``damage`` entry if the
+next entry can still be found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SCAN_BYTES = 1 << 20
 
 
 def damage(position: int, reason: str) -> Entry:
-    """An entry for damage at a byte of the file."""
+    """Return an entry for damage at a byte of the file."""
     return {"kind": "damage", "position": position, "reason": reason.rstrip(".")}
 
 
@@ -54,9 +54,7 @@ def damage(position: int, reason: str) -> Entry:
 def read_segment(
     path: Path, records: bool, content: Content, from_offset: int = 0
 ) -> Iterator[Entry]:
-    """The batches of a ``.log`` file, or messages of magic 0 and 1, optionally with their
-    records.
-    """
+    """Yield the batches or message sets of a ``.log`` file, and with ``records`` their records."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         position = 0
@@ -76,7 +74,7 @@ def read_segment(
 
 
 def _read_batch(file: BinaryIO, position: int, size: int) -> bytes | Entry:
-    """The bytes of the batch at a position, or an entry for padding or damage."""
+    """Return the bytes of the batch at a position, or an entry for padding or damage."""
     file.seek(position)
     head = file.read(MAGIC_POSITION + 1)
     if not any(head) and _zeros_until(file, position, size):
@@ -112,7 +110,7 @@ def _batch(
     problem, found = None, None
     try:
         validate_stored(data, header)
-        if records or header.record_count == UNKNOWN_COUNT:  # a wrapper has only its last offset
+        if records or header.record_count == UNKNOWN_COUNT:  # a message set has no record count
             found = stored_records(data, header)
     except CorruptRecords as error:
         problem = str(error)
@@ -150,20 +148,18 @@ def _batch(
 
 
 def read_whole(path: Path) -> bytes:
-    """The content of a file, at most 256 MiB."""
+    """Return the content of a file, at most 256 MiB."""
     with path.open("rb") as file:
         return file.read(_LARGEST_SMALL_FILE)
 
 
 def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iterator[Entry]:
-    """The entries of an index, which have one size; the preallocated zeros after them are
-    left out.
-    """
+    """Yield the fixed-size entries of an index, and one padding entry for preallocated zeros."""
     size = form.size
     used = data.rstrip(b"\0")
     count = min(-(-len(used) // size), len(data) // size)
     if count == 0 and len(data) == size:
-        count = 1  # a single entry of zeros is an entry
+        count = 1  # a file with a single entry of zeros is not preallocated
     for number in range(count):
         yield made(*form.unpack_from(data, number * size))
     if len(data) > count * size:
@@ -175,8 +171,9 @@ def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iter
 
 
 def read_index(path: Path) -> Iterator[Entry]:
-    """The ``.index`` of a segment: the position in the ``.log`` of the batch that ends with an
-    offset.
+    """Read the ``.index`` of a segment: offsets and the positions of their batches in the ``.log``.
+
+    Each offset is the last offset of a batch.
     """
     base = base_offset(path)
 
@@ -187,7 +184,7 @@ def read_index(path: Path) -> Iterator[Entry]:
 
 
 def read_time_index(path: Path) -> Iterator[Entry]:
-    """The ``.timeindex`` of a segment: the largest timestamp up to an offset."""
+    """Read the ``.timeindex`` of a segment: offsets, each with the largest timestamp up to it."""
     base = base_offset(path)
 
     def made(timestamp_ms: int, relative: int) -> Entry:
@@ -197,7 +194,7 @@ def read_time_index(path: Path) -> Iterator[Entry]:
 
 
 def read_aborted(path: Path) -> Iterator[Entry]:
-    """The ``.txnindex`` of a segment: its aborted transactions."""
+    """Read the ``.txnindex`` of a segment: the aborted transactions."""
 
     def made(_version: int, producer_id: int, first: int, last: int, stable: int) -> Entry:
         return {
@@ -212,7 +209,7 @@ def read_aborted(path: Path) -> Iterator[Entry]:
 
 
 def read_producers(path: Path) -> Iterator[Entry]:
-    """The ``.snapshot`` of producers as of an offset."""
+    """Read a ``.snapshot``: the states of a partition's producers at an offset."""
     data = read_whole(path)
     if len(data) < _PRODUCERS_HEAD.size:
         yield damage(0, f"{len(data)} bytes are too short for a producer snapshot")
@@ -243,7 +240,7 @@ def read_producers(path: Path) -> Iterator[Entry]:
 
 
 def read_checkpoint(path: Path) -> Iterator[Entry]:
-    """A checkpoint of offsets by partition, or of leader epochs: text, version 0, a count."""
+    """Read a text file with version 0, a count, and offsets by partition or leader epochs."""
     lines = read_whole(path).decode(errors="replace").splitlines()
     if not lines:
         return
@@ -261,12 +258,12 @@ def read_checkpoint(path: Path) -> Iterator[Entry]:
             yield damage(0, f"line {number} is invalid: {line!r}")
     if len(lines) < 2 or not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
         yield damage(
-            0, f"{max(0, len(lines) - 2)} entries found; the file's header says another number"
+            0, f"{max(0, len(lines) - 2)} entries found, but the header has a different count"
         )
 
 
 def read_image(path: Path) -> Iterator[Entry]:
-    """The blocks of Muster's ``groups.image``, and damage if a checksum does not match."""
+    """Read the blocks of Muster's ``groups.image``; a wrong checksum yields damage."""
     data = read_whole(path)
     position, checksum = 0, 0
     while position < len(data):
@@ -290,14 +287,14 @@ def read_image(path: Path) -> Iterator[Entry]:
 
 
 def read_lines(path: Path) -> Iterator[Entry]:
-    """The lines of a small text file."""
+    """Read the lines of a small text file, without comments."""
     for line in read_whole(path).decode(errors="replace").splitlines():
         if line and not line.startswith("#"):
             yield {"kind": "line", "text": line}
 
 
 def base_offset(path: Path) -> int:
-    """The offset in the name of a segment's file; 0 for another name."""
+    """Return the offset in the name of a segment's file; 0 for another name."""
     stem = path.name.partition(".")[0]
     return int(stem) if stem.isdecimal() else 0
 
@@ -318,7 +315,7 @@ _PASSING = (".deleted", ".cleaned", ".swap")
 
 
 def kind_of(path: Path) -> str | None:
-    """The kind of a file by its name: a suffix that `read_file` supports; None for other files."""
+    """Return the suffix by which `read_file` chooses a reader; None for an unsupported file."""
     name = path.name
     for passing in _PASSING:
         name = name.removesuffix(passing)
@@ -328,7 +325,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def read_file(path: Path, records: bool, content: Content, from_offset: int) -> Iterator[Entry]:
-    """The entries of any file that `kind_of` supports."""
+    """Read the entries of any file that `kind_of` supports."""
     kind = kind_of(path)
     if kind == ".log":
         return read_segment(path, records, content, from_offset)

@@ -1,8 +1,7 @@
-"""Changes committed offsets from outside a group: shows them, asks, and makes them.
+"""Changes the committed offsets of groups without members, after the user's confirmation.
 
-Every command that changes offsets uses this module, so that all of them behave alike. The group
-must have no members. The changes are shown first, before and after; see `cli/plans.py` for what
-follows.
+Every command that changes offsets uses this module, so all these commands behave alike. A table
+shows each offset before and after the change; then `cli/plans.py` asks for confirmation.
 """
 
 from __future__ import annotations
@@ -57,7 +56,10 @@ _COLUMNS: Columns = [
 
 
 class Change(NamedTuple):
-    """One offset of a group; ``before`` is None without a commit, ``after`` for a deletion."""
+    """One change of a committed offset; ``before`` is None for a new offset.
+
+    ``after`` is None for a deletion.
+    """
 
     group_id: str
     key: Partition
@@ -67,11 +69,11 @@ class Change(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether a consumer would see a different offset or different metadata."""
+        """Whether the offset or its metadata changes."""
         return (self.before and self.before[:2]) != (self.after and self.after[:2])
 
     def row(self) -> output.Row:
-        """The row of the table and of JSON."""
+        """Return the row of the change, for the table and for JSON."""
         return {
             "group": self.group_id,
             "topic": self.key[0],
@@ -83,7 +85,7 @@ class Change(NamedTuple):
 
 
 def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
-    """The changes without leader epochs that would mislead a consumer; a note names each."""
+    """Return the changes; a leader epoch that the log does not confirm is replaced by a note."""
     claims = {
         number: Claim(change.key, change.after.offset, change.after.leader_epoch)
         for number, change in enumerate(changes)
@@ -104,11 +106,11 @@ def _without_epoch(change: Change) -> Change:
 
 
 def refuse_members(groups: Iterable[Group]) -> None:
-    """CommandError if groups have members, which would overwrite the changes."""
+    """Raise CommandError if groups have members, which would overwrite the changes."""
     busy = [group for group in groups if group.state not in WITHOUT_MEMBERS]
     if busy:
         named = ", ".join(f"group {group.group_id} is {group.state}" for group in busy[:_NAMED])
-        more = f" and {len(busy) - _NAMED} more have members" if len(busy) > _NAMED else ""
+        more = f" and {len(busy) - _NAMED} more groups have members" if len(busy) > _NAMED else ""
         raise refused(f"{named}{more}", errors.NON_EMPTY_GROUP)
 
 
@@ -121,10 +123,10 @@ def agreed(
     as_of_ms: int | None = None,
     done: str = "changed",
 ) -> bool:
-    """Show the changes and ask; return whether to make them. ``what`` is counted, as 3 offsets.
+    """Show the changes and ask for confirmation of ``what`` (3 offsets); return the answer.
 
-    ``as_of_ms`` is the time that the changes restore, if any. With JSON the caller prints the
-    result with `plans.show_json`.
+    ``as_of_ms`` is the time to which the changes restore the offsets, if any. With ``json`` the
+    caller prints the result with `plans.show_json`.
     """
     plan = Plan(dry_run, execute, json, done, as_of_ms).checked()
     if not json:
@@ -136,7 +138,7 @@ def agreed(
 
 
 def make(cluster: Cluster, changes: Iterable[Change]) -> None:
-    """Commit and delete as the changes say; CommandError names a partition that was refused."""
+    """Commit or delete the offsets; CommandError names a partition that was refused."""
     ordered = sorted(changes, key=lambda change: (change.group_id, change.after is None))
     steps = [
         (group_id, gone, part[start : start + CHUNK])
@@ -204,10 +206,10 @@ def _deletion(group_id: str, part: Sequence[Change]) -> tuple[str, Value]:
 
 
 def _failed(group_id: str, part: Sequence[Change], answer: Value) -> dict[str, int]:
-    """The error code of each partition that was refused."""
+    """Return the error code of each partition that was refused."""
     if code := answer.get("error_code"):  # a deletion may be refused as a whole
         return {f"group {group_id}, {c.key[0]}:{c.key[1]}": code for c in part}
-    # If the group has members by now, a commit from outside fails like that of a lost member.
+    # UNKNOWN_MEMBER_ID means that a member has joined the group since the check.
     members = {errors.UNKNOWN_MEMBER_ID: errors.NON_EMPTY_GROUP}
     return {
         f"group {group_id}, {topic['name']}:{p['partition_index']}": members.get(
@@ -229,10 +231,10 @@ def finish(
     *,
     refreshes: bool = False,
 ) -> None:
-    """Show the changes, ask, and make them. Commits without a change are left out, unless
-    ``refreshes``.
+    """Show the changes, ask for confirmation, and make the changes.
 
-    Changes with a note are shown in any case: it says why nothing changes.
+    An unchanged offset is not committed, unless ``refreshes`` is set. It is shown if it has a note
+    with the reason.
     """
     if refreshes:
         changes = [each if each.is_one else each._replace(note=_AGAIN) for each in changes]
@@ -256,7 +258,7 @@ def finish(
 
 
 def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
-    """Show a plan that changes nothing; ``rows`` have the reasons."""
+    """Show that nothing changes; ``rows`` have the reasons in their notes."""
     if plan.json:
         show_json(rows, False, plan.as_of_ms)
         return
@@ -271,10 +273,10 @@ def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
 def selected(
     cluster: Cluster, wanted: Sequence[str], known: Collection[Partition] | None = None
 ) -> list[Partition]:
-    """The partitions that ``TOPIC``, ``TOPIC:0-1,5`` and patterns of topics name.
+    """Return the partitions that ``TOPIC``, ``TOPIC:0-1,5`` and patterns of topics match.
 
-    They are those of ``known`` if given (partitions with a committed offset), else those of the
-    cluster; CommandError names a topic or partition that does not exist.
+    The partitions are chosen from ``known`` if given (partitions with a committed offset), else
+    from the cluster. CommandError names a topic or partition that does not exist.
     """
     there = _there(cluster, wanted) if known is None else known
     partitions: dict[str, set[int]] = {}
@@ -294,8 +296,9 @@ def selected(
 
 
 def _there(cluster: Cluster, wanted: Sequence[str]) -> Collection[Partition]:
-    """The partitions of these topics; if one is a pattern, of all topics but the brokers' internal
-    ones.
+    """Return the partitions of the named topics.
+
+    If a name is a pattern, return the partitions of all topics that are named or not internal.
     """
     names = [parse_partitions(text)[0] for text in wanted]
     if not any(map(is_pattern, names)):
@@ -309,5 +312,7 @@ def _not_there(what: str, topic: str, in_cluster: bool) -> CommandError:
     if in_cluster:
         return no_partition(what, topic)
     return CommandError(
-        f"the group has no offset of {what}; `muster offsets get GROUP` lists its offsets", REFUSED
+        f"the group has no committed offset in {what}; `muster offsets get GROUP` lists the group's"
+        " offsets",
+        REFUSED,
     )

@@ -1,4 +1,4 @@
-"""`muster offsets`: committed offsets of any Kafka broker: read, set, delete, export, import."""
+"""`muster offsets`: reads, sets, deletes, exports and imports committed offsets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def get(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the committed offsets of groups, and which are outside the log."""
+    """Show the committed offsets of groups; mark offsets outside the log."""
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = _chosen(cluster, groups, all_groups, topic)
@@ -98,7 +98,7 @@ def get(
 def _chosen(
     cluster: Cluster, groups: Sequence[str] | None, every: bool, topics: Sequence[str] | None
 ) -> dict[str, Offsets]:
-    """The committed offsets of groups, in some topics or in all."""
+    """Return the committed offsets of groups, in the given topics or in all topics."""
     names = named_groups(cluster, groups, every)
     committed = {name: known.committed for name, known in known_groups(cluster, names).items()}
     if not topics:
@@ -150,7 +150,9 @@ def set_offsets(
     assigned = [each for text in offsets for each in _assigned(text)]
     wanted = dict(assigned)
     if len(wanted) < len(assigned):
-        raise CommandError("a partition is named twice", USAGE)
+        keys = [key for key, _ in assigned]
+        topic, partition = next(key for key in keys if keys.count(key) > 1)
+        raise CommandError(f"partition {topic}:{partition} is named twice", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = {key: Committed(offset, metadata) for key, offset in wanted.items()}
     changes = _changes(cluster, {group: found}, force)
@@ -177,7 +179,7 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete groups' offsets of topics that their members are not subscribed to."""
+    """Delete committed offsets of topics to which no member of the group is subscribed."""
     check_named(groups, all_groups)
     if not topic:
         raise CommandError(
@@ -206,7 +208,7 @@ def export(
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Write the offsets of groups, or of all groups, to a file for `import`."""
+    """Write the offsets of the named groups, or of all groups, to a file for `import`."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     names = named_groups(cluster, groups, every=not groups)
     if groups:
@@ -232,7 +234,7 @@ def import_offsets(
             "--group",
             "-g",
             metavar="GROUP",
-            help="Commit the file's offsets for this group instead.",
+            help="Commit the offsets for this group instead of the group in the file.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -258,8 +260,9 @@ def _text(file: str) -> str:
 
 
 def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list[Change]:
-    """The changes that set these offsets; CommandError for one outside its log, unless
-    ``force``.
+    """Return the changes that set these offsets.
+
+    CommandError for an offset outside of its log, unless ``force`` is set.
     """
     keys = sorted({key for found in groups.values() for key in found})
     partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
@@ -276,14 +279,15 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
         for key, after in sorted(found.items()):
             outside = _outside(key, after.offset, logs.get(key))
             if outside and not force:
-                raise CommandError(f"offset {after.offset} is {outside}; --force commits it anyway")
+                sentence = f"offset {after.offset} is {outside}; --force commits the offset anyway"
+                raise CommandError(sentence)
             note = "; ".join([*new, outside] if outside else new) or None
             changes.append(Change(group_id, key, before.get(key), after, note))
     return with_true_epochs(cluster, changes)
 
 
 def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
-    """The note on an offset that is outside its log."""
+    """Return a note on an offset that is outside of its log; None if it is inside."""
     if log is None or log.start <= offset <= log.end:
         return None
     return f"outside {key[0]}:{key[1]}, which has offsets {log.start} to {log.end}"
@@ -292,7 +296,12 @@ def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
 @app.command()
 def expiring(
     within: Annotated[
-        str, typer.Option("--within", metavar="TIME", help="A time, such as 30m, 12h or 7d.")
+        str,
+        typer.Option(
+            "--within",
+            metavar="TIME",
+            help="Show offsets that expire within this time, such as 30m, 12h or 7d.",
+        ),
     ] = "1d",
     group: Annotated[
         str | None, typer.Option("--group", metavar="GROUP", help="Show only this group.")

@@ -1,10 +1,10 @@
-"""Files of committed offsets: JSON and CSV, written by `offsets export`, read by `offsets import`.
+"""Files of committed offsets in JSON or CSV, for `offsets export` and `offsets import`.
 
 JSON is ``{"version": 1, "groups": [{"group", "offsets": [{"topic", "partition", "offset",
 "leader_epoch", "metadata"}]}]}``; CSV has a header line ``group, topic, partition, offset,
-leader_epoch, metadata``. Both keep all fields of a commit, so an import restores what was exported.
-The CSV files of Apache's tool, without a header, can be read too: ``topic,partition,offset`` or
-``group,topic,partition,offset``.
+leader_epoch, metadata``. Both formats have all fields of a commit, so an import restores the
+exported offsets exactly. The CSV files of Apache's tool, without a header, can be read too:
+``topic,partition,offset`` or ``group,topic,partition,offset``.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _INT_MAX = (1 << 31) - 1
 
 
 def as_json(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
-    """The JSON file of these groups."""
+    """Return the text of a JSON file with these groups."""
     value = {"version": VERSION, "groups": listed(groups)}
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def listed(groups: Mapping[str, Mapping[Partition, Committed]]) -> list[dict[str, Any]]:
-    """The list of groups in a JSON file."""
+    """Return the list of groups for a JSON file."""
     return [
         {
             "group": group_id,
@@ -55,7 +55,7 @@ def listed(groups: Mapping[str, Mapping[Partition, Committed]]) -> list[dict[str
 
 
 def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
-    """The CSV file of these groups."""
+    """Return the text of a CSV file with these groups."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -68,10 +68,10 @@ def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
 
 
 def read(text: str, name: str, group: str | None) -> Groups:
-    """The groups of a file of any of these formats.
+    """Return the groups in the text of a file in any of these formats.
 
-    ``group`` replaces the file's group, or names it if the file does not; a file of several groups
-    does not allow it. CommandError names the line or entry that can't be read.
+    ``group`` replaces the single group in the file, or is the group's id if the file has none; with
+    several groups it is an error. CommandError names the line or entry that can't be read.
     """
     if not text.strip():
         raise CommandError(f"{name} is empty", USAGE)
@@ -81,15 +81,18 @@ def read(text: str, name: str, group: str | None) -> Groups:
         groups = _collected(_csv_entries(text, name), name)
     if group is not None:
         if len(groups) > 1:
-            raise CommandError(f"{name} has offsets of {len(groups)} groups: omit --group", USAGE)
+            raise CommandError(f"{name} has offsets of {len(groups)} groups; omit --group", USAGE)
         groups = dict(zip([group], groups.values(), strict=False))
     if "" in groups:
-        raise CommandError(f"{name} does not name a group; name it with --group", USAGE)
+        raise CommandError(f"{name} does not name a group; add --group GROUP", USAGE)
     return groups
 
 
 def from_value(value: Any, name: str) -> Groups:
-    """The groups of a JSON file's value, also that of a backup; "" for one without a name."""
+    """Return the groups in the JSON value of an offsets file or a backup.
+
+    A group without a name has the id "".
+    """
     return _collected(_json_entries(value, name), name)
 
 
@@ -100,7 +103,7 @@ def _collected(entries: Iterable[tuple[str, Any]], name: str) -> Groups:
         offsets = groups.setdefault(group_id or "", {})
         if key in offsets:
             raise CommandError(
-                f"{name}, {where}: {key[0]}:{key[1]} is a duplicate; remove one", USAGE
+                f"{name}, {where}: {key[0]}:{key[1]} is a duplicate; remove one entry", USAGE
             )
         offsets[key] = found
     return groups
@@ -111,7 +114,7 @@ def _json(text: str, name: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise CommandError(
-            f"{name} is not valid JSON ({error}); `muster offsets export` writes such a file",
+            f"{name} is not valid JSON ({error}); use a file of `muster offsets export`",
             USAGE,
         ) from None
 
@@ -129,7 +132,7 @@ def _json_entries(value: Any, name: str) -> Iterable[tuple[str, Any]]:
         for index, entry in enumerate(offsets):
             where = f"group {number + 1}, offset {index + 1}"
             if not isinstance(entry, dict):
-                raise CommandError(f"{name}, {where}: must be an object", USAGE)
+                raise CommandError(f"{name}, {where} is not a JSON object", USAGE)
             yield where, {**entry, "group": group.get("group")}
 
 
@@ -157,7 +160,7 @@ def _entry(entry: Mapping[str, Any], where: str) -> tuple[str | None, Partition,
     if not isinstance(topic, str) or not topic:
         raise CommandError(f"{where}: the field topic is missing or empty", USAGE)
     if not isinstance(group, str | None) or not isinstance(metadata, str | None):
-        raise CommandError(f"{where}: group and metadata must be text", USAGE)
+        raise CommandError(f"{where}: group and metadata must be strings", USAGE)
     partition = _number(entry, "partition", where, 0, _INT_MAX)
     found = Committed(
         _number(entry, "offset", where, 0, _OFFSET_MAX),

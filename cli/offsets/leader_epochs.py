@@ -1,10 +1,10 @@
-"""Leader epochs of committed offsets: finds those that the partition's own log confirms.
+"""Checks the leader epochs of offsets to be committed against the partition's log.
 
-A consumer trusts the epoch stored with its offset. If it is above the partition's own, the consumer
-waits for metadata that never arrive (Java consumers of 3.9.2 and 4.3.1 do so for ever). If it is of
-another history, the consumer treats records as lost. An epoch belongs to a topic: that of another
-cluster, or of a topic deleted and recreated since, has no meaning. So the leader is asked, and an
-epoch that its log does not confirm is replaced by -1, unknown.
+A consumer trusts the leader epoch stored with a committed offset. If the epoch is newer than
+the partition's, the consumer waits for metadata that never arrive (Java consumers 3.9.2 and 4.3.1
+wait for ever). If the log has the epoch at other offsets, the consumer treats records as lost.
+An epoch of another cluster or of a recreated topic has no meaning. So commands ask the
+leader, and replace an epoch that the log does not confirm by -1 (unknown).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cli.client.offsets_at import Partition
 from protocol.messages import BY_NAME
 
 OFFSET_FOR_LEADER_EPOCH = BY_NAME["OffsetForLeaderEpoch"].key
-LEFT_OUT = "without leader epoch {}: the log has another one at this offset"
-"""The note on an offset whose epoch is left out."""
+LEFT_OUT = "leader epoch {} is left out: the log has a different epoch at this offset"
+"""The note on an offset that is committed without its leader epoch."""
 CHUNK = 2000
 """The maximum number of partitions in one request."""
 
@@ -27,7 +27,7 @@ _Epoch = tuple[Partition, int]
 
 
 class Claim(NamedTuple):
-    """An offset to be committed with an epoch."""
+    """An offset to be committed with a leader epoch."""
 
     key: Partition
     offset: int
@@ -35,10 +35,10 @@ class Claim(NamedTuple):
 
 
 def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
-    """The claims that a consumer would accept, by the check that it makes itself (KIP-320).
+    """Return the claims that a consumer would accept by its own check (KIP-320).
 
-    The partition's log must have the epoch, or a later one, and its records up to that epoch must
-    reach the offset. A claim that can't be checked is not confirmed.
+    The partition's log must have the epoch or a later epoch, and the end offset of the epoch must
+    be at least the claimed offset. A claim that can't be checked is not confirmed.
     """
     wanted = {claim for claim in claims if claim.leader_epoch >= 0}
     if not wanted:
@@ -50,7 +50,7 @@ def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
 
 
 def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
-    """The end offsets of epochs; -1 if the log has no such epoch."""
+    """Return the end offsets of leader epochs; -1 if the log does not have the epoch."""
     there = {topic["name"] for topic in cluster.metadata(None)["topics"]}
     leaders = cluster.leaders(sorted({key[0] for key, _ in wanted} & there))
     found: dict[_Epoch, int] = {}
@@ -71,15 +71,16 @@ def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
 def _requests(
     leaders: Mapping[Partition, Connection], wanted: Iterable[_Epoch]
 ) -> Iterator[tuple[Connection, dict[Partition, int]]]:
-    """The requests to each leader, with a partition once per request: groups differ in their
-    epochs.
+    """Yield requests to each leader; each request has a partition once, with one epoch.
+
+    Several groups may have offsets with different epochs in a partition.
     """
     requests: dict[tuple[Connection, int], dict[Partition, int]] = {}
     rounds: Counter[Partition] = Counter()
     for key, epoch in sorted(wanted):
         leader = leaders.get(key)
         if leader is None or OFFSET_FOR_LEADER_EPOCH not in leader.ranges:
-            continue  # a broker without it, before 0.11, keeps no epochs either
+            continue  # brokers before 0.11 have no such request and no leader epochs
         requests.setdefault((leader, rounds[key]), {})[key] = epoch
         rounds[key] += 1
     for (leader, _), epochs in requests.items():

@@ -1,4 +1,4 @@
-"""An archive to which a command appends: opens it, reports its growth, and summarizes it."""
+"""Appends to an archive: opens the archive, reports its growth, and summarizes the result."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ class Added:
     cluster_id: str | None = None
     read_until_ms: int | None = None
     events: int = 0
-    """The number of events in the archive now."""
+    """The number of events in the archive after the command."""
     added: int = 0
-    """The number of events appended; the following figures are of this command, too."""
+    """The number of events that the command appended."""
     stretches: int = 0
     damaged: int = 0
     lost: int = 0
-    """The number of ranges of records that were deleted before they were read."""
+    """The number of ranges of records that were deleted before the command could read them."""
     interrupted: bool = False
 
     def take(self, before: Manifest, manifest: Manifest) -> None:
-        """Compare the manifest before and now: a look that was interrupted may have
-        appended rows.
+        """Set the figures from the manifests before and after the command.
+
+        An interrupted read may have appended rows that `GrowthReport` has not counted.
         """
         self.added = manifest.rows("events") - before.rows("events")
         self.cluster_id = manifest.cluster_id
@@ -52,7 +53,7 @@ class Added:
         self.events = manifest.rows("events")
 
     def __str__(self) -> str:
-        """The summary as text."""
+        """Return the summary as text."""
         what = output.counted(self.added, "new record") if self.added else "nothing new"
         until = f", read until {instant(self.read_until_ms)}" if self.read_until_ms else ""
         has = output.counted(self.events, "record")
@@ -60,19 +61,19 @@ class Added:
 
 
 class Growing(NamedTuple):
-    """An archive to which a command appends, and the source of the new rows."""
+    """An archive to which a command appends, and the source of new rows."""
 
     feed: BrokerFeed | StoredFeed
     news: News
-    """The result of the first look."""
+    """The records that the first read of the source found."""
     archive: Archive
 
 
 @contextmanager
 def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
-    """The requested archive, locked against other writers until the block ends.
+    """Yield the requested archive, locked against other writers until the block ends.
 
-    Errors in the block become a `CommandError`; ``interrupted`` is the state after Ctrl-C.
+    Errors in the block become CommandErrors; after Ctrl-C the error ends with ``interrupted``.
     """
     from pipeline.run.collect import archive_in
     from pipeline.sources.open import open_feed
@@ -89,7 +90,7 @@ def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
 
 @contextmanager
 def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
-    """Print the damaged files of a source when the block ends."""
+    """Print the damaged files of the source when the block ends."""
     try:
         yield
     finally:
@@ -105,7 +106,7 @@ class GrowthReport:
         self._show = show
 
     def looked(self, collected: Collected) -> None:
-        """Count and report the result of a look."""
+        """Add the result of one read to the counts, and report it."""
         came = self._came
         came.added += collected.events
         came.stretches += collected.stretches
@@ -116,8 +117,8 @@ class GrowthReport:
             output.warn(sentence)
         for topic in collected.forgotten:
             output.warn(
-                f"topic {topic} was recreated: the timestamps of its old records are dropped,"
-                " since its offsets now belong to other records"
+                f"topic {topic} was recreated, and its offsets now belong to other records: the"
+                " timestamps of the old records are dropped"
             )
         if collected.damaged > len(collected.lost):
             output.warn(
@@ -128,7 +129,7 @@ class GrowthReport:
         self._show(f"{at}: {output.counted(came.added, 'new record')}")
 
     def away(self, why: str | None) -> None:
-        """Report that no broker answers, with the reason, or that one answers again (None)."""
+        """Report the reason why no broker answers; None: a broker answers again."""
         if why is None:
             output.warn("a broker answers again: continuing")
         else:
@@ -137,7 +138,7 @@ class GrowthReport:
 
 @contextmanager
 def line() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows a changing line, on a terminal's standard error."""
+    """Yield a function that replaces a status line on standard error, if it is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None

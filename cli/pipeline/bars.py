@@ -1,4 +1,4 @@
-"""The progress of a running job."""
+"""Shows the progress of a running job."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bars:
         return self
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Show that the step ``what`` begins, after ``done`` completed ones."""
+        """Show that the step ``what`` begins after ``done`` of ``total`` steps."""
         if self._steps is None:
             self._steps = self._bar.add_task(what, total=total)
         self._bar.update(self._steps, description=what, completed=done, total=total)
@@ -60,7 +60,7 @@ class Bars:
         while not self._ended.wait(POLL_S):
             try:
                 stages = [self._tracker.getStageInfo(i) for i in self._tracker.getActiveStageIds()]
-            except Exception:  # noqa: BLE001 - a session that ends has no counts any more
+            except Exception:  # noqa: BLE001 - the session has ended
                 return
             known = [stage for stage in stages if stage is not None]
             if known:
@@ -76,7 +76,7 @@ class Bars:
 
 
 def tracker_of(session: SparkSession) -> StatusTracker | None:
-    """The status tracker of a session; None if it is not this process's own."""
+    """Return the status tracker of a session; None if Spark runs in another process."""
     from pipeline.engines.spark import is_connected
 
     return None if is_connected(session) else session.sparkContext.statusTracker()

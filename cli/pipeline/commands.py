@@ -1,4 +1,4 @@
-"""`muster pipeline`: jobs on Spark over the history of offsets, and repairs made from it."""
+"""`muster pipeline`: tables from the history of committed offsets, and repairs of offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`muster pipeline compare`: two windows of time compared, group by group."""
+"""`muster pipeline compare`: compares the activity of groups in two windows of time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = {
     "most_lag_records": "most lag",
     "most_lag_s": "oldest unread s",
 }
-"""Figures and their headers in the table."""
+"""The compared figures, with their headers in the table."""
 _NAMED = 5
 _NAME_WIDTH = 60
 """The maximum length of a name in a warning; JSON has the complete name."""
@@ -46,7 +46,7 @@ def compare(
 ) -> None:
     """Compare each group's activity in two windows of time, and show new and gone groups.
 
-    A window is FROM/TO, or FROM/1h: --first 2026-01-30T12:00Z/1h --second 2026-01-31T12:00Z/1h
+    A window is FROM/TO or FROM/1h, as in --first 2026-01-30T12:00Z/1h --second 2026-01-31T12:00Z/1h
     """
     needs(*LIGHT)
     with sentences():
@@ -85,18 +85,18 @@ def _span(window: Window) -> str:
 
 
 def _warn(found: Comparison) -> None:
-    """Warn of new and gone groups, and of parts that the history does not cover."""
+    """Warn of groups in only one window, and of a window that begins before the history."""
     begins_ms = found.begins_ms
     for word, window in (("first", found.first), ("second", found.second)):
         if begins_ms is not None and window.since_ms < begins_ms:
             output.warn(
-                f"the history begins at {instant(begins_ms, to_the_ms=True)}: the part of the"
-                f" {word} window before it is not known"
+                f"the {word} window begins before the history, which begins at"
+                f" {instant(begins_ms, to_the_ms=True)}"
             )
     for news in ("new", "gone"):
         named = [_name(each) for each in found.rows if each.news == news]
         if named:
-            output.warn(f"{news} in the second window: {_listed(named)}")
+            output.warn(f"groups {news} in the second window: {_listed(named)}")
 
 
 def _name(each: Compared) -> str:
@@ -120,7 +120,7 @@ def _row(each: Compared) -> output.Row:
 
 
 def _pair(first: float | None, second: float | None) -> str | None:
-    """``1,200 > 900 (-25%)``; one number if nothing has changed."""
+    """Return two figures as text, such as ``1,200 > 900 (-25%)``; one number if they are equal."""
     if first is None and second is None:
         return None
     if first == second:

@@ -1,4 +1,4 @@
-"""The engine of one command: DuckDB in this process, or a Spark session."""
+"""Chooses and starts the engine of a command: DuckDB in this process, or a Spark session."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pipeline.run.choice import DUCKDB, choose, processes_for
 if TYPE_CHECKING:
     from pipeline.engines.engine import Engine
 
-DONE_SO_FAR = "finished tables are kept, and none is half-written"
+DONE_SO_FAR = "finished tables are kept, and no table is half-written"
 _BRIEF_RECORDS = 100_000
-"""For fewer records Java's second compiler does not pay off."""
+"""For fewer records, Spark's Java runs without its second compiler, which would cost more time."""
 
 EngineName = Annotated[
     str | None,
@@ -52,21 +52,21 @@ class Means(NamedTuple):
 
 
 NO_MEANS = Means(None, None, {}, False)
-"""No request."""
+"""The engine options of a command that has none."""
 
 
 def means_of(
     engine: str | None, master: str | None, conf: Sequence[str] | None, verbose: bool
 ) -> Means:
-    """Parse the engine's options. CommandError for an invalid setting."""
+    """Parse the engine options; CommandError for an invalid Spark setting."""
     return Means(engine, master, settings_of(conf), verbose)
 
 
 @contextmanager
 def running(means: Means, records: int | None, *places: str) -> Iterator[tuple[Engine, Bars]]:
-    """An engine for about ``records`` records of these places, until the block ends.
+    """Yield an engine for about ``records`` records, and progress bars, until the block ends.
 
-    Errors in the block become a `CommandError`.
+    ``places`` are the sources and outputs. Errors in the block become CommandErrors.
     """
     with sentences():
         chosen = choose(means.engine, means.master, means.settings, places, records)

@@ -1,4 +1,4 @@
-"""`muster pipeline events`: the history itself, as an archive that grows."""
+"""`muster pipeline events`: copies the history to an archive, to which later runs append."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _A_PART = (
     "format",
     "catalog",
 )
-"""With one of these options the result is a table, which does not grow."""
+"""The options with which the command writes a table instead of an archive."""
 
 
 @takes(JOB_OPTIONS)
@@ -56,8 +56,8 @@ def events(
 ) -> None:
     """Write the history as an archive; another run, or --follow, adds new records.
 
-    A selection (--group, --until and so on), or output to object storage, is a table instead,
-    which does not grow.
+    With a selection (--group, --until and so on), or with output to object storage, the command
+    writes a table instead, which does not grow.
     """
     means = means_of(engine, master, conf, verbose)
     if until_now and not follow:
@@ -81,15 +81,15 @@ def events(
     check_out(wanted.out)
     if follow and not until_now and not is_address(wanted.source):
         raise CommandError(
-            f"{wanted.source} is not a broker: name one as HOST:PORT, or add its new records once"
-            " with --until-now",
+            f"{wanted.source} is not a broker: name a broker as HOST:PORT, or add the new records"
+            " once with --until-now",
             USAGE,
         )
     _show(_added(wanted, every if follow and not until_now else None), wanted)
 
 
 def _added(wanted: JobOptions, every_s: float | None) -> Added:
-    """Append once, or every ``every_s`` seconds until the user ends it."""
+    """Append once, or every ``every_s`` seconds until Ctrl-C or SIGTERM."""
     came = Added(wanted.out)
     with growing(wanted, "the archive is intact") as growth:
         before = growth.archive.manifest

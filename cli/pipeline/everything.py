@@ -1,4 +1,4 @@
-"""`muster pipeline all`: every table and the report, of a history or of an archive that grows."""
+"""`muster pipeline all`: makes every table and the report from a history or an archive."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def everything(
     conf: Conf = None,
     verbose: Verbose = False,
 ) -> None:
-    """Replaced by the job's summary, below."""
+    """Make every table and the report; the help shows the job's summary from JOBS instead."""
     means = means_of(engine, master, conf, verbose)
     if not incremental:
         run_job_command(NAME, given, means)
@@ -74,7 +74,7 @@ everything.__doc__ = JOBS[NAME]
 
 
 def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
-    """Append to the archive and make the tables, with the archive locked until the end."""
+    """Append to the archive, then make the tables; the archive is locked until both are done."""
     from pipeline.run.collect import collect
 
     came = Added(wanted.out)

@@ -1,6 +1,4 @@
-"""The extras of the pipeline: checks whether they are installed, and words the pipeline's
-errors.
-"""
+"""Checks whether the pipeline's packages are installed, and formats the pipeline's errors."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _LOCKED = f"install this checkout's locked packages with make -C {_CHECKOUT} pipeline"
 _LONGEST = 600
 _ROOM = (
-    "free some, or choose another disk with --out for tables and TMPDIR for temporary files;"
-    " finished tables are kept, and none is half-written"
+    "free some space, or choose another disk with --out for tables and TMPDIR for temporary files;"
+    " finished tables are kept, and no table is half-written"
 )
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+: ")
@@ -29,19 +27,19 @@ _PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
 
 
 def needs(*packages: str) -> None:
-    """CommandError, with the command that installs them, if one of these packages is missing."""
+    """Raise CommandError if a package is missing, with the command that installs it."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         raise CommandError(f"this command needs {', '.join(absent)}: {_installing(absent)}")
 
 
 def _is_checkout() -> bool:
-    """Whether this is the environment of a checkout, whose packages are locked."""
+    """Whether Python runs from the .venv of a checkout, which has locked package versions."""
     return Path(sys.prefix) == _CHECKOUT / ".venv"
 
 
 def _installing(absent: Sequence[str]) -> str:
-    """The command that installs missing packages and keeps locked ones unchanged."""
+    """Return the command that installs missing packages."""
     if _is_checkout():
         return _LOCKED
     extra = "pipeline" if set(absent) & {*SPARK, *CONNECT} else "light"
@@ -50,10 +48,10 @@ def _installing(absent: Sequence[str]) -> str:
 
 @contextmanager
 def sentences(log: Path | None = None, interrupted: str = "nothing was done") -> Iterator[None]:
-    """Convert errors of the pipeline, of Spark and of Ctrl-C to a `CommandError`.
+    """Convert errors of the pipeline, the engines, and Ctrl-C to CommandErrors.
 
-    ``log`` has Spark's own output, and is named if the message may not be enough; ``interrupted``
-    is the state after Ctrl-C.
+    ``log`` is the file with Spark's output, which the error of Spark names. After Ctrl-C the error
+    ends with ``interrupted``.
     """
     from pipeline.errors import NotInstalled, PipelineError, full_disk
 
@@ -95,15 +93,15 @@ def _of_engine(error: Exception) -> bool:
 
 
 def _of_spark(error: Exception) -> bool:
-    """Whether the error is from Spark, or from the connection to it."""
+    """Whether Spark, or the connection to Spark, raised the error."""
     module = type(error).__module__
     return module.startswith(("pyspark.", "py4j.", "grpc")) or isinstance(error, ConnectionError)
 
 
 def _reason(error: Exception) -> str:
-    """The essential line of a Spark error: the last cause, without its stack traces.
+    """Return one line for a Spark error: its last cause, without stack traces.
 
-    For a Python error on an executor, it is Python's message.
+    For a Python error on an executor, the line is Python's message.
     """
     java = getattr(error, "java_exception", None)
     text = str(java.toString()) if java is not None else str(error)

@@ -1,7 +1,7 @@
 """`muster pipeline commits`, `rates`, `lag` and so on: runs a job over a history, shows its result.
 
-Names and summaries are repeated here, so that the help needs no engine; a test compares them with
-the pipeline's own list.
+JOBS repeats the pipeline's list of jobs, so that the help does not import the pipeline. A test
+compares both lists.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ JOBS = {
 }
 """The summary of each job."""
 _NAMED = 5
-"""The maximum number of names shown from a list."""
+"""The maximum number of topics in a warning."""
 
 
 def command_of(name: str) -> Callable[..., None]:
-    """The command of a job."""
+    """Return the command that runs a job."""
 
     def command(
         given: Given,
@@ -62,7 +62,7 @@ def command_of(name: str) -> Callable[..., None]:
 
 
 def run_job_command(name: str, given: Given, means: Means) -> None:
-    """Run the requested job, show its result, and exit with the matching code."""
+    """Run a job, show its result, and exit with the code of `end`."""
     needs(*LIGHT)
     with sentences():
         from pipeline.run.job_options import job_options
@@ -83,7 +83,7 @@ def end(summary: Summary, wanted: JobOptions, damaged: int) -> None:
 
 
 def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
-    """Run a job from its source into its folder, with progress bars."""
+    """Run a job from its source to its output folder, with progress bars."""
     from pipeline.run.catalog import JOBS
     from pipeline.run.jobs import run_job
     from pipeline.run.output_location import store_of
@@ -109,7 +109,7 @@ def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
 
 
 def show(summary: Summary, wanted: JobOptions) -> None:
-    """Show a job's result: tables with rows and figures, and unreadable places."""
+    """Show a job's result: the tables, and warnings of unreadable parts of the history."""
     from pipeline.run import failing
     from pipeline.run.figures import words_of
 
@@ -130,8 +130,8 @@ def show(summary: Summary, wanted: JobOptions) -> None:
         topics = ", ".join(summary.hidden[:_NAMED])
         more = " ..." if len(summary.hidden) > _NAMED else ""
         output.warn(
-            f"{wanted.source} denies the client the topics {topics}{more}: their lag is not known;"
-            " grant it the ACL Describe on them"
+            f"{wanted.source} does not let the client describe the topics {topics}{more}, so their"
+            " lag is unknown; grant the client the ACL Describe on these topics"
         )
     for sentence in failing.sentences(summary.failing):
         output.warn(sentence)
@@ -160,7 +160,7 @@ def show(summary: Summary, wanted: JobOptions) -> None:
 
 
 def _place(each: Unreadable) -> str:
-    """An unreadable place as text."""
+    """Return the location of an unreadable part of the history as text."""
     if each.file is None:
         offset = "" if each.log_offset is None else f", offset {each.log_offset}"
         return f"{OFFSETS_TOPIC}:{each.log_partition}{offset}"
@@ -168,7 +168,7 @@ def _place(each: Unreadable) -> str:
 
 
 def _title(summary: Summary, wanted: JobOptions) -> str:
-    """The title: the records read, the time span, and the engine."""
+    """Return the title: the number of records read, the time span, and the engine."""
     ends = (
         ("from", wanted.options.selection.span.since_ms),
         ("until", wanted.options.selection.span.until_ms),

@@ -1,4 +1,4 @@
-"""`muster pipeline migrate`: offsets from ZooKeeper's consumer paths to Kafka's log, and back."""
+"""`muster pipeline migrate`: moves offsets from ZooKeeper to __consumer_offsets, or back."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ ZooKeeper = Annotated[
 
 
 class Side(NamedTuple):
-    """One of the two sides, with its offsets of the groups in question."""
+    """The source or the target of a migration, with the offsets of the groups to migrate."""
 
     target: Target | None
-    """None for a file, which is only read."""
+    """None for a file, which can only be read."""
     name: str
     positions: Mapping[Key, Position]
 
@@ -74,7 +74,7 @@ File = Annotated[
 ]
 OldWay = Annotated[
     bool,
-    typer.Option("--old-way", help="The offsets that the broker serves by OffsetFetch version 0."),
+    typer.Option("--old-way", help="Use the offsets that the broker serves by OffsetFetch v0."),
 ]
 Back = Annotated[
     bool,
@@ -84,11 +84,11 @@ Backwards = Annotated[
     bool, typer.Option("--backwards", help="Also move back offsets that are ahead of the source.")
 ]
 SkipUnreadable = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out paths whose text is not an offset.")
+    bool, typer.Option("--skip-unreadable", help="Skip paths that do not contain an offset.")
 ]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Write the offsets of both sides here, as JSON."),
+    typer.Option("--report", metavar="FILE", help="Write offsets of source and target as JSON."),
 ]
 
 
@@ -143,7 +143,7 @@ def migrate(
 
 
 def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: Manner) -> None:
-    """Compare the two sides, and move the target's offsets to those of the source."""
+    """Compare source and target, and set the target's offsets to the source's offsets."""
     names = {*asked.groups, *(key.group for key in old.positions)}
     kafka = Side(log, f"Kafka at {log.where}", log.read_groups(names))
     source, goal = (kafka, old) if asked.back else (old, kafka)
@@ -200,14 +200,15 @@ def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
         output.warn(f"{path} is not an offset: {text!r}")
     if found.unreadable and not asked.skip_unreadable:
         raise CommandError(
-            f"{output.counted(len(found.unreadable), 'path')} can't be read: nothing was changed;"
-            " --skip-unreadable leaves them out"
+            f"nothing was changed, because {output.counted(len(found.unreadable), 'path')} can't be"
+            " read; --skip-unreadable skips such paths"
         )
     if not asked.back:
         for group, running in found.running.items():
             output.warn(
                 f"group {group} still commits to ZooKeeper with"
-                f" {output.counted(running, 'consumer')}: run this again when it has moved"
+                f" {output.counted(running, 'consumer')}; run this command again when the group has"
+                " stopped doing so"
             )
     return Side(paths, f"ZooKeeper at {paths.where}", found.positions)
 
@@ -228,7 +229,7 @@ def _of_groups(positions: Mapping[Key, Position], groups: Sequence[str]) -> dict
 
 
 def _check_there(source: Side, groups: Iterable[str]) -> None:
-    """CommandError if the source has no offsets of a named group, or none at all."""
+    """Raise CommandError if the source lacks a named group or has no offsets."""
     known = {key.group for key in source.positions}
     for group in groups:
         if group not in known:
@@ -240,14 +241,14 @@ def _check_there(source: Side, groups: Iterable[str]) -> None:
 
 
 def _show_counts(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
-    """Show the number of offsets per outcome, the ones left out and why, and write the report."""
+    """Show the number of offsets per outcome, list offsets that do not move, write the report."""
     counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
     output.warn(f"from {source.name} to {goal.name}: {counts}")
     warn_of(
-        f"{f.key}: stays at {f.target.offset if f.target else None}, ahead of {f.source.offset} at"
-        " the source; --backwards moves it back"
+        f"{f.key}: stays at offset {f.target.offset if f.target else None}, ahead of offset"
+        f" {f.source.offset} of the source; --backwards moves such offsets back"
         if f.outcome == NEWER
-        else f"{f.key}: left out at {f.source.offset}, the partition does not exist in the cluster"
+        else f"{f.key}: offset {f.source.offset} is left out, because the partition does not exist"
         for f in made.findings
         if f.outcome == ABSENT or (f.outcome == NEWER and not asked.backwards)
     )

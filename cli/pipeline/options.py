@@ -1,4 +1,4 @@
-"""The pipeline's own options as typer options."""
+"""Converts the pipeline's options to typer options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pipeline.run.options import Given, Option
 
 
 def takes(options: Sequence[Option]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add these options to a command, which gets their values as its first argument, a `Given`.
+    """Return a decorator that adds ``options`` to a command.
 
-    The command's other parameters are its own typer options; they come after these.
+    The command gets their values as its first argument, a `Given`. Its other parameters are typer
+    options, which the help lists after ``options``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`muster pipeline package`: the files that spark-submit needs to run jobs on a cluster."""
+"""`muster pipeline package`: writes the files that spark-submit needs to run jobs on a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.package import ARCHIVE, MAIN_FILE, write_package
 
 def package(
     out: Annotated[
-        str, typer.Option("--out", metavar="FOLDER", help="Where the two files are written.")
+        str, typer.Option("--out", metavar="FOLDER", help="The folder for the two files.")
     ] = "",
     master: Annotated[
         str,
@@ -29,7 +29,7 @@ def package(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write the archive and the main file for spark-submit; print the line that runs a job."""
+    """Write the archive and the main file for spark-submit; print the command that runs a job."""
     check_out(out)
     folder = Path(out)
     there = [name for name in (ARCHIVE, MAIN_FILE) if (folder / name).exists()]

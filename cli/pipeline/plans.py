@@ -1,4 +1,4 @@
-"""Plans at the command line: they are written, shown, executed after a confirmation, and undone.
+"""Writes and shows plans of offset changes, executes them after a confirmation, and undoes them.
 
 The plan's file is written before any offset changes, so that a partial change can be undone.
 """
@@ -38,7 +38,9 @@ from pipeline.repairs.plan import (
 
 PlanFile = Annotated[
     Path | None,
-    typer.Option("--plan", metavar="FILE", help="Where to write the plan; default: this folder."),
+    typer.Option(
+        "--plan", metavar="FILE", help="The plan's file; default: a new file in this folder."
+    ),
 ]
 Undo = Annotated[
     Path | None,
@@ -82,8 +84,10 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
 
 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
-    """Execute or undo a plan from its file; CommandError if others have changed its offsets, unless
-    forced."""
+    """Execute or undo a plan from its file.
+
+    CommandError if other clients have changed the plan's offsets, unless --force is given.
+    """
     with sentences():
         plan = from_json(read_text(path), str(path))
         where = plan.where if plan.target == ZOOKEEPER else bootstrap or plan.where
@@ -94,7 +98,7 @@ def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner
 def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner: Manner) -> None:
     if plan.cluster_id != target.cluster_id:
         raise CommandError(
-            f"{path} is a plan for cluster {plan.cluster_id}, and {target.where} is"
+            f"{path} is a plan for cluster {plan.cluster_id}, but {target.where} belongs to cluster"
             f" {target.cluster_id}: name a broker of the plan's cluster with --bootstrap"
         )
     turned = backwards(plan) if undo else plan
@@ -111,7 +115,10 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
 
 
 def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step]:
-    """The steps to execute; CommandError if others have changed these offsets, unless forced."""
+    """Return the steps to execute.
+
+    CommandError if other clients have changed the plan's offsets, unless --force is given.
+    """
     if not found.differing:
         return found.ahead
     if not manner.force:
@@ -128,11 +135,11 @@ def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step
         columns = ["group", "topic", "partition", "plan", "now"]
         if not manner.json:
             output.show_table(rows, columns, "", "Offsets that differ from the plan")
-        key, left = found.differing[0][0].key, "left" if undo else "found"
+        key, then = found.differing[0][0].key, "executed" if undo else "made"
         raise CommandError(
-            f"{output.counted(len(rows), 'offset')} of {path} differ from what the plan {left},"
+            f"{output.counted(len(rows), 'offset')} of {path} changed after the plan was {then},"
             f" such as {key}: {rows[0]['now']} instead of {rows[0]['plan']};"
-            " --force changes them anyway"
+            " --force overwrites these changes"
         )
     forced = [each._replace(before=now, note="changed since") for each, now in found.differing]
     return sorted(found.ahead + forced)
@@ -143,7 +150,7 @@ def _offset(position: Position | None) -> int | None:
 
 
 def _as_of_ms(plan: Plan) -> int | None:
-    """The time whose offsets a plan restores; None for another plan."""
+    """Return the time to which a plan restores offsets; None for a plan of another command."""
     at = plan.about.get("at")
     return None if at is None else datetime_ms(at, "at")
 
@@ -179,7 +186,7 @@ def _row(each: Step) -> output.Row:
 
 
 def open_target(kind: str, where: str, timeout_s: float) -> Target:
-    """Connect to the storage of offsets, of the kind in a plan."""
+    """Connect to the storage of offsets at ``where``; ``kind`` is the plan's target."""
     if kind == ZOOKEEPER:
         needs("kazoo")
         from pipeline.repairs.zookeeper import ZooKeeperOffsets
@@ -190,17 +197,17 @@ def open_target(kind: str, where: str, timeout_s: float) -> Target:
 
 
 def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) -> Path | None:
-    """The file of --apply or --undo; CommandError if other options are given too."""
+    """Return the file of --apply or --undo; CommandError if other options are given too."""
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
         raise CommandError(
-            "--apply and --undo take everything from the plan: leave out other options", USAGE
+            "--apply and --undo read everything from the plan: leave out other options", USAGE
         )
     return chosen
 
 
 def time_now() -> str:
-    """The present time for a plan, in UTC."""
+    """Return the present time in UTC, in the form of a plan's file."""
     return instant(clock.now_ms())
 
 
@@ -210,4 +217,7 @@ def _rewrite(path: Path, plan: Plan) -> None:
         partial.write_text(to_json(plan))
         partial.replace(path)
     except OSError as error:
-        output.warn(f"done, but {path} could not be marked as done: {error.strerror}")
+        output.warn(
+            f"the offsets were changed, but {path} could not be marked as executed:"
+            f" {error.strerror}"
+        )

@@ -1,4 +1,4 @@
-"""`muster pipeline replicate`: offsets translated to another cluster with the same records."""
+"""`muster pipeline replicate`: translates offsets to another cluster with the same records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ From = Annotated[
         "--source",
         metavar="HOST:PORT",
         envvar="MUSTER_SOURCE",
-        help="Any broker of the cluster whose offsets are copied.",
+        help="Any broker of the cluster from which offsets are copied.",
     ),
 ]
 
@@ -62,7 +62,7 @@ def replicate(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Commit the offsets of one cluster's groups in another, translated by record timestamp."""
+    """Copy committed offsets to another cluster, translated by the timestamps of records."""
     secure(command_config)
     manner = Manner(dry_run, execute, force, json, timeout)
     if file := check_alone(undo, apply, [groups, all_groups, plan]):
@@ -78,7 +78,7 @@ def replicate(
     target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
     if origin.cluster_id is not None and origin.cluster_id == target.cluster_id:
         raise CommandError(
-            f"{source} and {where} are the same cluster, {target.cluster_id}: name another"
+            f"{source} and {where} are the same cluster, {target.cluster_id}: name two clusters"
         )
     names = groups or [row["group"] for row in list_groups(origin.cluster)]
     for name in groups or ():
@@ -88,7 +88,7 @@ def replicate(
     made = plan_replication(committed, target.read_groups({key.group for key in committed}), known)
     warn_of(made.left)
     if made.same:
-        output.warn(f"the target has {output.counted(made.same, 'offset')} already")
+        output.warn(f"{output.counted(made.same, 'offset')} already correct in the target cluster")
     about = {"source": source, "source_cluster_id": origin.cluster_id or ""}
     carry_out(
         target,
@@ -101,13 +101,13 @@ def replicate(
 def what_is_known(
     source: Cluster, target: Cluster, committed: Mapping[Key, Position]
 ) -> dict[tuple[Log, int], Known]:
-    """The facts of both clusters about each partition and committed offset."""
+    """Return what both clusters know about each partition and committed offset."""
     wanted = sorted({(key.log, position.offset) for key, position in committed.items()})
     logs = {log for log, _ in wanted}
     bounds, there = bounds_of(source, logs), bounds_of(target, logs)
     found: dict[tuple[Log, int], Known] = {}
     for part in output.progress(_rounds(wanted), "looking up timestamps"):
-        # a partition that the source no longer has lacks a record to search by
+        # A partition that the source lacks has no record to search for.
         starts = {
             log: max(offset, bounds[log].first) for log, offset in part.items() if log in bounds
         }
@@ -140,8 +140,9 @@ def what_is_known(
 
 
 def _rounds(wanted: Sequence[tuple[Log, int]]) -> list[dict[Log, int]]:
-    """The same pairs in the fewest rounds in which a partition occurs once: groups differ in
-    offsets.
+    """Split the pairs into as few rounds as possible, each with a partition at most once.
+
+    A partition occurs several times if groups have different offsets in it.
     """
     rounds: list[dict[Log, int]] = []
     taken: dict[Log, int] = {}

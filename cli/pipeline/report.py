@@ -1,4 +1,4 @@
-"""`muster pipeline report`: the report of existing tables."""
+"""`muster pipeline report`: writes the report of existing tables again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def report(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write the report again from the tables in a folder; it opens without a network."""
+    """Write the report again from the tables in a folder. The report opens without a network."""
     check_out(out)
     needs(*LIGHT)
     with sentences():

@@ -1,4 +1,4 @@
-"""`muster pipeline restore`: the offsets of groups as they were at a time."""
+"""`muster pipeline restore`: restores the offsets that groups had at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AppliedAt = Annotated[
         "-b",
         metavar="HOST:PORT[,...]",
         envvar="MUSTER_BOOTSTRAP",
-        help="Any broker of the cluster whose offsets change.",
+        help="Any broker of the cluster in which offsets change.",
     ),
 ]
 Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The ids of groups.")]
@@ -58,11 +58,11 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TIME",
-        help="The time to restore, such as 2026-01-31T12:00:00Z (UTC unless it has a zone).",
+        help="The time to restore, such as 2026-01-31T12:00:00Z (default UTC).",
     ),
 ]
 Inside = Annotated[
-    bool, typer.Option("--inside", help="Move offsets outside the log to its nearest offset.")
+    bool, typer.Option("--inside", help="Move offsets outside the log to the log start or end.")
 ]
 DeleteUnknown = Annotated[
     bool,
@@ -129,7 +129,7 @@ def restore(
 
 
 def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
-    """The plan of a restore; warns of offsets that it leaves unchanged."""
+    """Return the plan of a restore; warn of offsets that the plan does not restore."""
     from pipeline.engines.duck import DuckEngine
     from pipeline.repairs.restore import as_of, plan_restore
     from pipeline.sources.open import open_source
@@ -150,7 +150,7 @@ def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
         )
     warn_of(made.left)
     if made.same:
-        output.warn(f"{output.counted(made.same, 'offset')} unchanged since then")
+        output.warn(f"{output.counted(made.same, 'offset')} unchanged since that time")
     about = {
         "source": asked.source,
         "at": instant(round(asked.at.timestamp() * 1000), to_the_ms=True),
@@ -161,9 +161,9 @@ def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
 def _check_cluster(history: str | None, target: KafkaTarget, other_cluster: bool) -> None:
     if history and target.cluster_id and history != target.cluster_id and not other_cluster:
         raise CommandError(
-            f"the history is of cluster {history}, but {target.where} is {target.cluster_id},"
-            " where its offsets may mean other records: `muster pipeline replicate` translates"
-            " them, --other-cluster uses them unchanged"
+            f"the history is of cluster {history}, but {target.where} belongs to cluster"
+            f" {target.cluster_id}, in which the offsets may mean other records: `muster pipeline"
+            " replicate` translates offsets, --other-cluster uses the offsets unchanged"
         )
 
 
@@ -186,4 +186,4 @@ def warn_of(left: Iterable[str]) -> None:
     for sentence in sentences[:_SHOWN]:
         output.warn(sentence)
     if len(sentences) > _SHOWN:
-        output.warn(f"and {len(sentences) - _SHOWN} more like these")
+        output.warn(f"and {len(sentences) - _SHOWN} more such offsets")

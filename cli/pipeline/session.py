@@ -1,8 +1,8 @@
-"""A Spark session for one command: quiet, and ended with the command.
+"""Starts a Spark session for one command and stops it when the command ends.
 
-Spark and its Java write to the file descriptors 1 and 2 that they started with. While Java starts,
-these are a log file, so that the terminal has only the command's output. An error names the file;
-without an error it is deleted. With `--verbose` Spark writes to the terminal.
+Java inherits the file descriptors 1 and 2. While Java starts, both refer to a log file, so that the
+terminal shows only the command's output. An error names the log file; without an error the file is
+deleted. With `--verbose`, Spark writes to the terminal.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 STOPPED_WITHIN_S = 20.0
 LOCAL = "local[*]"
-DONE_SO_FAR = "finished tables are kept, and none is half-written"
+DONE_SO_FAR = "finished tables are kept, and no table is half-written"
 
 
 def settings_of(conf: Sequence[str] | None) -> dict[str, str]:
-    """Spark's settings from ``KEY=VALUE``."""
+    """Parse Spark settings of the form ``spark.NAME=VALUE``."""
     found = {}
     for text in conf or ():
         name, equals, value = text.partition("=")
@@ -49,10 +49,10 @@ def spark_session(
     verbose: bool,
     brief: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block; errors of Spark or a job become a `CommandError`.
+    """Yield a session that is stopped when the block ends; errors become CommandErrors.
 
-    ``brief`` declares that there is little work: Java starts with other options then. An existing
-    session of this process is joined, and stays.
+    ``brief`` declares that there is little work, for which Java starts with faster options. An
+    existing session of this process is used instead of a new session, and is not stopped.
     """
     needs(*LIGHT, *SPARK, *(CONNECT if master.startswith("sc://") else ()))
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def spark_session(
             with _away(log):
                 session = open_session(master, brief=brief, settings=settings)
             if not joined:
-                # PySpark's own handler would call Java again while it waits for a response
+                # PySpark's own handler would call Java again while another call is in progress.
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 yield session
@@ -83,15 +83,15 @@ def spark_session(
 
 
 def _stop(session: SparkSession) -> None:
-    """End the session and its Java, and discard Java's last output.
+    """Stop the session and its Java process, within STOPPED_WITHIN_S.
 
-    A separate thread has its own connection to Java: an interrupt leaves the main thread's
-    connection within a response. A Java that does not exit in time ends with this process, as does
-    one that could not stop Spark, of which PySpark warns.
+    A separate thread uses its own connection to Java, because Ctrl-C may have interrupted a call
+    on the main thread's connection. A Java process that does not exit in time, or that can't stop
+    Spark, ends with this process; PySpark's warning of that is not shown.
     """
     from py4j.protocol import Py4JError
 
-    # permanent: the thread may outlive this call
+    # The filter is never removed, because the thread may outlive this call.
     warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
 
     def stop() -> None:
@@ -111,7 +111,7 @@ def _log_file() -> Path:
 
 @contextmanager
 def _logged(log: Path | None) -> Iterator[None]:
-    """Write the log output of Spark's Python side to the file too."""
+    """Also write the log records of PySpark to the file."""
     if log is None:
         yield
         return
@@ -126,7 +126,7 @@ def _logged(log: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _away(log: Path | None) -> Iterator[None]:
-    """Redirect the output of processes that the block starts from the terminal to the file."""
+    """Redirect file descriptors 1 and 2, which new processes inherit, to the file."""
     if log is None:
         yield
         return

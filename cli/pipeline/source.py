@@ -1,4 +1,4 @@
-"""The source of a history: one option for every command, checked before Spark starts."""
+"""The option --source of all pipeline commands, and checks of source and output folder."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def is_address(where: str) -> bool:
-    """Whether a source is a broker's address, HOST:PORT, or several with commas."""
+    """Whether a source is HOST:PORT of a broker, or several addresses separated by commas."""
     with sentences():
         return addresses_of(where) is not None
 
 
 def check_source(where: str, timeout_s: float, security: Security | None = None) -> None:
-    """CommandError if no broker answers at the address, or the folder does not exist.
+    """Raise CommandError if no broker answers at the address, or the folder does not exist.
 
-    The extra must be installed. Only Spark can check a folder in a cluster's own file system.
+    The pipeline's packages must be installed. A remote URL is not checked.
     """
     needs(*LIGHT)
     from pipeline.sources.segment_files import list_folder
@@ -63,7 +63,7 @@ def check_source(where: str, timeout_s: float, security: Security | None = None)
 
 @contextmanager
 def saying(source: Source) -> Iterator[None]:
-    """Print the damaged files of a source when the block ends."""
+    """Print the damaged files of the source when the block ends."""
     from pipeline.sources.damage import said_of
 
     try:
@@ -74,7 +74,7 @@ def saying(source: Source) -> Iterator[None]:
 
 
 def check_out(out: str) -> None:
-    """CommandError if tables can't be written to a folder."""
+    """Raise CommandError if tables can't be written to a folder; a remote URL is not checked."""
     if not out:
         raise CommandError("name a folder for the tables: --out FOLDER", USAGE)
     if _REMOTE.match(out):
@@ -89,7 +89,7 @@ def check_out(out: str) -> None:
 
 
 def moment(text: str | None, option: str) -> datetime | None:
-    """The time in an option, ISO 8601, UTC unless it has a zone."""
+    """Parse the ISO 8601 time in an option, in UTC unless the time has a zone."""
     if text is None:
         return None
     return datetime.fromtimestamp(datetime_ms(text, option) / 1000, UTC)

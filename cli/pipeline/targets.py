@@ -1,7 +1,7 @@
-"""The storage of a plan's offsets: Kafka's log, ZooKeeper, or its paths as served by a broker.
+"""The storages of offsets that plans change: __consumer_offsets, or ZooKeeper's consumer paths.
 
-Each target reads the present offsets and executes steps; its errors are CommandErrors or
-PipelineErrors.
+The paths are written directly or by a broker's requests of version 0. Each target reads the present
+offsets and executes steps. Errors are CommandErrors or PipelineErrors.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from pipeline.repairs.zookeeper import ZooKeeperOffsets
 
 REMOVALS = 20
-"""The maximum number of times that rejoining members are removed before an offset change."""
+"""The maximum number of attempts to change a group's offsets while its members rejoin."""
 OLD_VERSION = 0
 
 
 class Target(Protocol):
-    """The interface of a storage of offsets."""
+    """A storage of offsets."""
 
     kind: str
     where: str
     cluster_id: str | None
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """The present offsets among these keys."""
+        """Return the present offsets; keys without a committed offset are omitted."""
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps as possible here, without invalid leader epochs; notes name the changes."""
+        """Return the steps without leader epochs that the log does not confirm, with notes."""
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """CommandError if the offsets of one of these groups can't be changed now."""
+        """Raise CommandError if the offsets of one of these groups can't be changed now."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:
         """Execute the steps."""
@@ -58,7 +58,7 @@ class Target(Protocol):
 
 
 class KafkaTarget:
-    """`__consumer_offsets`, by OffsetFetch, OffsetCommit and OffsetDelete."""
+    """`__consumer_offsets`, read and written by OffsetFetch, OffsetCommit and OffsetDelete."""
 
     kind = KAFKA
 
@@ -68,7 +68,7 @@ class KafkaTarget:
         self.cluster_id: str | None = cluster.metadata([])["cluster_id"]
 
     def read_groups(self, groups: Iterable[str]) -> dict[Key, Position]:
-        """All committed offsets of these groups."""
+        """Return all committed offsets of these groups."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         return {
             Key(group, *key): Position(*found)
@@ -77,11 +77,11 @@ class KafkaTarget:
         }
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """See Target."""
+        """Implements Target.read."""
         return self.read_groups(key.group for key in keys)
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """See Target: a leader epoch is written only if the log confirms it."""
+        """Implements Target.settled."""
         changes = with_true_epochs(self.cluster, [_change(each) for each in steps])
         return [
             each._replace(after=change.after and Position(*change.after), note=change.note)
@@ -89,7 +89,7 @@ class KafkaTarget:
         ]
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: members would overwrite the changes."""
+        """Implements Target.check: members of the group would overwrite the changes."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         for group, found in read_groups(self.cluster, coordinators).items():
             if not force:
@@ -98,7 +98,7 @@ class KafkaTarget:
                 raise refused(f"group {group} is {found.state}", errors.NON_EMPTY_GROUP)
 
     def write(self, steps: Sequence[Step], force: bool) -> None:
-        """See Target; with ``force`` members are removed first, and may rejoin afterwards."""
+        """Implements Target.write; with ``force`` the groups' members are removed first."""
         changes = [_change(step) for step in steps]
         if not force:
             make(self.cluster, changes)
@@ -108,7 +108,7 @@ class KafkaTarget:
             self._force(group, list(found))
 
     def close(self) -> None:
-        """See Target."""
+        """Implements Target.close."""
         self.cluster.close()
 
     def _force(self, group: str, changes: Sequence[Change]) -> None:
@@ -125,13 +125,13 @@ class KafkaTarget:
                 output.warn(f"removed {output.counted(removed, 'member')} of group {group}")
             return
         raise CommandError(
-            f"the members of group {group} rejoined {REMOVALS} times before its offsets were"
-            " changed: stop them"
+            f"the members of group {group} rejoined {REMOVALS} times before the offsets could be"
+            " changed: stop the members"
         )
 
 
 class ZooKeeperTarget:
-    """The consumer paths of ZooKeeper."""
+    """The consumer paths of ZooKeeper, read and written directly."""
 
     kind = ZOOKEEPER
     cluster_id: str | None = None
@@ -141,34 +141,34 @@ class ZooKeeperTarget:
         self.where = where
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """See Target."""
+        """Implements Target.read."""
         return self.offsets.read_keys(keys)
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """See Target: offsets have no leader epoch here."""
+        """Implements Target.settled: these offsets have no leader epoch."""
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: running consumers would overwrite the changes."""
+        """Implements Target.check: running consumers would overwrite the changes."""
         running = self.offsets.read(groups).running
         if running and not force:
             raise CommandError(
-                f"group {min(running)} has consumers that commit to ZooKeeper now: stop them first,"
-                " or add --force"
+                f"group {min(running)} has consumers that commit to ZooKeeper now: stop the"
+                " consumers first, or add --force"
             )
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """See Target; an offset that others have changed is left alone."""
+        """Implements Target.write; an offset that other clients have changed is not written."""
         for _ in output.progress(self.offsets.change(steps), "changing offsets", len(steps)):
             pass
 
     def close(self) -> None:
-        """See Target."""
+        """Implements Target.close."""
         self.offsets.close()
 
 
 class OldWayTarget:
-    """The consumer paths as a broker serves them: OffsetCommit and OffsetFetch version 0."""
+    """The consumer paths, read and written by a broker's OffsetFetch and OffsetCommit version 0."""
 
     kind = OLD_WAY
 
@@ -180,11 +180,11 @@ class OldWayTarget:
             if not cluster.any.supports(name, OLD_VERSION):
                 raise CommandError(
                     f"the broker at {where} does not serve {name} version 0, which --old-way"
-                    " needs: name its ZooKeeper with --zookeeper"
+                    " needs: name the ZooKeeper with --zookeeper"
                 )
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """See Target."""
+        """Implements Target.read."""
         found = {}
         for group, part in groupby(sorted(keys), lambda key: key.group):
             asked = [
@@ -202,24 +202,24 @@ class OldWayTarget:
         return found
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """See Target: offsets have no leader epoch here."""
+        """Implements Target.settled: these offsets have no leader epoch."""
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: a broker does not know the consumers that use version 0."""
+        """Implements Target.check: passes, as a broker does not know consumers of version 0."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """See Target. Version 0 can't delete offsets."""
+        """Implements Target.write; CommandError for a deletion, which version 0 does not have."""
         for each in steps:
             if each.after is None:
                 raise CommandError(
-                    f"{each.key}: a broker can't delete an offset of version 0; nothing was changed"
+                    f"{each.key}: version 0 can't delete offsets; nothing was changed"
                 )
         for each in output.progress(steps, "changing offsets"):
             self._commit(each)
 
     def close(self) -> None:
-        """See Target."""
+        """Implements Target.close."""
         self.cluster.close()
 
     def _commit(self, each: Step) -> None:
@@ -245,5 +245,5 @@ def _change(each: Step) -> Change:
 
 
 def bounds_of(cluster: Cluster, logs: Iterable[Log]) -> dict[Log, Bounds]:
-    """Log start and end offset of those of these partitions that exist."""
+    """Return log start and end offset of these partitions; missing partitions are omitted."""
     return {log: Bounds(*found) for log, found in lag.logs_of(cluster, logs).items()}

@@ -1,4 +1,4 @@
-"""`muster pipeline views`: the tables for DuckDB, as views or as one file."""
+"""`muster pipeline views`: makes the tables readable in DuckDB, by views or in one file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def views(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write views.sql, by which DuckDB reads the tables in a folder, with ready queries."""
+    """Write views.sql, with which DuckDB reads the tables in a folder, and ready-made queries."""
     check_out(out)
     with running(NO_MEANS, 0, out) as (engine, _):
         from pipeline.run.output_location import store_of
@@ -49,7 +49,8 @@ def say_views(where: str) -> None:
     """Print how DuckDB reads the tables."""
     if "://" in where:
         output.say(
-            f"to query the tables in DuckDB, copy {where} here, then run duckdb -init views.sql"
+            f"to query the tables in DuckDB, copy {where} to this folder, then run duckdb -init"
+            " views.sql"
         )
     else:
         output.say(f"DuckDB reads the tables: duckdb -init {where}, then FROM ready_queries;")

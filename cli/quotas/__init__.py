@@ -1,1 +1,1 @@
-"""`muster quotas`: limits of clients and addresses, with any Kafka broker."""
+"""`muster quotas`: quotas of users, client ids and addresses, in any Kafka cluster."""

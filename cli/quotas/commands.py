@@ -1,4 +1,4 @@
-"""`muster quotas`: list, set and remove the quotas of users, client ids and addresses."""
+"""`muster quotas`: lists, sets and removes quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def list_quotas(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List all quotas, or those of the named user, client id or IP address."""
+    """List all quotas, or the quotas of a user, client id or IP address."""
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     found = _found(Cluster(bootstrap, timeout_s=timeout), named)
     output.show([row for _, row in found], COLUMNS, "No quota matches", json, wide=wide)
@@ -91,7 +91,7 @@ def set_quotas(
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = _entity(named)
     if entity.ip:
-        # Muster stores the address of a host name: a search by the name would not find it.
+        # Muster stores addresses only, so a quota set by host name would not be found by name.
         _check_address(entity.ip)
         entity = Entity(ip=address_of(entity.ip))
     wanted = dict(_parsed(entity, each) for each in quotas)
@@ -122,7 +122,7 @@ def remove_quotas(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove quotas; show them first. Throttled clients continue at full speed at once."""
+    """Remove quotas; show the quotas first. Throttled clients continue at full speed at once."""
     plan = Plan(dry_run, execute, json, done="removed").checked()
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = _entity(named)
@@ -133,7 +133,7 @@ def remove_quotas(
     there = [
         (each, row)
         for each, row in _found(cluster, named)
-        # All have the named parts; entities with more parts have other quotas.
+        # Every found entity has the named parts. An entity with more parts is another entity.
         if len(named_parts(each)) == len(named) and (not quotas or row["quota"] in quotas)
     ]
     rows = [row for _, row in there]
@@ -158,7 +158,7 @@ def _named(
     ip: str | None,
     ip_default: bool,
 ) -> dict[str, str | None]:
-    """The named parts of an entity; None is the default."""
+    """Return the parts of an entity by type; the name None means the default entity."""
     named: dict[str, str | None] = {}
     for kind, name, is_default in (
         (USER, user, user_default),
@@ -197,10 +197,11 @@ def _parsed(entity: Entity, text: str) -> tuple[str, float]:
 def _found(
     cluster: Cluster, named: Mapping[str, str | None]
 ) -> list[tuple[Entity, dict[str, Any]]]:
-    """The quotas of an entity. CommandError for an invalid address, unless a quota has it.
+    """Return the quotas of the entities that have the named parts.
 
-    Brokers compare texts, but an address can be written in several ways, and Kafka's brokers also
-    store host names: so all are requested, and compared here.
+    Quotas of all addresses are requested and compared here, because brokers compare texts: an
+    address has several spellings, and Kafka brokers also store host names. CommandError for an
+    invalid address without a quota.
     """
     ip = named.get(IP)
     components = [_component(kind, name) for kind, name in named.items()]
@@ -228,7 +229,7 @@ def _component(kind: str, name: str | None) -> dict[str, Any]:
 
 
 def _plain(ip: str) -> str:
-    """The canonical text of an address; a host name unchanged."""
+    """Return the canonical text of an address; a host name is returned unchanged."""
     try:
         return address_of(ip)
     except ValueError:

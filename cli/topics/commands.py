@@ -1,4 +1,4 @@
-"""`muster topics`: create, list, describe, grow, trim and delete topics of any Kafka broker."""
+"""`muster topics`: creates, lists, describes, grows, trims and deletes topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`muster consume`: print the records of topics, alone or as a member of a group."""
+"""`muster consume`: prints the records of topics, without a group or as a member of a group."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ Offset = Annotated[
 ]
 Last = Annotated[
     int | None,
-    whole_number("--last", least=1, help="Start N records before the end, over all partitions."),
+    whole_number("--last", least=1, help="Start at the last N records of all partitions together."),
 ]
-UntilEnd = Annotated[bool, typer.Option("--until-end", help="Exit at the current end of the logs.")]
+UntilEnd = Annotated[bool, typer.Option("--until-end", help="Exit at the present log end offsets.")]
 Most = Annotated[int | None, whole_number("--max", "-n", least=1, help="Exit after N records.")]
 Idle = Annotated[
     float | None, seconds("--idle", least=0, help="Exit after this time without a record.")
@@ -112,7 +112,7 @@ def consume(
 ) -> None:
     """Print records as they arrive, until Ctrl-C, --until-end, --max or --idle.
 
-    By default only records from now on are printed; a group starts at its committed offsets.
+    By default, only new records are printed; a group starts at its committed offsets.
     """
     printer = _printer(keys, timestamps, raw, delimiter, template, json)
     if isolation not in _ISOLATION:
@@ -159,7 +159,7 @@ def _printer(
     template: str | None,
     json: bool,
 ) -> Printer:
-    """The printer that the options choose; CommandError if they contradict each other."""
+    """Return the printer that the options select; CommandError if they contradict each other."""
     if (keys or timestamps) + raw + (template is not None) + json > 1:
         raise CommandError(
             "--json, --raw and --format can't be combined with each other, nor with --keys or"

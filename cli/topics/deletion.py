@@ -1,4 +1,4 @@
-"""`muster topics delete`: deletes topics with their records and all groups' offsets in them."""
+"""`muster topics delete`: deletes topics, their records, and the committed offsets in them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete topics, their records and all groups' offsets in them; show them first.
+    """Delete topics with their records and all committed offsets; show the topics first.
 
-    Names may be patterns, such as 'test-*'. If one of them does not exist, none is deleted.
+    Names may be patterns, such as 'test-*'. If one of the topics does not exist, no topic is
+    deleted.
     """
     plan = Plan(dry_run, execute, json, "deleted").checked()
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -65,11 +66,9 @@ def _show(rows: Sequence[output.Row], title: str) -> None:
     columns = ["topic", "partitions", "records", "bytes"]
     output.show_table(rows, columns, "", title)
     groups = [{"topic": row["topic"], **group} for row in rows for group in row["groups"]]
-    with_them = "Groups with offsets of or members in these topics" if groups else ""
+    with_them = "Groups with offsets or members in these topics" if groups else ""
     columns = ["group", "topic", "offsets", "members"]
-    output.show_table(
-        groups, columns, "No group has offsets of or members in these topics", with_them
-    )
+    output.show_table(groups, columns, "No group has offsets or members in these topics", with_them)
 
 
 def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]]) -> str:
@@ -87,7 +86,7 @@ def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]])
 
 
 def _delete(cluster: Cluster, names: Sequence[str]) -> dict[str, CommandError | None]:
-    """By topic, the reason why it was not deleted, or None."""
+    """Delete the topics; return by topic the error, or None if the topic was deleted."""
     asked = {
         "topics": [{"name": name, "topic_id": bytes(16)} for name in names],
         "topic_names": names,

@@ -1,4 +1,4 @@
-"""The output of a record by `consume`: as a line, as raw bytes, as JSON, or in a kcat format."""
+"""The output formats of `consume`: lines, raw bytes, JSON, or a kcat format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIELDS = {
 
 
 def as_line(keys: bool, timestamps: bool, on_terminal: bool) -> Printer:
-    """The value and a line end, optionally preceded by the time and the key."""
+    """Return a printer of values, one per line, optionally preceded by time and key."""
     text = _shown if on_terminal else _plain
 
     def printed(_: Partition, record: Record) -> bytes:
@@ -45,17 +45,17 @@ def as_line(keys: bool, timestamps: bool, on_terminal: bool) -> Printer:
 
 
 def as_bytes(delimiter: bytes) -> Printer:
-    """The bytes of the value alone; empty for a tombstone."""
+    """Return a printer of the bytes of values, each followed by ``delimiter``."""
     return lambda _, record: (record.value or b"") + delimiter
 
 
 def as_json(where: Partition, record: Record) -> bytes:
-    """One line of JSON."""
+    """Print a record as one line of JSON."""
     return json.dumps(to_json(where, record), ensure_ascii=False).encode() + b"\n"
 
 
 def as_format(template: str, on_terminal: bool) -> Printer:
-    """A printer for a format such as ``%p:%o %s\\n``; CommandError names an unknown field."""
+    """Return a printer for a format such as ``%p:%o %s\\n``; CommandError names unknown fields."""
     parts: list[bytes | Printer] = []
     for token in _TOKEN.findall(template):
         if token.startswith("%") and token != "%%":
@@ -70,7 +70,7 @@ def as_format(template: str, on_terminal: bool) -> Printer:
 
 
 def unescaped(text: str, option: str) -> bytes:
-    """Text in which ``\\n``, ``\\t``, ``\\r``, ``\\0``, ``\\xHH`` and ``\\\\`` are escapes."""
+    """Replace the escapes ``\\n``, ``\\t``, ``\\r``, ``\\0``, ``\\xHH`` and ``\\\\`` in a text."""
     out = bytearray()
     for token in re.findall(r"\\x[0-9a-fA-F]{2}|\\.?|[^\\]+", text, re.DOTALL):
         if not token.startswith("\\"):
@@ -113,9 +113,7 @@ def _plain(data: bytes | None) -> bytes:
 
 
 def _shown(data: bytes | None) -> bytes:
-    """Text that is safe for a terminal: control characters except line ends and tabs are
-    escaped.
-    """
+    """Return UTF-8 for a terminal, with control characters except tabs and line ends escaped."""
     if data is None:
         return NULL
     lines = data.decode(errors="replace").split("\n")

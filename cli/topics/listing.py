@@ -1,6 +1,4 @@
-"""`muster topics list` and `describe`: sizes of topics, their partitions, and the groups that read
-them.
-"""
+"""`muster topics list` and `describe`: show sizes, partitions and readers of topics."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ _COLUMNS: Columns = [
     "bytes",
     "replicas",
 ]
-"""Columns on the right are the first that a narrow terminal leaves out."""
+"""The columns; a narrow terminal leaves out the last columns first."""
 
 
 def list_topics(
@@ -80,7 +78,7 @@ def list_topics(
 
 
 def columns_of(groups: bool, internal: bool) -> list[str]:
-    """The columns of `topics list`; a narrow terminal leaves out those on the right first."""
+    """Return the columns of `topics list`; a narrow terminal leaves out the last columns first."""
     columns = ["topic", "partitions", "records", "bytes"]
     return [*columns, *["groups"][:groups], "replicas", *["internal"][:internal]]
 
@@ -97,7 +95,7 @@ def _row(topic: Value, size: Mapping[str, int | None]) -> output.Row:
 
 
 def reader_rows(groups: Sequence[Reader]) -> list[output.Row]:
-    """The groups that read a topic, for JSON."""
+    """Return the groups that read a topic, in JSON form."""
     return [
         {"group": group.group_id, "offsets": group.offsets, "members": group.members}
         for group in groups
@@ -135,7 +133,7 @@ def describe(
 
 
 def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
-    """Each topic of a Metadata response, its partitions in order."""
+    """Return a row for each topic in a Metadata response, with settings and ordered partitions."""
     leaders = cluster.leaders_in(answer)
     bounds, held = bounds_of(cluster, leaders), bytes_of(cluster, leaders)
     whole = sizes_in(answer, bounds, held)
@@ -162,7 +160,7 @@ def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
 
 
 def _show(entry: output.Row, wide: bool) -> None:
-    """Print one topic: a line, a table of its partitions, and one of its groups."""
+    """Print one topic: a line, a table of partitions and, if requested, a table of groups."""
     parts = [
         entry["topic"],
         f"id {entry['topic_id'] or '-'}",
@@ -195,7 +193,7 @@ def _partition(partition: Value, bounds: tuple[int, int] | None, held: int | Non
 
 
 def _own_settings(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The settings of topics that are not the broker's defaults."""
+    """Return by topic the settings that are set on the topic itself."""
     found = {}
     for first in range(0, len(topics), CONFIGS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[first : first + CONFIGS_AT_ONCE]]

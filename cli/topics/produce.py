@@ -1,4 +1,4 @@
-"""`muster produce`: produces lines, JSON lines, files or values as records of a topic."""
+"""`muster produce`: sends lines, JSON lines, files or values as records to a topic."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def produce(
     cluster = Cluster(bootstrap, timeout_s=timeout)
     producer = Producer(cluster, topic, Manner(ACKS[acks], CODECS[compression], partition))
     if value is None and not file and not tombstone and sys.stdin.isatty():
-        output.warn("each line is sent as a record; Ctrl-D ends")
+        output.warn("each line is sent as a record; Ctrl-D ends the input")
     if shape.timestamp_ms is not None:
         output.warn(f"the records' timestamp is {instant(shape.timestamp_ms, to_the_ms=True)}")
     try:
@@ -131,7 +131,7 @@ def produce(
             producer.send(piece)
     except CommandError as error:
         sent = output.counted(producer.sent, "record")
-        raise CommandError(f"{error}; {sent} sent before", error.exit_code) from None
+        raise CommandError(f"{error}; {sent} sent before the error", error.exit_code) from None
     ends = sorted(producer.ends.items())
     if json:
         partitions = [{"partition": p, "end_offset": end} for p, end in ends]
@@ -145,7 +145,7 @@ def produce(
 def _pieces(
     shape: Shape, values: list[str] | None, files: list[str], lines: bool, tombstone: bool
 ) -> Iterator[list[Outgoing]]:
-    """The records that the options name; CommandError if they contradict each other."""
+    """Yield the records that the options name, in pieces; CommandError for contradictions."""
     if shape.separator == b"":
         raise CommandError("--key-separator is empty; choose a text such as :", USAGE)
     if shape.is_json and (shape.key is not None or shape.separator is not None):
@@ -168,7 +168,7 @@ def _pieces(
 
 
 def _bytes(text: str) -> bytes:
-    """An argument's bytes as typed, UTF-8 or not."""
+    """Return the bytes of an argument as typed, even if they are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 

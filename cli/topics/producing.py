@@ -27,13 +27,13 @@ class Manner(NamedTuple):
 
 
 class Producer:
-    """Produces to one topic. Acknowledged records are counted in ``sent`` and ``ends``."""
+    """Produces to one topic; ``sent`` is the number of acknowledged records."""
 
     def __init__(self, cluster: Cluster, topic: str, manner: Manner) -> None:
         self.cluster, self.topic, self.manner = cluster, topic, manner
         self.sent = 0
         self.ends: dict[int, int] = {}
-        """By partition, the offset after the last record sent."""
+        """By partition, the offset after the last acknowledged record."""
         self._turn = 0
         self._partitions: list[int] = []
         self._leaders: dict[int, Connection] = {}
@@ -68,7 +68,7 @@ class Producer:
         if key is not None:
             return partition_of_key(key, len(self._partitions))
         able = sorted(self._leaders) or self._partitions
-        return able[self._turn % len(able)]  # keyless records of one piece stay together
+        return able[self._turn % len(able)]  # records without a key change partition per piece
 
     def _append(self, partition: int, batch: Sequence[Outgoing]) -> None:
         deadline_s = clock.monotonic_s() + self.cluster.timeout_s
@@ -94,7 +94,9 @@ class Producer:
         if leader is None:
             return {"error_code": errors.LEADER_NOT_AVAILABLE}
         if leader.version_of("Produce") < 3:
-            raise CommandError("this broker does not accept record batches (needs Kafka 0.11)")
+            raise CommandError(
+                "this broker does not accept record batches: use Kafka 0.11 or later"
+            )
         now_ms = clock.now_ms()
         records = [
             each.record._replace(

@@ -1,4 +1,4 @@
-"""Reads the records of partitions: of named ones, or of those that a group assigns."""
+"""Reads the records of named partitions, or of the partitions that a group assigns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Read = tuple[Partition, Record]
 
 
 class Start(NamedTuple):
-    """The start of reading: the end of the log, unless one of these is given."""
+    """The offset to start at: the log end offset, unless one of these fields is set."""
 
     beginning: bool = False
     offset: int | None = None
@@ -43,19 +43,19 @@ class Start(NamedTuple):
 
 
 class Consumer:
-    """Fetches in turn from the leaders of its partitions."""
+    """Fetches records from the leaders of its partitions, one leader after the other."""
 
     def __init__(self, cluster: Cluster, isolation: int, member: GroupMember | None = None) -> None:
         self.cluster, self.isolation, self.member = cluster, isolation, member
         self.positions: dict[Partition, int] = {}
         self.ends: dict[Partition, int] | None = None
-        """The offsets at which reading ends; None for never."""
+        """The offsets at which reading ends; None to read without end."""
         self.leaders: dict[Partition, Connection] = {}
         self._start = Start()
         self._failing_since_s: float | None = None
 
     def assign(self, leaders: Mapping[Partition, Connection], start: Start) -> None:
-        """Read these partitions from ``start`` on; CommandError for an offset outside a log."""
+        """Start to read these partitions at ``start``; CommandError if it is outside a log."""
         self.leaders = dict(leaders)
         if start.offset is not None:
             self._check_offset(start.offset)
@@ -64,7 +64,10 @@ class Consumer:
             self.positions = self._first(leaders, start)
 
     def join(self, start: Start) -> None:
-        """Read the partitions that the group assigns: from its offsets, else from ``start`` on."""
+        """Join the group and start to read the assigned partitions.
+
+        Reading starts at the committed offset or, without a commit, at ``start``.
+        """
         assert self.member is not None
         self._start = start
         owned = self.member.join()
@@ -76,14 +79,14 @@ class Consumer:
             self.end_at_the_end()
 
     def end_at_the_end(self) -> None:
-        """End at the present ends of the logs."""
+        """Set the present log end offsets as the end of reading."""
         known = self.ends or {}
         new = [key for key in self.positions if key not in known]
         self.ends = {**known, **offsets_at(self.cluster, new, LATEST, self.isolation)}
 
     @property
     def ended(self) -> bool:
-        """Whether all partitions are read to their ends."""
+        """Whether all partitions are read up to ``ends``."""
         return self.ends is not None and not self._unread()
 
     def _unread(self) -> list[Partition]:
@@ -106,14 +109,15 @@ class Consumer:
             if not start <= offset <= end:
                 has = f"offsets {start} to {end - 1}" if end > start else "no records"
                 raise CommandError(
-                    f"--offset {offset} is outside {topic}:{partition}, which has {has}; the next"
-                    f" offset is {end}"
+                    f"--offset {offset} is outside {topic}:{partition}, which has {has}; the log"
+                    f" end offset is {end}"
                 )
 
     def poll(self) -> Iterator[Read]:
-        """Yield the available records. The caller reports each one as `passed`.
+        """Yield the available records; the caller calls `passed` after it has printed a record.
 
-        Positions are committed at the next poll, so a record is printed before it counts as read.
+        The next poll commits the positions, so an offset is committed only after its record was
+        printed.
         """
         if self.member is not None and not (
             self.member.beat() and self.member.commit(self.positions)
@@ -129,7 +133,7 @@ class Consumer:
             yield from self._fetch(leader, asked)
 
     def passed(self, where: Partition, record: Record) -> None:
-        """Note that the record was printed."""
+        """Move the position to the offset after ``record``, which was printed."""
         self.positions[where] = record.offset + 1
 
     def _fetch(self, leader: Connection, keys: Sequence[Partition]) -> Iterator[Read]:
@@ -155,12 +159,15 @@ class Consumer:
                 yield from self._records(where, answer)
 
     def _move(self, where: Partition) -> None:
-        """Continue at the log's start or end: retention or a deletion removed the next record."""
+        """Continue at `Start` in a partition whose position is outside of the log, with a warning.
+
+        Retention or a deletion has removed the record at the position.
+        """
         position = self.positions[where]
         self.positions.update(self._first([where], self._start))
         output.warn(
             f"offset {position} of {where[0]}:{where[1]} no longer exists;"
-            f" continuing at {self.positions[where]}"
+            f" continuing at offset {self.positions[where]}"
         )
 
     def _find_leaders_again(self, where: Partition, code: int) -> None:
@@ -173,7 +180,7 @@ class Consumer:
         self.leaders = {key: found.get(key, old) for key, old in self.leaders.items()}
 
     def _records(self, where: Partition, answer: Value) -> Iterator[Read]:
-        """The records of a response from the position on, without those of aborted transactions."""
+        """Yield the records in a response from the position on, without aborted transactions."""
         data = bytes(answer["records"] or b"")
         aborted = deque(
             sorted(
@@ -188,7 +195,7 @@ class Consumer:
             while aborted and aborted[0][0] <= header.last_offset:
                 dead.add(aborted.popleft()[1])
             if header.is_control:
-                dead.discard(header.producer_id)  # its marker ends the transaction
+                dead.discard(header.producer_id)  # the marker ends the producer's transaction
             elif not (header.is_transactional and header.producer_id in dead):
                 for record in _records_of(where, data, header):
                     if end is not None and record.offset >= end:
@@ -201,10 +208,10 @@ class Consumer:
     # ------------------------------------------------------------------------ the last records
 
     def newest(self, number: int) -> list[Read]:
-        """The last records of all partitions together, ordered by timestamp.
+        """Return the last ``number`` records of all partitions together, ordered by timestamp.
 
-        Afterwards the positions are at the ends. An offset may have no record (compaction,
-        transactions), so a partition with too few records is read again from an earlier offset.
+        The positions move to the log ends. An offset may have no record (compaction, transactions),
+        so a partition with too few records is read again from an earlier offset.
         """
         bounds = bounds_of(self.cluster, self.leaders)
         ends = offsets_at(self.cluster, self.leaders, LATEST, self.isolation)
@@ -225,7 +232,7 @@ class Consumer:
     def _between(
         self, begin: Mapping[Partition, int], ends: Mapping[Partition, int], number: int
     ) -> dict[Partition, deque[Record]]:
-        """The last records of each partition between two offsets."""
+        """Return at most ``number`` records of each partition, the last between two offsets."""
         kept: dict[Partition, deque[Record]] = {key: deque(maxlen=number) for key in begin}
         self.positions, self.ends = dict(begin), dict(ends)
         while not self.ended:
@@ -236,7 +243,7 @@ class Consumer:
         return kept
 
     def close(self, commit: bool) -> None:
-        """Leave the group, after committing the printed records if ``commit``."""
+        """Leave the group and close the connections; commit the positions first if ``commit``."""
         if self.member is not None and self.member.member_id:
             if commit:
                 self.member.commit(self.positions)
@@ -245,7 +252,7 @@ class Consumer:
 
 
 def _records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of one batch; CommandError if it is damaged."""
+    """Yield the records of one batch; CommandError if the batch is damaged."""
     try:
         validate_stored(data, header)
         yield from stored_records(data, header)

@@ -1,7 +1,7 @@
 """A record as JSON: the output of `consume --json`, the input of `produce --from-json`.
 
-Bytes that are not UTF-8 are base64 under another name: ``value_base64`` instead of ``value``. So
-every record, including a tombstone's null, is restored exactly.
+Bytes that are not UTF-8 are base64 in a field with another name, such as ``value_base64`` instead
+of ``value``. Every record, including a tombstone, is restored exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def to_json(where: Partition, record: Record) -> Json:
-    """The fields of a record."""
+    """Return the JSON fields of a record."""
     return {
         "topic": where[0],
         "partition": where[1],
@@ -36,7 +36,7 @@ def to_json(where: Partition, record: Record) -> Json:
 
 
 def name_bytes(name: str) -> bytes:
-    """The bytes of a header's name."""
+    """Return the bytes of a header's name."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -50,11 +50,10 @@ def _written(field: str, data: bytes | None) -> Json:
 
 
 def from_json(value: object, what: str) -> Record:
-    """The record that a JSON value describes, with its timestamp or -1; ``what`` is its name in
-    errors.
+    """Return the record that a JSON value describes; a missing timestamp becomes -1.
 
-    Topic, partition and offset are ignored: they name the record's origin. The key may be omitted,
-    the value may not.
+    Topic, partition and offset of the original record are ignored. The value is required, the key
+    is not. Errors name the record as ``what``.
     """
     if not isinstance(value, dict):
         raise CommandError(f"{what} is not a JSON object", USAGE)

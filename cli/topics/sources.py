@@ -1,7 +1,7 @@
-"""The input of `produce`: lines, JSON lines, whole files, values of the command line.
+"""Reads the input of `produce`: lines, JSON lines, whole files, or values of the command line.
 
-Input is read in pieces, and each piece is sent before the next is awaited: an endless stream needs
-little memory, and a line from `tail -f` is sent at once.
+Input is read in pieces, and each piece is sent before the next piece is read. So an endless stream
+needs little memory, and a line from `tail -f` is sent at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from protocol.records.section import NO_TIMESTAMP, Headers, Record
 
 PIECE_BYTES = 256 * 1024
 LONGEST = 64 << 20
-"""The maximum bytes of a record, far more than a broker accepts."""
+"""The maximum size of a record in bytes, far more than a broker accepts."""
 STDIN = "-"
 
 
 class Outgoing(NamedTuple):
-    """A record to send; ``what`` names it in errors, such as line 7."""
+    """A record to send; errors name the record as ``what``, such as line 7."""
 
     record: Record
     what: str
@@ -43,7 +43,7 @@ class Shape(NamedTuple):
     is_json: bool = False
 
     def outgoing(self, data: bytes, what: str) -> Outgoing:
-        """The record for a line, a file or a value."""
+        """Return the record for the bytes of a line, a file or a value."""
         if self.is_json:
             record = from_json(_json(data, what), what)
             record = record._replace(headers=(*record.headers, *self.headers))
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
         return Outgoing(record, what)
 
     def tombstone(self) -> Outgoing:
-        """A record without a value, for the key."""
+        """Return a tombstone for the key."""
         timestamp = NO_TIMESTAMP if self.timestamp_ms is None else self.timestamp_ms
         return Outgoing(Record(0, timestamp, self.key, None, self.headers), "the tombstone")
 
@@ -85,12 +85,12 @@ def _json(data: bytes, what: str) -> object:
 
 
 def of_values(values: Iterable[bytes], shape: Shape) -> Iterator[list[Outgoing]]:
-    """A record for each value."""
+    """Yield one piece with a record for each value."""
     yield [shape.outgoing(value, f"value {number}") for number, value in enumerate(values, 1)]
 
 
 def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """A record for each file, with its bytes unchanged."""
+    """Yield a piece for each file, with one record of the file's bytes."""
     for path in paths:
         with _opened(path) as stream:
             data = stream.read(LONGEST + 1)
@@ -100,7 +100,7 @@ def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """A record for each line; standard input if no file is named."""
+    """Yield pieces with a record for each line of the files, or of standard input without files."""
     for path in paths or [STDIN]:
         prefix = "line" if path == STDIN else f"{path}, line"
         number = 0
@@ -115,7 +115,7 @@ def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
-    """The lines of a stream, without line ends, as many as each read completes."""
+    """Yield the lines that each read from a stream completes, without line ends."""
     begun = bytearray()
     number = 0
     while data := stream.read1(PIECE_BYTES):  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
 
 
 class _opened:
-    """A file, closed at the end, or standard input, which stays open; errors name it."""
+    """A context with the open file or standard input, which stays open; errors name the file."""
 
     def __init__(self, path: str) -> None:
         self._path = path

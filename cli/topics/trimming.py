@@ -33,14 +33,14 @@ _BELOW: Columns = ["group", "topic", "partition", "committed", "unread"]
 
 
 class Trim(NamedTuple):
-    """The trim of one partition: its log will start at ``after``."""
+    """The trim of one partition; ``after`` is the new log start offset."""
 
     key: Partition
     bounds: Bounds
     after: int
     note: str | None
     below: list[tuple[str, int]]
-    """The groups whose committed offset is below the new start, with that offset."""
+    """The groups with a committed offset before the new log start, and their offsets."""
 
     @property
     def records(self) -> int:
@@ -48,7 +48,7 @@ class Trim(NamedTuple):
         return max(0, self.after - self.bounds.start)
 
     def row(self) -> output.Row:
-        """The row of JSON."""
+        """Return the row of the trim in JSON form."""
         return {
             "topic": self.key[0],
             "partition": self.key[1],
@@ -96,7 +96,7 @@ def trim(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete the oldest records of partitions; show them and the affected groups first."""
+    """Delete the oldest records of partitions; show the offsets and the affected groups first."""
     if (before_offset is not None) + (before is not None) + to_committed + to_end != 1:
         raise CommandError(
             "choose one of --before-offset N, --before TIME, --to-committed and --to-end", USAGE
@@ -126,7 +126,7 @@ def _carry_out(
     plan: Plan,
     wide: bool,
 ) -> None:
-    """Show the trims, ask, and make them."""
+    """Show the trims, ask for confirmation, and trim the partitions."""
     rows = [each.row() for each in trims]
     going = [each for each in trims if each.records]
     if plan.shows_json or (plan.json and not going):
@@ -155,7 +155,7 @@ def _all_bounds(
 def _read_by_all(
     committed: Mapping[str, Mapping[Partition, int]], bounds: Mapping[Partition, Bounds]
 ) -> dict[Partition, int | None]:
-    """The lowest committed offset of all groups; None if no group has one."""
+    """Return the lowest committed offset of all groups by partition; None without an offset."""
     return {
         key: min((offsets[key] for offsets in committed.values() if key in offsets), default=None)
         for key in bounds
@@ -170,11 +170,11 @@ def _trim(
 ) -> Trim:
     note = None
     if wanted is None:
-        after, note = bounds.start, "no group has an offset here"
+        after, note = bounds.start, "no group has a committed offset"
     elif wanted > bounds.end:
-        after, note = bounds.end, f"{wanted} is after the end"
+        after, note = bounds.end, f"offset {wanted} is after the log end"
     elif wanted < bounds.start:
-        after, note = bounds.start, f"the log starts after {wanted}"
+        after, note = bounds.start, f"offset {wanted} is before the log start"
     else:
         after = wanted
     below = [
@@ -194,8 +194,8 @@ def _show(rows: Sequence[output.Row], title: str, wide: bool) -> None:
         for group in row["groups"]
     ]
     if going:
-        above = "Groups whose committed offset falls before the new start"
-        none = "No group's offset falls before the new start"
+        above = "Groups with committed offsets before the new log start"
+        none = "No group has a committed offset before the new log start"
         output.show_table(below, _BELOW, none, above, wide=wide)
     else:
         output.say("Nothing to trim")
@@ -204,7 +204,7 @@ def _show(rows: Sequence[output.Row], title: str, wide: bool) -> None:
 def _delete(
     leaders: Mapping[Partition, Connection], going: Sequence[Trim], timeout_s: float
 ) -> dict[Partition, int]:
-    """The error code of each partition's deletion."""
+    """Send DeleteRecords and return the error code of each partition."""
     by_leader: dict[Connection, dict[str, list[Value]]] = {}
     for each in going:
         topic, partition = each.key
@@ -225,7 +225,10 @@ def _delete(
 def _finish(
     going: Sequence[Trim], rows: list[output.Row], codes: Mapping[Partition, int], plan: Plan
 ) -> None:
-    """Report each topic, and each partition that was refused; CommandError if any was."""
+    """Print the result for each topic and each refused partition.
+
+    CommandError if a leader has refused a partition.
+    """
     for row in rows:
         code = codes.get((row["topic"], row["partition"]))
         row["trimmed"] = code == 0

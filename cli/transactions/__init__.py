@@ -1,1 +1,1 @@
-"""`muster transactions`: open transactions, the consumers they block, and why they ended."""
+"""`muster transactions`: shows and aborts transactions, and shows the consumers they block."""

@@ -1,8 +1,8 @@
-"""`muster transactions abort`: end a transaction that would not end by itself.
+"""`muster transactions abort`: aborts the open transaction of an id, or a hanging transaction.
 
-The transaction of a transactional id is ended by fencing its producer, as a new producer with the
-id would do it (InitProducerId). A hanging transaction of a partition, which no id would end, gets a
-marker there (WriteTxnMarkers), as from Apache's kafka-transactions.
+The command aborts the transaction of a transactional id with InitProducerId, which also fences the
+producer. It ends a hanging transaction, which no coordinator will end, with an ABORT marker in the
+partition (WriteTxnMarkers), like Apache's kafka-transactions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COLUMNS: Columns = [
 
 
 class Marker(NamedTuple):
-    """An ABORT marker to be written."""
+    """An ABORT marker to write to a partition."""
 
     key: Partition
     leader: Connection
@@ -65,7 +65,7 @@ class Marker(NamedTuple):
     held_back: int | None
 
     def row(self) -> output.Row:
-        """The row of the table and of JSON."""
+        """Return the row of the marker, for the table and for JSON."""
         return {
             "topic": self.key[0],
             "partition": self.key[1],
@@ -102,11 +102,13 @@ def abort(
     ] = None,
     producer_epoch: Annotated[
         int | None,
-        whole_number("--producer-epoch", most=INT16, help="By default as the partition has it."),
+        whole_number("--producer-epoch", most=INT16, help="Default: the epoch in the partition."),
     ] = None,
     coordinator_epoch: Annotated[
         int | None,
-        whole_number("--coordinator-epoch", most=INT32, help="By default as the partition has it."),
+        whole_number(
+            "--coordinator-epoch", most=INT32, help="Default: the epoch in the partition."
+        ),
     ] = None,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -114,7 +116,7 @@ def abort(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Abort the open transaction of a transactional id, or a hanging one of a partition.
+    """Abort the open transaction of a transactional id, or a hanging transaction in a partition.
 
     The producer of a transactional id is fenced; a new producer can use the id. With --topic, an
     ABORT marker is written for the transaction of --start-offset or --producer-id.
@@ -127,7 +129,8 @@ def abort(
         told = "--topic TOPIC:0 needs either --start-offset N or --producer-id N"
         if topic is not None:
             told += (
-                f"; `{command('transactions describe', [], f'--topic {word(topic)}')}` shows both"
+                f"; `{command('transactions describe', [], f'--topic {word(topic)}')}` shows start"
+                " offsets and producer ids"
             )
         raise CommandError(told, USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -151,8 +154,8 @@ def _abort_id(cluster: Cluster, transactional_id: str, plan: Plan) -> None:
         )
     if known.state != "Ongoing":
         raise CommandError(
-            f"the transaction of {transactional_id} is already ending ({known.state}): its markers"
-            " are being written"
+            f"the transaction of {transactional_id} is already ending ({known.state}): the"
+            " coordinator is writing the markers"
         )
     open_ms = max(0, clock.now_ms() - known.started_ms)
     row: output.Row = {
@@ -188,7 +191,7 @@ def _say_id(known: Described, open_ms: int) -> None:
 
 
 def _fence(cluster: Cluster, known: Described) -> None:
-    """Fence the producer like a new one with the id; retry until the markers are written."""
+    """Fence the producer with InitProducerId; retry until the markers are written."""
     asked = {
         "transactional_id": known.transactional_id,
         "transaction_timeout_ms": known.timeout_ms,
@@ -242,7 +245,7 @@ def _marker(
 def _chosen(
     key: Partition, producers: Sequence[Producer], start_offset: int | None, producer_id: int | None
 ) -> Producer:
-    """The producer of the given transaction; CommandError lists the open ones."""
+    """Return the producer of an open transaction; CommandError lists the open transactions."""
     open_ones = [each for each in producers if each.start_offset is not None]
     for each in open_ones:
         if each.start_offset == start_offset or each.producer_id == producer_id:
@@ -251,8 +254,8 @@ def _chosen(
     there = ", ".join(
         f"{each.start_offset} (producer {each.producer_id})" for each in open_ones[:5]
     )
-    known = f"open transactions begin at {there}" if there else "none is open"
-    raise CommandError(f"{key[0]}:{key[1]} has no open transaction {what}; {known}")
+    known = f" {what}; open transactions begin at {there}" if there else ""
+    raise CommandError(f"{key[0]}:{key[1]} has no open transaction{known}")
 
 
 def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
@@ -267,8 +270,8 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
         )
         if owner is not None:
             output.say_folded(
-                f"The transaction is part of the open one of transactional id {owner}: abort all of"
-                f" it with `{command('transactions abort', owner)}` instead."
+                f"This is part of the open transaction of transactional id {owner}: abort the whole"
+                f" transaction with `{command('transactions abort', owner)}` instead."
             )
     elif plan.shows_json:
         output.show_json({"executed": False, **row})
@@ -282,7 +285,7 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
 
 
 def _owner(cluster: Cluster, marker: Marker) -> str | None:
-    """The transactional id that will end the transaction; None if it hangs."""
+    """Return the transactional id of the open transaction; None if the transaction hangs."""
     listed = list_transactions(cluster, producer_ids=[marker.producer_id])
     asked = {each.transactional_id: each.coordinator for each in listed if each.is_open}
     for each in describe_transactions(cluster, asked).values():

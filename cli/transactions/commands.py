@@ -1,4 +1,4 @@
-"""`muster transactions`: list, describe, explain and end transactions, with any Kafka broker."""
+"""`muster transactions`: lists, describes, explains and aborts transactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli.transactions.listing import list_ids
 from cli.transactions.why import why
 
 app = typer.Typer(
-    help="List, describe, explain and abort transactions; find hanging ones.",
+    help="List, describe, explain and abort transactions; find hanging transactions.",
     no_args_is_help=True,
 )
 app.command("list")(list_ids)

@@ -1,6 +1,4 @@
-"""`muster transactions describe`: an id with its partitions and the records it holds back
-on each.
-"""
+"""`muster transactions describe`: shows the partitions of a transaction, and blocked records."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ _PRODUCERS: Columns = [
 
 
 class Look(NamedTuple):
-    """The state of partitions, read once for all ids."""
+    """The state of partitions, read once for all transactional ids."""
 
     ends: Mapping[Partition, StableEnd]
     producers: Producers
@@ -101,7 +99,7 @@ def describe(
 
 
 def look_at(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Look:
-    """The state of partitions from their leaders; CommandError names one that is refused."""
+    """Return the state of partitions; CommandError names a partition that its leader refuses."""
     producers = producers_of(cluster, leaders)
     for (topic, partition), code in producers.refused.items():
         raise refused(f"producers of {topic}:{partition}", code)
@@ -109,7 +107,7 @@ def look_at(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Look:
 
 
 def _whole(found: Described, look: Look) -> output.Row:
-    """The JSON of an id."""
+    """Return the JSON form of a transactional id."""
     row = row_of(found, look.now_ms)
     row["partitions"] = [_partition(found, key, look) for key in found.partitions]
     return row
@@ -134,12 +132,12 @@ def _partition(found: Described, key: Partition, look: Look) -> output.Row:
 
 
 def _holds(start: int | None, ends: StableEnd | None) -> bool:
-    """Whether this transaction is the one at which readers of committed records stop."""
+    """Whether the transaction that begins at ``start`` holds back the last stable offset."""
     return start is not None and ends is not None and start <= ends.stable < ends.end
 
 
 def _producers(key: Partition, look: Look) -> list[output.Row]:
-    """The producers of a partition, the oldest open transaction first."""
+    """Return the producers of a partition, the oldest open transaction first."""
     ends = look.ends.get(key)
     found = sorted(look.producers.found[key], key=_open_first)
     return [_producer(key, each, ends) for each in found]
@@ -182,7 +180,7 @@ def _times(row: output.Row) -> Sequence[str]:
     left_ms = row["timeout_ms"] - row["open_ms"]
     told = [f"open for {span(row['open_ms'])}, since {instant(row['started_ms'])}"]
     if row["state"] == "Ongoing":
-        told.append(f"times out in {span(left_ms)}" if left_ms > 0 else "its timeout has expired")
+        told.append(f"times out in {span(left_ms)}" if left_ms > 0 else "the timeout has expired")
     return told
 
 

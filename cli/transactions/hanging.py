@@ -1,9 +1,8 @@
-"""`muster transactions hanging`: transactions that block consumers and that no coordinator will
-end.
+"""`muster transactions hanging`: finds open transactions that no coordinator will end.
 
-The rule is that of Apache's kafka-transactions find-hanging: a partition has an open transaction
-whose producer has written nothing for longer than any transaction may last, and no transactional id
-has that partition in an open transaction of that producer.
+As in Apache's kafka-transactions find-hanging, an open transaction in a partition hangs if its
+producer has written nothing for longer than any transaction may last, and no transactional id has
+an open transaction of the producer in the partition.
 """
 
 from __future__ import annotations
@@ -71,9 +70,10 @@ def hanging(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Find transactions that no coordinator will end; exit with 4 if there are any.
+    """Find open transactions that no coordinator will end; exit with 4 if one is found.
 
-    Checks all partitions of the cluster, or those of --topic. Prints the command that ends each.
+    The command checks all partitions of the cluster, or the partitions of --topic. For each
+    transaction it prints the command that aborts the transaction.
     """
     least_ms = None if longer_than is None else duration_ms(longer_than, "--longer-than")
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -92,7 +92,7 @@ def hanging(
     if not rows:
         return
     if not json:
-        output.say("To abort them, once you know that their producers are gone:")
+        output.say("To abort the transactions, first make sure that the producers are stopped:")
         for row in rows:
             output.say(f"    $ {row['command']}")
     places = output.counted(len(rows), "transaction")
@@ -104,8 +104,9 @@ def _none(leaders: Mapping[Partition, Connection]) -> str:
 
 
 def _longest_ms(cluster: Cluster) -> int:
-    """The maximum transaction timeout of all brokers; Kafka's default if a broker does not return
-    it.
+    """Return the largest transaction.max.timeout.ms of all brokers.
+
+    A broker that does not return the setting counts with Kafka's default.
     """
     longest = 0
     for broker in cluster.metadata([])["brokers"]:
@@ -119,7 +120,7 @@ def _longest_ms(cluster: Cluster) -> int:
 def _silent(
     cluster: Cluster, leaders: Mapping[Partition, Connection], least_ms: int
 ) -> list[Hanging]:
-    """Open transactions whose producers have written nothing for ``least_ms``."""
+    """Return open transactions without a write in the last ``least_ms``."""
     producers = producers_of(cluster, leaders)
     for (name, number), code in sorted(producers.refused.items())[:5]:
         output.warn(f"not checked: {name}:{number} ({NAMES.get(code, code)})")
@@ -147,7 +148,7 @@ def _rows(
     for each in found:
         owner = owners.get(each.producer.producer_id)
         if owner is not None and owner.is_open and each.key in owner.partitions:
-            continue  # its coordinator will end it
+            continue  # the coordinator will end the transaction
         end = ends.get(each.key)
         place = f"{each.key[0]}:{each.key[1]}"
         last_ms = each.producer.last_ms
@@ -173,10 +174,10 @@ def _rows(
 
 def _why(owner: Described | None) -> str:
     if owner is None:
-        return "no transactional id uses its producer id"
+        return "no transactional id uses this producer id"
     if owner.is_open:
-        return "the transaction of its id does not include this partition"
-    return f"its id has no open transaction ({owner.state})"
+        return "the transactional id's open transaction does not include this partition"
+    return f"the transactional id has no open transaction ({owner.state})"
 
 
 def _for_people(row: output.Row) -> output.Row:

@@ -1,4 +1,4 @@
-"""`muster transactions list`: every transactional id, the longest open transactions first."""
+"""`muster transactions list`: lists transactional ids, the longest open transactions first."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def list_ids(
 ) -> None:
     """List transactional ids: state, time open, and number of partitions.
 
-    Muster's HTTP API adds the client of each.
+    Muster's HTTP API adds the client of each id.
     """
     states = states_named(state or [])
     least_ms = None if longer_than is None else duration_ms(longer_than, "--longer-than")
@@ -105,9 +105,7 @@ def list_ids(
 def _add_clients(
     cluster: Cluster, rows: list[output.Row], http: str | None, timeout_s: float
 ) -> None:
-    """Add the client that last used each id, from Muster's API: Kafka's protocol does not
-    have it.
-    """
+    """Add the client that last used each id, which only Muster's HTTP API returns."""
     known: dict[str, output.Row] = {}
     if rows:
         try:
@@ -123,7 +121,7 @@ def _add_clients(
 
 
 def _rows(cluster: Cluster, found: list[Listed]) -> list[output.Row]:
-    """A row for each id; only those with an open transaction are described."""
+    """Return a row for each id; only ids with an open transaction have all fields."""
     asked = {each.transactional_id: each.coordinator for each in found if each.is_open}
     described = describe_transactions(cluster, asked)
     now_ms = clock.now_ms()

@@ -1,4 +1,4 @@
-"""The fields of a transaction in tables and in JSON, the same in every command."""
+"""The fields of a transaction in the tables and the JSON of all commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli.times import span
 
 
 def row_of(found: Described, now_ms: int) -> output.Row:
-    """The fields of a transactional id from its coordinator."""
+    """Return the fields of a transactional id that its coordinator has described."""
     is_open = found.is_open and found.started_ms >= 0
     return {
         "transactional_id": found.transactional_id,
@@ -25,7 +25,7 @@ def row_of(found: Described, now_ms: int) -> output.Row:
 
 
 def for_people(row: output.Row) -> output.Row:
-    """A row for a table: durations as text, and the number of partitions."""
+    """Return a row for a table, with durations as text and the number of partitions."""
     partitions = sum(len(each["partitions"]) for each in row["partitions"] or ())
     return {
         **row,

@@ -1,4 +1,4 @@
-"""`muster transactions why`: a transaction's client, the consumers it blocks, and why it ended."""
+"""`muster transactions why`: shows the clients, blocked consumers and ends of transactions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def why(
         typer.Argument(metavar="ID|TOPIC:PARTITION", help="A transactional id, or a partition."),
     ],
     last: Annotated[
-        int, whole_number("--last", least=1, most=INT32, help="How many transactions to show.")
+        int, whole_number("--last", least=1, most=INT32, help="Number of transactions to show.")
     ] = 5,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show a transaction's client, waiting consumers and how it ended. Needs Muster's HTTP API."""
+    """Show the client, waiting consumers and end of transactions. Needs Muster's HTTP API."""
     api = api_at(bootstrap, "transactions why", http, timeout)
     found = _asked(api, what)
     if "stories" in found:
@@ -59,7 +59,7 @@ def why(
 
 
 def _asked(api: Api, what: str) -> Value:
-    """Read a transactional id, or else a partition, because an id may look like one."""
+    """Read a transactional id; if it does not exist, read the partition of that name."""
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
@@ -76,13 +76,13 @@ def _asked(api: Api, what: str) -> Value:
 
 
 def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
-    """The error for an unknown id; if it is a topic's name, with advice to name a partition."""
+    """Return the error for an unknown id; advise to name a partition if it is a topic's name."""
     try:
         _held(api, what, 0)
     except CommandError:
         return error
     place = word(f"{what}:0")
-    return CommandError(f"{what} is a topic: name one of its partitions, such as {place}; {error}")
+    return CommandError(f"{what} is a topic: name a partition, such as {place}; {error}")
 
 
 def _held(api: Api, topic: str, partition: int) -> Value:
@@ -97,7 +97,7 @@ def _of_id(found: Value, more: int) -> list[str]:
     lines = [head]
     lines += _held_lines(found["held"], more)
     if found["state"] == "Ongoing":
-        lines.append("    to end it and fence its producer:")
+        lines.append("    to abort the transaction and fence its producer:")
         lines.append(f"    $ {command('transactions abort', found['id'])}")
     for each in found["stories"]:
         mark = _MARKS.get(each["source"], "")
@@ -117,8 +117,10 @@ def _of_id(found: Value, more: int) -> list[str]:
 
 
 def _held_lines(held: list[Value], more: int) -> list[str]:
-    """The partitions that a transaction holds back: one in full, preferably with waiting
-    consumers.
+    """Return lines on the partitions that a transaction holds back.
+
+    The first line describes one partition, if possible with waiting consumers. The second line
+    lists the others.
     """
     if not held:
         return []
@@ -133,7 +135,7 @@ def _held_lines(held: list[Value], more: int) -> list[str]:
     if not rest:
         return [told["sentence"]]
     places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
-    return [told["sentence"], f"it also holds back {places}"]
+    return [told["sentence"], f"the transaction also holds back {places}"]
 
 
 def _of_place(found: Value) -> list[str]:

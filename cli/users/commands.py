@@ -1,4 +1,4 @@
-"""`muster users`: list, add and remove SCRAM users, with any Kafka broker."""
+"""`muster users`: lists, adds and removes SCRAM users, in any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="A file whose first line is the password; standard input by default.",
+        help="Read the password from the first line of a file, not from standard input.",
     ),
 ]
 
@@ -102,10 +102,11 @@ def set_password(
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Change a user's password. Open connections stay."""
+    """Change a user's password. Open connections stay open."""
     place = _place(bootstrap, timeout, data_dir)
     if not place.users(_checked(user)):
-        raise CommandError(f"user {user} does not exist; `{command('users add', [user])}` adds it")
+        adds = f"`{command('users add', [user])}` adds the user"
+        raise CommandError(f"user {user} does not exist; {adds}")
     _give(place, user, mechanism, iterations, password_file)
     output.say(f"Changed the password of {user}")
 
@@ -121,7 +122,7 @@ def remove(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove a user, or one of its mechanisms. Open connections stay."""
+    """Remove a user, or one mechanism of a user. Open connections stay open."""
     plan = Plan(dry_run, execute, json, done="removed").checked()
     place = _place(bootstrap, timeout, data_dir)
     wanted = _mechanisms(mechanism)
@@ -130,7 +131,7 @@ def remove(
     if not found:
         raise CommandError(f"user {user} has no password for {_named(wanted, 'or')}")
     rows = _rows({user: found})
-    if not plan.agreed(rows, COLUMNS, f"Remove {user}?"):
+    if not plan.agreed(rows, COLUMNS, f"Remove {_named(list(found))} of {user}?"):
         return
     place.remove(user, list(found))
     if json:
@@ -156,7 +157,7 @@ def _rows(users: Users) -> list[output.Row]:
 
 
 def _checked(user: str) -> str:
-    """A valid name: Kafka's SCRAM accepts only ASCII."""
+    """Return the name; CommandError if it is empty or not ASCII, which Kafka's SCRAM requires."""
     if not user or not user.isascii():
         raise CommandError(f"invalid user name {user!r}: SCRAM accepts ASCII only", USAGE)
     return user
@@ -194,7 +195,10 @@ def _give(
 
 
 def _password(user: str, file: Path | None) -> str:
-    """The password; never an option, which would be in the process list and the shell's history."""
+    """Read the password from a file, the terminal or standard input.
+
+    An option with the password would be visible in the process list and in the shell's history.
+    """
     if file is not None:
         with file.open() as lines_of_it:
             lines = lines_of_it.readline(PASSWORD_CHARACTERS_MAX).splitlines()
@@ -203,7 +207,7 @@ def _password(user: str, file: Path | None) -> str:
             lambda: [
                 typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)
             ],
-            f"nothing was changed; --password-file has the password of {user}",
+            "nothing was changed; --password-file FILE reads the password from a file",
         )
     else:
         lines = sys.stdin.readline(PASSWORD_CHARACTERS_MAX).splitlines()

@@ -1,4 +1,4 @@
-"""The storage of users: a broker of any kind, or a data directory of Muster."""
+"""The storage of SCRAM users: any Kafka broker, or a data directory of Muster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from protocol.errors import NOT_CONTROLLER, RESOURCE_NOT_FOUND
 from security.credentials import BY_CODE, ScramMechanism, credential
 
 Users = Mapping[str, Mapping[ScramMechanism, int]]
-"""By name, the iterations of each mechanism."""
+"""The iterations of each mechanism, by user name."""
 
 
 class Salted(NamedTuple):
-    """A password in the form sent to a broker; worth as much as the password itself."""
+    """A salted password, as sent to a broker; as confidential as the password itself."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -32,7 +32,7 @@ class Place(Protocol):
     """A storage of users."""
 
     def users(self, name: str | None = None) -> Users:
-        """All users, or the one with a name, if it exists."""
+        """Return all users, or only the user ``name`` if it exists."""
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
         """Set a user's password for each mechanism."""
@@ -48,7 +48,7 @@ class AtBroker:
         self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
 
     def users(self, name: str | None = None) -> Users:
-        """See Place."""
+        """Implements Place.users."""
         asked = None if name is None else [{"name": name}]
         answer = self._cluster.any.call("DescribeUserScramCredentials", {"users": asked})
         check("users", answer)
@@ -65,7 +65,7 @@ class AtBroker:
         return found
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """See Place. Brokers accept one change of a user per request."""
+        """Implements Place.put, with a request per mechanism, as brokers require."""
         for each in passwords:
             upsertion = {
                 "name": name,
@@ -77,7 +77,7 @@ class AtBroker:
             self._alter({"deletions": [], "upsertions": [upsertion]})
 
     def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """See Place."""
+        """Implements Place.remove."""
         for each in mechanisms:
             deletion = {"name": name, "mechanism": each.code}
             self._alter({"deletions": [deletion], "upsertions": []})
@@ -96,12 +96,12 @@ class InDirectory:
     """The users in the data directory of a stopped broker."""
 
     def __init__(self, directory: Path, *, may_be_new: bool = False) -> None:
-        """``may_be_new`` is set by the command that adds users."""
+        """With ``may_be_new``, the directory need not exist yet."""
         self._directory = str(directory.absolute())
         self._may_be_new = may_be_new
 
     def users(self, name: str | None = None) -> Users:
-        """See Place; a broker may run."""
+        """Implements Place.users; a broker may be using the directory."""
         with readable(self._directory, may_be_new=self._may_be_new) as fs:
             known = _file(fs, self._directory).users()
         names = known.names() if name is None else [name]
@@ -112,7 +112,7 @@ class InDirectory:
         }
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """See Place."""
+        """Implements Place.put."""
         self._change(
             name,
             lambda known: {
@@ -127,7 +127,7 @@ class InDirectory:
         )
 
     def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """See Place."""
+        """Implements Place.remove."""
         self._change(
             name,
             lambda known: {each: of for each, of in known.items() if each not in mechanisms},

@@ -1,7 +1,7 @@
 """A daily run of `muster pipeline all --incremental` as a DAG of Airflow 3.
 
-Copy it into the folder of DAGs; docs/use/pipeline-commands.md has the exit codes. The workers need
-`muster` with its extra `light`, and the folder OUT, which all of them see.
+Copy this file into the folder of DAGs; docs/use/pipeline-commands.md lists the exit codes. The
+workers need `muster` with its extra `light`, and a common folder OUT.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ with DAG(
     schedule="17 3 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
-    max_active_runs=1,  # a second run is refused while one writes OUT
+    max_active_runs=1,  # a second run fails while another run writes OUT
     tags=["kafka"],
 ) as dag:
     BashOperator(
         task_id="all",
-        # Exit codes fail the task, and Airflow's alerts follow; no broker (3) is worth a retry.
+        # A non-zero exit code fails the task. Retries help if no broker answered (exit code 3).
         bash_command=(
             "muster pipeline all --incremental --fail-on-damage"
             ' --source "$MUSTER_SOURCE" --out "$MUSTER_OUT"'

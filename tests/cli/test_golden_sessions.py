@@ -88,7 +88,8 @@ def without_http(broker: Broker) -> list[tuple[str, str]]:
     """The sentences that a Muster without HTTP adds, and other brokers do not."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
-        " serve it (http.listener is off); start it with `muster serve --http HOST:PORT`)"
+        " serve the API (http.listener is off); start the broker with `muster serve --http"
+        " HOST:PORT`)"
     )
     return [(lacks.format(name), "") for name in ("list", "describe", "lag")]
 

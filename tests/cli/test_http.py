@@ -112,13 +112,13 @@ def test_http_address_follows_from_the_brokers_settings(
 @pytest.mark.parametrize(
     ("listener", "bound", "says"),
     [
-        ("off", "off", "does not serve it (http.listener is off); start it with"),
-        ("127.0.0.1:9644", "off", "does not serve it (127.0.0.1:9644 was in use when"),
+        ("off", "off", "does not serve the API (http.listener is off); start the broker with"),
+        ("127.0.0.1:9644", "off", "does not serve the API (127.0.0.1:9644 was in use when"),
         (
             "127.0.0.1:9644",
             "127.0.0.1:9644",
-            "only for its own machine; connect through `ssh -L 9644:127.0.0.1:9644 10.0.0.5` and"
-            " --http 127.0.0.1:9644, or open the listener as docs/operate/security.md describes"
+            "only for the broker's own machine; connect with `ssh -L 9644:127.0.0.1:9644 10.0.0.5`"
+            " and --http 127.0.0.1:9644, or open the listener as docs/operate/security.md describes"
             " (http.listener, http.authentication, http.security.protocol)",
         ),
     ],
@@ -159,8 +159,8 @@ def test_broker_without_an_advertised_http_address_advises_http_option() -> None
 
     assert str(caught.value) == (
         "groups why needs Muster's HTTP API, and the broker at 10.0.0.5:9092 does not advertise"
-        " its address (settings of broker 0: CLUSTER_AUTHORIZATION_FAILED); set it with --http"
-        " HOST:PORT"
+        " the API's address (settings of broker 0: CLUSTER_AUTHORIZATION_FAILED); name the address"
+        " with --http HOST:PORT"
     )
     assert caught.value.exit_code == REFUSED
 
@@ -303,7 +303,7 @@ def test_timeout_ends_an_endless_http_response() -> None:
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        with pytest.raises(CommandError, match=r"no answer within 0\.3 s") as caught:
+        with pytest.raises(CommandError, match=r"no response within 0\.3 s") as caught:
             api(port, timeout_s=0.3).get("/api/groups")
         ended.set()
         thread.join(10)
@@ -397,7 +397,7 @@ def test_transactions_why_explains_a_name_that_is_not_a_transactional_id(tmp_pat
         held = run("transactions", "why", "orders:0", "-b", broker.bootstrap)
 
     assert asked == {
-        "orders": "muster: orders is a topic: name one of its partitions, such as orders:0;"
+        "orders": "muster: orders is a topic: name a partition, such as orders:0;"
         " transactional id orders does not exist; `muster transactions list` shows all"
         " transactions\n",
         "orders:1": "muster: orders does not have partition 1, only 0 to 0\n",
@@ -422,8 +422,8 @@ def test_partitions_held_back_by_a_transaction_are_listed_once(tmp_path: Path) -
 
     assert told[1].startswith("orders-0 is held back at offset 0 by transaction 'billing-1' (")
     assert told[2] == (
-        "it also holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at offset 0,"
-        " orders-4 at offset 0 and 2 more partitions"
+        "the transaction also holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at"
+        " offset 0, orders-4 at offset 0 and 2 more partitions"
     )
     assert told[4] == "    $ muster transactions abort billing-1"
 

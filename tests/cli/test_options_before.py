@@ -66,8 +66,8 @@ class Context:
         ("--http=x:1 groups kick", "`muster groups kick` does not exist: "),
         (
             "topics --bootstrap x:1 list",
-            "muster topics does not accept --bootstrap: write it before `topics` or after the"
-            " subcommand",
+            "muster topics does not accept --bootstrap: write the option before `topics` or after"
+            " the subcommand",
         ),
         ("-b x:1 serve", "write options of serve after `serve`; see muster serve --help"),
     ],

@@ -48,7 +48,7 @@ def test_words_of_other_tools_are_not_commands() -> None:
         ("configs alter", "`muster configs set`"),
         ("alter", "`muster topics grow` adds partitions, `muster configs set` changes settings,"),
         ("fix", "`muster groups why` shows problems of a group"),
-        ("groups fix billing", "`muster groups reset` moves its offsets"),
+        ("groups fix billing", "`muster groups reset` moves offsets"),
         ("offline", "offline partitions (without a leader)"),
         ("offsets backup", "`muster backup create` saves topics, settings and offsets"),
         ("lag", "`muster groups lag`, `muster pipeline lag`"),

@@ -152,8 +152,8 @@ def test_unwritable_cache_is_reported_in_one_line(
     (tmp_path / "cache").write_text("a file")
 
     assert said(pyz()) == (
-        f"muster: cannot unpack into {tmp_path}/cache/muster: Not a directory; XDG_CACHE_HOME"
-        " names another folder\n"
+        f"muster: can't unpack to {tmp_path}/cache/muster: Not a directory; set XDG_CACHE_HOME"
+        " to another folder\n"
     )
 
 

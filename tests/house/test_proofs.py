@@ -82,6 +82,6 @@ def test_x(): ...
     statements = {"clusters": {"title": "", "1": "", "2": "", "3": ""}}
     assert make_proofs.faults(statements, found) == [
         "no test proves clusters 3",
-        "no such statement: clusters 4",
-        "no such file: tests/golden/absent.txt",
+        "unknown statement in a mark: clusters 4",
+        "file in a mark does not exist: tests/golden/absent.txt",
     ]

@@ -193,10 +193,13 @@ def test_wrong_use_of_transactions_is_rejected(broker: Broker, topic: str) -> No
         (
             ["abort", "--topic", f"{topic}:0"],
             "--start-offset N or --producer-id N; `muster transactions describe --topic"
-            f" {topic}:0` shows both",
+            f" {topic}:0` shows start offsets and producer ids",
         ),
         (["abort", "--topic", topic, "--start-offset", "0"], "name one partition"),
-        (["abort", "--topic", f"{topic}:0", "--start-offset", "7"], "none is open"),
+        (
+            ["abort", "--topic", f"{topic}:0", "--start-offset", "7"],
+            f"{topic}:0 has no open transaction",
+        ),
         (["list", "--state", "Strange"], "choose open or one of Empty"),
         (["describe"], "name transactional ids"),
         (["hanging", "--topic", f"{topic}:9"], f"partition {topic}:9 does not exist"),

@@ -97,13 +97,13 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
             "User:alice --operation delete --topic orders",
             "User:alice may not Delete Topic orders: an ACL denies User:* from * Delete on Topic"
             " *\n"
-            "To remove that ACL: $ muster acls remove --principal 'User:*' --operation delete"
-            " --topic '*' --pattern literal --host '*' --deny\n",
+            "To remove the denying ACL: $ muster acls remove --principal 'User:*' --operation"
+            " delete --topic '*' --pattern literal --host '*' --deny\n",
         ),
         (
             "User:alice --operation read --group billing",
             "User:alice may not Read Group billing: no ACL matches\n"
-            "To allow it: $ muster acls add --principal User:alice --operation read"
+            "To allow the operation: $ muster acls add --principal User:alice --operation read"
             " --group billing\n",
         ),
         (
@@ -148,7 +148,7 @@ def test_explain_names_what_depends_on_host_and_super_users(
         "rule": "no matching ACL allows the operation",
         "entry": None,
         "unknown": [
-            "the client's address: ACLs for a single host were not checked; name it with --host"
+            "the client's address: name it with --host to check the ACLs for a single host"
         ],
     }
     offline = acls(question, "--data-dir", str(secured.data), "--json").json
@@ -177,8 +177,8 @@ def test_acls_with_data_dir_need_a_stopped_broker(secured: Broker, tmp_path: Pat
     refused = acls(f"add {ADMIN}", "--data-dir", str(secured.data))
     assert (refused.code, refused.err) == (
         1,
-        f"muster: a broker is using {secured.data}: connect to it with --bootstrap instead"
-        " of --data-dir, or stop it first\n",
+        f"muster: a broker is using {secured.data}: connect to the broker with --bootstrap"
+        " instead of --data-dir, or stop the broker first\n",
     )
     (tmp_path / "acls.json").write_text('{"version": 2}')
     newer = acls("list", "--data-dir", str(tmp_path))

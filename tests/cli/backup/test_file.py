@@ -62,14 +62,14 @@ def test_checksum_covers_every_value_but_not_the_layout() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 2}, "is a backup of version 2; this muster reads 1"),
+        ({"version": 2}, "is a backup of version 2; this muster reads only version 1"),
         ({"topics": [{"topic": "t"}]}, "is not a valid backup: 'partitions'"),
         (
             {"topics": [{"topic": "t", "partitions": True, "replication_factor": 1}]},
             "topic t: invalid number of partitions or replicas True",
         ),
         ({"topics": 7}, "is not a valid backup"),
-        ({"brokers": [{"broker": None, "configs": {"a": 1}}]}, "settings must have text values"),
+        ({"brokers": [{"broker": None, "configs": {"a": 1}}]}, "settings must be strings"),
         ({"taken_ms": None}, "is not a valid backup"),
         (
             {"groups": [{"group": "g", "offsets": [{"topic": "t"}]}]},

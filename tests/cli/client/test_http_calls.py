@@ -44,6 +44,6 @@ def test_http_401_has_advice_on_logging_in() -> None:
     assert HttpEndpoint("https://b1:9644", PLAINTEXT).advice(401) == (
         "; log in with a file of Kafka client properties: --command-config"
     )
-    assert "use HTTPS" in HttpEndpoint("b1:9644", ALICE).advice(401)
+    assert "use https://" in HttpEndpoint("b1:9644", ALICE).advice(401)
     assert HttpEndpoint("https://b1:9644", ALICE).advice(401) == ""
     assert HttpEndpoint("b1:9644", PLAINTEXT).advice(404) == ""

@@ -15,6 +15,6 @@ def test_option_before_the_subcommand_is_rejected(command: str, option: str) -> 
 
     assert ran.code == USAGE
     assert ran.err == (
-        f"muster: write {option} after `{command}`: options before it are for `muster"
-        " cluster` alone\n"
+        f"muster: write {option} after `{command}`: options before `{command}` apply only to"
+        " `muster cluster` without a subcommand\n"
     )

@@ -87,13 +87,13 @@ def test_broker_down_is_reported_after_its_worse_consequences() -> None:
     assert leaderless.sentence == (
         "1 partition has no leader and can't be read or written: orders:2"
     )
-    assert leaderless.advice.startswith("start broker 3: the last in-sync replicas are there")
+    assert leaderless.advice.startswith("start broker 3 with the last in-sync replicas")
     assert under_min.partitions == [{"topic": "orders", "partitions": [1]}]
     assert under_min.advice == "bring brokers 1 or 3 back into the ISR"
     assert (
         down.sentence == "broker 3 is down and has replicas of 4 partitions: events:0, orders:0-2"
     )
-    assert down.advice.startswith("start broker 3: it catches up by itself")
+    assert down.advice.startswith("start broker 3, and its replicas catch up")
     assert lagging.sentence == ("broker 1 is out of the ISR of 1 partition: orders:1")
 
 
@@ -149,8 +149,8 @@ def test_brokers_with_other_views_or_no_answer_are_named() -> None:
 
     assert verdicts(found) == [("UNREACHABLE", 3), ("OTHER_VIEW", 1)]
     assert found[0].sentence == (
-        "broker 3 is registered but unreachable: no broker answers at 10.0.0.1:9003; it leads 1"
-        " partition: events:0"
+        "broker 3 is registered but unreachable: no broker answers at 10.0.0.1:9003; the"
+        " broker leads 1 partition: events:0"
     )
     assert found[0].partitions == [{"topic": "events", "partitions": [0]}]
     assert found[1].sentence == (
@@ -163,11 +163,11 @@ def test_brokers_with_other_views_or_no_answer_are_named() -> None:
     [
         (
             Session("ZooKeeper", "zookeeper.session.timeout.ms", 18_000),
-            "if it has died, its session with ZooKeeper expires within 18.0 s"
-            " (zookeeper.session.timeout.ms) and it is then reported as down; if it runs, check"
-            " that clients can reach its advertised listener",
+            "if the broker runs, check that clients can reach its advertised listener; if the"
+            " broker has died, its session with ZooKeeper expires within 18.0 s"
+            " (zookeeper.session.timeout.ms), and the broker is reported as down",
         ),
-        (None, "check that it runs and that clients can reach its advertised listener"),
+        (None, "check that the broker runs and that clients can reach its advertised listener"),
     ],
 )
 def test_advice_on_a_broker_that_just_died_names_the_end_of_its_session(

@@ -33,11 +33,12 @@ def test_agreeing_brokers_have_no_faults() -> None:
 
 
 def test_clock_of_one_broker_apart_from_the_others_is_reported() -> None:
+    clock = "the clock of broker 2 is at least 90.0 s"
     assert verdicts({1: said(), 2: said(90_000), 3: said(5)}) == [
-        ("CLOCKS_APART", "the clock of broker 2 is at least 90.0 s ahead of the others'")
+        ("CLOCKS_APART", f"{clock} ahead of the clocks of the other brokers")
     ]
     assert verdicts({1: said(), 2: said(-90_000), 3: said(5)}) == [
-        ("CLOCKS_APART", "the clock of broker 2 is at least 90.0 s behind the others'")
+        ("CLOCKS_APART", f"{clock} behind the clocks of the other brokers")
     ]
 
 
@@ -60,7 +61,7 @@ def test_strays_are_counted_and_the_first_are_named() -> None:
         (
             "STRAY",
             "broker 1 has 1 stray directory of partitions that do not exist or have no replica"
-            " there: t-0.00ff-stray",
+            " on the broker: t-0.00ff-stray",
         )
     ]
     [(_, many)] = verdicts({1: said(strays=["a-0", "b-0", "c-0", "d-0"], more_strays=7)})
@@ -100,12 +101,12 @@ def test_quotas_and_credentials_that_are_not_followed_are_reported_once() -> Non
     assert verdicts(told) == [
         (
             "QUOTAS_NOT_FOLLOWED",
-            "quotas of client-id app (consumer_byte_rate, producer_byte_rate), user alice"
-            " (request_percentage) are set; Muster does not enforce them (and those of 4"
-            " more)",
+            "Muster does not enforce the quotas of client-id app (consumer_byte_rate,"
+            " producer_byte_rate), user alice (request_percentage) (and settings of 4 more users"
+            " or clients)",
         ),
         (
             "CREDENTIALS_NOT_FOLLOWED",
-            "credentials of user alice (SCRAM-SHA-256) are set; Muster does not check them",
+            "Muster does not check the credentials of user alice (SCRAM-SHA-256)",
         ),
     ]

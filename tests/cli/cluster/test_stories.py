@@ -122,7 +122,7 @@ def test_lines_of_a_partition_name_replicas_out_of_isr_and_waits() -> None:
         "    now: broker 3 is down",
         "broker 2 is out of the ISR since 2023-11-14T22:14:50Z: broker 2 is 60 records behind "
         " (broker 1)",
-        "    now: it is 60 records behind, last fetch at 2023-11-14T22:14:52Z",
+        "    now: the replica is 60 records behind the leader, last fetch at 2023-11-14T22:14:52Z",
         "    broker 2 reports: the disk is full",
         "reassignment of orders-0: waiting for broker 2 to join the ISR",
         "2023-11-14T22:14:20Z  broker 1 leads (epoch 1, ISR 1, 2): the leader, broker 3, is no"
@@ -160,11 +160,11 @@ def test_lines_of_a_broker_name_where_it_is_out_of_sync_and_why() -> None:
 
     assert lines_of_broker(found, 5) == [
         "broker 2  10.0.0.2:9092  epoch 27",
-        "its session with ZooKeeper (zk:2181/kafka) is suspended",
-        "it leads 1 partition, is the preferred leader of 2, and has replicas of 6",
-        "it is out of the ISR of 2 partitions",
+        "the session with ZooKeeper (zk:2181/kafka) is suspended",
+        "the broker leads 1 partition, is the preferred leader of 2, and has replicas of 6",
+        "the broker is out of the ISR of 2 partitions",
         "    orders:1-2 since 2023-11-14T22:13:20Z: broker 2 is 60 records behind",
-        "        it reports: the disk is full",
+        "        the broker reports: the disk is full",
         "2023-11-14T22:13:20Z  broker 2 is registered  (broker 1)  [kept]",
         "[kept]: recorded before the broker's last start",
     ]
@@ -198,9 +198,9 @@ def test_lines_of_the_controller_name_its_operations_and_waits() -> None:
         "broker 2 has not responded to LeaderAndIsr since 2023-11-14T22:13:20Z; 4 requests queued:"
         " no connection",
         "deletion of orders: waiting since 1970-01-01T00:00:00Z for broker 3 to return or respond",
-        "leader of orders-1: waiting since 1970-01-01T00:00:00Z for broker 3 to return: the"
-        " last ISR is there",
-        "and 7 more",
+        "leader of orders-1: waiting since 1970-01-01T00:00:00Z for broker 3 of the last ISR to"
+        " return",
+        "and 7 more waits",
         "no history: no broker that could be queried has recorded an event",
     ]
 
@@ -234,16 +234,16 @@ def test_unqueried_broker_that_knows_the_history_is_named() -> None:
 
     lines = lines_of_partition(partition, 1)
     assert lines[3:5] == [
-        "    reason unknown: broker 1, the controller, knows it but could not be queried",
-        "broker 3 is out of the ISR; since when is unknown: broker 1, its leader, knows it but"
-        " could not be queried",
+        "    reason unknown: broker 1, the controller, could not be queried",
+        "broker 3 is out of the ISR since an unknown time: broker 1, the partition's leader, could"
+        " not be queried",
     ]
     assert lines_of_partition({**partition, "unasked": []}, 1)[3] == (
-        "    reason unknown: the controller of epoch 2 recorded it"
+        "    reason unknown: only the controller of epoch 2 recorded the reason"
     )
     assert lines_of_broker(broker, 1)[-2:] == [
-        "    orders:0; broker 1, the leader, knows it but could not be queried",
-        "history unknown: broker 1, the controller, knows it but could not be queried",
+        "    orders:0; broker 1, the leader, could not be queried",
+        "history unknown: broker 1, the controller, could not be queried",
     ]
 
 

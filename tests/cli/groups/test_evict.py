@@ -155,8 +155,8 @@ def test_evict_of_an_unknown_member_names_the_members(join: Join, name: str) -> 
     number = run("groups", "evict", name, "#2", "--dry-run")
 
     assert unknown.code == instance.code == number.code == REFUSED
-    assert f"group {name} has no member nobody-1; its members: {member}" in unknown.err
-    assert f"group {name} has no instance two; its members: {member}" in instance.err
+    assert f"group {name} has no member nobody-1; the members are {member}" in unknown.err
+    assert f"group {name} has no instance two; the members are {member}" in instance.err
     assert f"group {name} has no member #2" in number.err
 
 
@@ -166,7 +166,7 @@ def test_evict_rejects_an_empty_and_an_unknown_group(at: Broker, name: str) -> N
     line = ("offsets", "set", name, f"{name}:0=0", "--execute")
     until("the group has an offset", lambda: run(*line).code == 0)
 
-    assert "it has no members" in run("groups", "evict", name, "a", "--execute").err
+    assert "the group has no members" in run("groups", "evict", name, "a", "--execute").err
     assert "GROUP_ID_NOT_FOUND" in run("groups", "evict", f"{name}-2", "a", "--execute").err
 
 

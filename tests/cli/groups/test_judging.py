@@ -301,7 +301,7 @@ def test_details_of_a_group_replace_its_listed_verdict() -> None:
     well = told(Api(["LAGGING"]))["g0"]
 
     assert (found.verdict, found.since_ms, found.sentence) == ("STALLED", 7, "it stands")
-    assert (well.verdict, well.sentence) == ("OK", "the problem is over")
+    assert (well.verdict, well.sentence) == ("OK", "the group no longer has a problem")
 
 
 def test_partitions_of_an_ok_group_are_ok_without_lookups() -> None:

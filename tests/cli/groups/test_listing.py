@@ -33,6 +33,6 @@ def test_groups_list_works_without_the_right_to_read_offsets(
 
 
 @pytest.mark.interop
-def test_groups_list_says_no_such_groups_for_an_empty_match(at: Broker) -> None:
-    assert run("groups", "list", "no-such-*").out == "No such groups\n"
-    assert run("groups", "list", "--state", "Dead").out == "No such groups\n"
+def test_groups_list_says_no_group_matches_for_an_empty_match(at: Broker) -> None:
+    assert run("groups", "list", "no-such-*").out == "No group matches\n"
+    assert run("groups", "list", "--state", "Dead").out == "No group matches\n"

@@ -106,7 +106,7 @@ def test_reset_of_an_unknown_group_needs_new_group(groups: list[str], name: str)
     line = ("groups", "reset", f"{name}-typo", "--topic", name, "--to-latest", "--execute")
     slip = run(*line)
     assert slip.code == REFUSED
-    assert "--new-group creates it" in slip.err
+    assert "--new-group creates the group" in slip.err
     assert left(name) == groups
     assert run(*line, "--new-group").code == 0
     assert f"{name}-typo" in left(name)

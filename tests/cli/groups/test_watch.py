@@ -48,7 +48,9 @@ def test_verdict_is_printed_only_when_it_changes() -> None:
         f"{NOW}  billing is STALLED: the sentence of STALLED",
         f"{NOW}  audit is OK again: the sentence of OK",
     ]
-    assert verdicts.changes([]) == [f"{NOW}  billing no longer exists; it was STALLED"]
+    assert verdicts.changes([]) == [
+        f"{NOW}  billing no longer exists; the last verdict was STALLED"
+    ]
     assert verdicts.changes([group("billing")]) == []
 
 

@@ -77,7 +77,7 @@ class Coordinator:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        (errors.UNKNOWN_MEMBER_ID, "NON_EMPTY_GROUP; stop its members first"),
+        (errors.UNKNOWN_MEMBER_ID, "NON_EMPTY_GROUP; stop the members first"),
         (errors.OFFSET_METADATA_TOO_LARGE, "OFFSET_METADATA_TOO_LARGE"),
     ],
 )

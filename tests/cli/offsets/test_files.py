@@ -45,8 +45,11 @@ def test_offsets_of_a_single_group_can_be_read_for_another() -> None:
         ("{", "f is not valid JSON"),
         ("{}", '{"version": 1'),
         ('{"version": 1, "groups": [{}]}', "group 1: the list of offsets is missing"),
-        ('{"version": 1, "groups": [{"group": 1, "offsets": [{"topic": "t"}]}]}', "must be text"),
-        ('{"version": 1, "groups": [{"offsets": [[]]}]}', "offset 1: must be an object"),
+        (
+            '{"version": 1, "groups": [{"group": 1, "offsets": [{"topic": "t"}]}]}',
+            "must be strings",
+        ),
+        ('{"version": 1, "groups": [{"offsets": [[]]}]}', "offset 1 is not a JSON object"),
         ("t,0,1,2,3\n", "line 1: has 5 columns"),
         ("t,0,1\nt,0\n", "line 2: has 2 columns instead of 3"),
         ("t,zero,1\n", "line 1: partition is 'zero'"),

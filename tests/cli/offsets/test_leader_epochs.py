@@ -202,7 +202,7 @@ class Scene:
         return "made.json"
 
 
-LEFT_OUT = "without leader epoch 37: the log has another one at this offset"
+LEFT_OUT = "leader epoch 37 is left out: the log has a different epoch at this offset"
 NEW = "creates the group"
 
 

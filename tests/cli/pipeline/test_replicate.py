@@ -107,7 +107,7 @@ def test_replicate_translates_offsets_to_the_other_cluster(
 
     again = copied.replicate(name, "--execute")
     assert again.code == 0
-    assert "the target has 2 offsets already" in again.err
+    assert "2 offsets already correct in the target cluster" in again.err
     assert again.out == "Nothing to change\n"
 
     commit(copied.source, name, f"{copied.shifted}:0={RECORDS}", f"{copied.in_step}:0=10")
@@ -246,7 +246,7 @@ def test_members_read_from_restored_offsets_when_a_restore_is_forced(
 
         refused = run("pipeline", "restore", "--apply", str(plan), "--execute")
         assert refused.code == 1
-        assert f"group {name} is Stable: NON_EMPTY_GROUP; stop its members first" in refused.err
+        assert f"group {name} is Stable: NON_EMPTY_GROUP; stop the members first" in refused.err
         assert committed(broker, name) == {name: 20}
 
         forced = run("pipeline", "restore", "--apply", str(plan), "--execute", "--force")

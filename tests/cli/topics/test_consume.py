@@ -59,7 +59,7 @@ def test_offset_outside_the_log_is_an_error_with_the_log_bounds(orders: str) -> 
     empty = run("consume", f"{orders}:0", "--offset", "1")
 
     outside = f"is outside {orders}:0, which has"
-    end = "; the next offset is 5\n"
+    end = "; the log end offset is 5\n"
     assert above.err == f"muster: --offset 6 {outside} offsets 0 to 4{end}"
     assert below.err == f"muster: --offset 1 {outside} offsets 2 to 4{end}"
     assert empty.err == f"muster: --offset 1 {outside} no records{end}"

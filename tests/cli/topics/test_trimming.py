@@ -70,10 +70,11 @@ def test_trim_before_an_offset_names_groups_that_have_not_read_the_records(
 
     rows = plan["changes"]
     assert [row["records"] for row in rows] == [7, 5, 0]
-    assert [row["note"] for row in rows] == [None, "7 is after the end", "7 is after the end"]
+    after = "offset 7 is after the log end"
+    assert [row["note"] for row in rows] == [None, after, after]
     assert rows[0]["groups"] == [{"group": orders, "committed": 2, "unread": 5}]
     assert rows[1]["groups"] == []
-    assert "Groups whose committed offset falls before the new start" in shown
+    assert "Groups with committed offsets before the new log start" in shown
     assert before == [0, 0, 0]
     assert ran.out.endswith(f"Trimmed {orders}:0-1: 12 records deleted\n")
     assert starts(orders) == [7, 5, 0]
@@ -95,7 +96,7 @@ def test_trim_to_committed_deletes_only_records_read_by_all_groups(orders: str) 
     ran = run("topics", "trim", orders, "--to-committed", "--execute", "--json")
 
     assert news(ran) == [4, 5, 0]
-    assert ran.json["changes"][2]["note"] == "no group has an offset here"
+    assert ran.json["changes"][2]["note"] == "no group has a committed offset"
     assert [row["groups"] for row in ran.json["changes"]] == [[], [], []]
     assert starts(orders) == [4, 5, 0]
 

@@ -112,7 +112,8 @@ def test_ctrl_c_prints_only_musters_message_and_exits_130(
     said, errors = job.communicate(timeout=300)
     assert job.returncode == 130, (said, errors)
     assert said == ""
-    assert errors == ("muster: interrupted, finished tables are kept, and none is half-written\n")
+    kept = "finished tables are kept, and no table is half-written"
+    assert errors == f"muster: interrupted, {kept}\n"
 
 
 def test_no_warning_when_java_is_gone_at_the_end_of_a_session(

@@ -86,7 +86,7 @@ def test_restore_commits_old_offsets_and_undo_reverts_them(
     scene.commit("billing", "orders:0=11")  # the group reads on
     refused = scene.restore("--undo", "plan.json", "--execute")
     assert refused.code == 1
-    assert "1 offset of plan.json differ from what the plan left" in refused.err
+    assert "1 offset of plan.json changed after the plan was executed" in refused.err
     scene.commit("billing", "orders:0=10")
     assert scene.restore("--undo", "plan.json", "--execute").code == 0
     assert scene.offsets("billing") == {0: 40, 1: 5}
@@ -133,7 +133,8 @@ def test_restore_from_another_cluster_omits_leader_epochs(
 
     assert ran.code == 0, ran.err
     [change] = ran.json["changes"]
-    assert change["note"] == "without leader epoch 37: the log has another one at this offset"
+    left_out = "leader epoch 37 is left out: the log has a different epoch at this offset"
+    assert change["note"] == left_out
     shown = run("offsets", "get", name, "--json", "-b", broker.bootstrap)
     assert [(row["offset"], row["leader_epoch"]) for row in shown.json] == [(0, None)]
 

@@ -99,7 +99,8 @@ def test_hidden_topics_are_named_and_their_lag_is_unknown(secured: Scene, tmp_pa
     assert f"{where} has no topic nosuch" in absent.err
     assert made.json["hidden"] == ["topic-0"]
     assert (
-        "denies the client the topics topic-0: their lag is not known; grant it the ACL" in made.err
+        "does not let the client describe the topics topic-0, so their lag is unknown; grant the"
+        " client the ACL" in made.err
     )
 
 
