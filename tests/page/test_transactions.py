@@ -102,7 +102,10 @@ def test_hanging_transaction_is_shown_with_its_abort_command(
     with Wire(broker.port) as wire:
         hang(wire, "gone", TOPIC, 1)
     browser.open("#/transactions")
-    until("it hangs", lambda: "hanging: no transactional id owns the transaction" in browser.text("main"))
+    until(
+        "it hangs",
+        lambda: "hanging: no transactional id owns the transaction" in browser.text("main"),
+    )
     text = browser.text(".command code")
     assert f"transactions abort --bootstrap {broker.bootstrap}" in text
     assert f"--topic {TOPIC}:1 --start-offset 10" in text

@@ -32,18 +32,20 @@ class Reason:
     then: str
 
 
-PENDING_INSTANCE = Reason("a member id that was given out comes with an instance id", "go on")
-FORGOTTEN = Reason("an empty group that never had members is removed", "delete")
-OTHER_TOPICS = Reason("a static member came back with other topics", "part")
-OWNER_SHOWN = Reason("DescribeGroups shows who a restarted static member is now", "go on")
-TAKES_NO_ROOM = Reason("a static member comes back to a full group", "part")
+PENDING_INSTANCE = Reason(
+    "a JoinGroup with an id from MEMBER_ID_REQUIRED has an instance id", "go on"
+)
+FORGOTTEN = Reason("an empty group that never had members", "delete")
+OTHER_TOPICS = Reason("a static member rejoined with other topics", "part")
+OWNER_SHOWN = Reason("DescribeGroups of a group whose static member restarted", "go on")
+TAKES_NO_ROOM = Reason("a static member rejoins a full group", "part")
 TOGETHER = Reason("several members leave in one LeaveGroup", "part")
-ANSWERED = Reason("a parked request that Kafka never answers is answered", "go on")
+ANSWERED = Reason("a parked request to which Kafka never responds", "go on")
 TIE = Reason("a tie in the vote for the protocol", "part")
-LEADER_GONE = Reason("the leader is gone and any other member may lead", "part")
-DESCRIBED = Reason("what DescribeGroups shows of a group that rebalances, or allows", "go on")
-ID_LEAVES = Reason("4.3.1 rebalances when an id that was never used leaves", "part")
-EMPTIED = Reason("3.9.2 forgets a group whose last offset is deleted", "part")
+LEADER_GONE = Reason("the leader left and each other member may become leader", "part")
+DESCRIBED = Reason("DescribeGroups of a group in a rebalance; authorized operations", "go on")
+ID_LEAVES = Reason("a LeaveGroup with a member id that never joined", "part")
+EMPTIED = Reason("OffsetDelete of the last offset of a group", "part")
 REASONS = (
     PENDING_INSTANCE,
     FORGOTTEN,

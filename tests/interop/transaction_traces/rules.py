@@ -33,15 +33,15 @@ class Reason:
     """The partition must end at the same offset for both."""
 
 
-TIMED_OUT = Reason("a commit is repeated that a timeout aborted", True)
-GUARD_LEFT = Reason("a transaction's first batch has a later sequence, behind one refused", False)
-REFUSED_BEFORE = Reason("a producer's first batch was refused, and a later one comes", False)
+TIMED_OUT = Reason("EndTxn with commit is repeated after a timeout aborted the transaction", True)
+GUARD_LEFT = Reason("the first accepted batch of a transaction follows a refused batch", False)
+REFUSED_BEFORE = Reason("the first accepted batch of a producer follows a refused batch", False)
 REPEATED = Reason("a batch is repeated outside of its transaction", False, nothing_appended=True)
-BOTH_WRONG = Reason("the producer id is another id's, and its epoch is behind too", True)
-NEXT_EPOCH = Reason("a batch of a later epoch comes into an open transaction", False)
-OLD_START = Reason("3.9.2 describes when an id had its last transaction", True)
-NEW_GROUP = Reason("an offset of a transaction comes with a generation, and no group", True)
-NEVER_COMPLETE = Reason("a partition takes no marker of the transaction's epoch", False)
+BOTH_WRONG = Reason("another transactional id has this producer id, and the epoch is too low", True)
+NEXT_EPOCH = Reason("a batch of a higher epoch arrives in an open transaction", False)
+OLD_START = Reason("DescribeTransactions of a transactional id without a transaction", True)
+NEW_GROUP = Reason("TxnOffsetCommit with a generation for a group that does not exist", True)
+NEVER_COMPLETE = Reason("a partition refuses a marker with the epoch of the transaction", False)
 REASONS = (
     TIMED_OUT,
     GUARD_LEFT,
