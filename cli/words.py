@@ -1,6 +1,6 @@
 """Words of other tools, and the commands of `muster` to use instead.
 
-`muster topics alter` or `muster kafka-consumer-groups --describe` prints the command to use.
+`muster topics alter` or `kafka-consumer-groups --describe` prints the command to use.
 docs/use/command-line.md lists the tools; a test compares that list with TOOLS, and checks that
 every command named in this module exists.
 """
@@ -185,7 +185,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "--delete-offsets": "`muster offsets delete`",
         "--export": "`muster offsets export`",
     },
-    "delegation-tokens": {"": "muster has no command for tokens; use Apache Kafka's tool"},
+    "delegation-tokens": {"": "muster does not have a command for tokens; use Apache Kafka's tool"},
     "delete-records": {"": "`muster topics trim`"},
     "dump-log": {"": "`muster logs dump`"},
     "get-offsets": {"": "`muster topics describe`"},

@@ -63,7 +63,7 @@ class PartitionFacts(NamedTuple):
     topic: str
     partition: int
     committed: int | None = None
-    """The committed offset; None if there is no commit."""
+    """The committed offset; None without a commit."""
     log_start: int | None = None
     """The log start offset; like ``log_end``, None if this broker does not have the partition."""
     log_end: int | None = None

@@ -226,7 +226,7 @@ def _read(url: str) -> bytes:
 
 
 def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
-    """Returns the keys for signatures by key id. Raises ValueError if there are none."""
+    """Returns the keys for signatures by key id. Raises ValueError for a list without keys."""
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):

@@ -912,7 +912,7 @@ _KAFKA: Final = (
         "",
         "",
         "Limits for single addresses, as ADDRESS:NUMBER, comma separated. A host name is"
-        " resolved at the start and when this setting changes, and stands for all its addresses.",
+        " resolved at the start and when this setting changes, and means all its addresses.",
     ),
     S(
         "max.incremental.fetch.session.cache.slots",

@@ -35,7 +35,7 @@ class Endpoint(NamedTuple):
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether the host stands for all interfaces; clients can't connect to such an address."""
+        """Whether the host means all interfaces; clients can't connect to such an address."""
         return self.host in _EVERYWHERE
 
     @property

@@ -2,7 +2,7 @@
 
 ``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``. Kafka's images have their own prefixes:
 apache/kafka and confluentinc/cp-kafka read ``KAFKA_LOG_RETENTION_MS``, bitnami/kafka
-``KAFKA_CFG_LOG_RETENTION_MS``. In these variables ``___`` stands for a dash and ``__`` for an
+``KAFKA_CFG_LOG_RETENTION_MS``. In these variables ``___`` means a dash and ``__`` for an
 underscore. Muster treats several underscores as one, and finds the setting by the known names of
 settings and listeners. Sources: kafka.docker.KafkaDockerWrapper of Kafka 4.3.1,
 kafka.properties.template of cp-kafka, kafka_configure_from_environment_variables of Bitnami's

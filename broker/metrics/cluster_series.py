@@ -38,9 +38,7 @@ class ClusterSeries:
 
     def _replicas(self) -> None:
         look = self._look
-        roles = self._families.family(
-            "muster_partitions", "Partitions with a replica on this broker, by role."
-        )
+        roles = self._families.family("muster_partitions", "Replicas on this broker, by role.")
         for role, count in look.roles.items():
             roles.add(label("role", role), count)
         for name, meaning, value in (

@@ -78,7 +78,7 @@ class PartitionLag(NamedTuple):
     committed_ms: int
     """The wall time of the commit."""
     expires_ms: int | None
-    """The wall time after which retention may remove the offset if there is no further activity;
+    """The wall time after which retention may remove the offset without further activity;
     None: never."""
 
     @property
@@ -200,7 +200,7 @@ class Lags:
 
     def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
         """Returns the number of partitions of a topic with a commit of the group, and their lag in
-        records; None if there are none."""
+        records; None without a commit in the topic."""
         if topic not in hosted.core.view.offsets.topics(group_id):
             return None
         for fetched in hosted.core.view.offsets.fetch_all(group_id):

@@ -152,7 +152,7 @@ class Trends:
         self._late_s = 0.0
 
     def of_group(self, group_id: str) -> list[int]:
-        """Return the samples of a group's lag, oldest first; empty if there are none."""
+        """Return the samples of a group's lag, oldest first; empty before the first sample."""
         ring = self.lags.get(group_id)
         return [] if ring is None else [int(value) for value in ring.values]
 

@@ -13,9 +13,9 @@ View = dict[str, Any]
 _LAST = 1 << 30
 _NAMED = 3
 _NOT_ENDED = {
-    "interrupted": "another rebalance interrupted it",
-    "unloaded": "its partition of __consumer_offsets was unloaded",
-    "stopped": "the broker stopped",
+    "interrupted": "not completed: another rebalance began",
+    "unloaded": "not completed: the group's partition of __consumer_offsets was unloaded",
+    "stopped": "not completed: the broker stopped",
 }
 
 

@@ -191,8 +191,7 @@ def set_configs(
     if not names:
         raise CommandError("name settings to change, as NAME=VALUE or --delete NAME", USAGE)
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise CommandError(f"setting {twice} is named twice", USAGE)
+        raise CommandError(f"setting {max(names, key=names.count)} is named twice", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     connection = _connection(cluster, resource)
     before = describe(connection, resource, None)

@@ -78,15 +78,12 @@ def reset(
     to_offset: Annotated[int | None, whole_number("--to-offset", help="To this offset.")] = None,
     shift_by: Annotated[
         int | None,
-        whole_number(
-            "--shift-by", least=-INT64, help="Move by N records; a negative N moves back."
-        ),
+        whole_number("--shift-by", least=-INT64, help="Move by N records; -N moves back."),
     ] = None,
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
     new_group: Annotated[
-        bool,
-        typer.Option("--new-group", help="Create the group if it does not exist."),
+        bool, typer.Option("--new-group", help="Create the group if it does not exist.")
     ] = False,
     dry_run: DryRun = False,
     execute: Execute = False,

@@ -19,7 +19,7 @@ from cli.logs.files import Entry, kind_of, read_file
 from cli.options import Json, Wide, whole_number
 from cli.times import instant
 
-app = typer.Typer(help="Show the contents of log files, without a broker.", no_args_is_help=True)
+app = typer.Typer(help="Show the contents of log files, offline.", no_args_is_help=True)
 
 _FILE_COLUMNS = ["file", "bytes", "first_offset", "last_offset", "batches", "entries", "damage"]
 _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_offset", "damage"]

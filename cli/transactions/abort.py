@@ -90,9 +90,7 @@ def abort(
     ] = None,
     start_offset: Annotated[
         int | None,
-        whole_number(
-            "--start-offset", help="The offset at which the transaction begins in the partition."
-        ),
+        whole_number("--start-offset", help="The first offset of the transaction."),
     ] = None,
     producer: Annotated[
         int | None,
@@ -126,13 +124,11 @@ def abort(
         raise CommandError("name a transactional id, or a partition with --topic TOPIC:0", USAGE)
     one_of = (start_offset is None) != (producer is None)
     if (topic is not None) != one_of:
-        told = "--topic TOPIC:0 needs either --start-offset N or --producer-id N"
+        needs = "--topic TOPIC:0 needs either --start-offset N or --producer-id N"
         if topic is not None:
-            told += (
-                f"; `{command('transactions describe', [], f'--topic {word(topic)}')}` shows start"
-                " offsets and producer ids"
-            )
-        raise CommandError(told, USAGE)
+            shows = command("transactions describe", [], f"--topic {word(topic)}")
+            needs += f"; `{shows}` shows start offsets and producer ids"
+        raise CommandError(needs, USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     if id is not None:
         _abort_id(cluster, id, plan)

@@ -115,7 +115,7 @@ class Committed(Mapping[tuple[str, int], Offset]):
         )
 
     def offset(self, topic: str, partition: int = 0) -> int | None:
-        """Return the committed offset of one partition; None if there is none."""
+        """Return the committed offset of one partition; None without a commit."""
         found = self._offsets.get((topic, partition))
         return None if found is None else found.offset
 

@@ -157,7 +157,7 @@ async def test_changed_certificate_is_used_for_new_connections(tmp_path: Path) -
         ),
         (
             {"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"},
-            "sasl.mechanism.inter.broker.protocol=OAUTHBEARER: Muster's brokers log in",
+            "sasl.mechanism.inter.broker.protocol=OAUTHBEARER: brokers can't log in",
         ),
     ],
 )

@@ -108,7 +108,7 @@ def test_port_in_use_is_refused_before_files_are_created(broker: Broker, tmp_pat
 
     assert code == 1
     assert_one_sentence(stderr)
-    assert f"can't listen on {broker.bootstrap}: Address already in use; free it" in stderr
+    assert f"can't listen on {broker.bootstrap}: Address already in use; free the address" in stderr
     assert not (tmp_path / "d").exists()
 
 

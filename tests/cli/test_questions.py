@@ -54,7 +54,7 @@ def test_end_of_input_at_a_question_names_the_option_to_use(
     assert said.value.exit_code == USAGE
 
     monkeypatch.setattr("getpass.getpass", lambda *_: fail())
-    with pytest.raises(CommandError, match=r"the input has ended: .* --password-file has"):
+    with pytest.raises(CommandError, match=r"the input has ended: .* --password-file FILE reads"):
         commands._password("alice", None)
 
 

@@ -10,7 +10,7 @@ from tests.house.test_links import PAGES
 
 _BY_NAME = re.compile(r"pip install [^\n`]*?(?<![/\w])musterd(\[\w+\])?(?![\w\[-]| @ git\+)")
 """`pip install` of Muster by its name alone."""
-_ADDS = "If Muster is installed already, `pip install 'musterd[light]'` adds one."
+_ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
 """There pip accepts the installed version, and looks for no other."""
 
 

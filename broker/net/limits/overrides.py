@@ -1,6 +1,6 @@
 """``max.connections.per.ip.overrides``: connection limits of single addresses.
 
-A host name stands for all addresses to which it resolves when the broker starts or the setting
+A host name means all addresses to which it resolves when the broker starts or the setting
 changes; as in Apache Kafka, the name is not resolved again later. An unknown name is an error
 wherever an error can be reported, since a limit without an address has no effect.
 """

@@ -37,7 +37,7 @@ export const commandLine = (text, words = null) => h("p", { class: "command" },
   words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),
   h("button", { class: "quiet", type: "button", "data-copy": "", "aria-label": `Copy: ${text}` }, "Copy"));
 
-// With plain HTTP from another machine there is no clipboard API: the text is selected instead.
+// With plain HTTP from another machine the browser has no clipboard API: the text is selected instead.
 export async function copy(button) {
   const code = button.closest(".command").querySelector("code");
   let result = "Copied";

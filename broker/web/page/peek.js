@@ -50,8 +50,8 @@ function record(found, wanted) {
   ];
 }
 
-// Returns the offset at which the group continues: the committed offset, or the log start if there
-// is no commit or the record at the committed offset was deleted.
+// Returns the offset at which the group continues: the committed offset, or the log start without a
+// commit, or after the record at the committed offset was deleted.
 const place = (offset) => Math.max(offset.offset ?? 0, offset.log_start_offset);
 
 function commands(group, offset, owner) {

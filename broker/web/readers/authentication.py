@@ -3,8 +3,8 @@
 /healthz, /livez and /readyz are public, and show an anonymous reader only the broker's state. The
 token of /metrics gives access only to that path. All other paths need a principal, from a client
 certificate or from a name and password, for which a browser prompts and which it sends again with
-each request. There are no cookies, so that a page of another site can't send requests as the reader
-(`broker/web/http_guard.py` refuses such requests with a browser's credentials).
+each request. Muster sets no cookies, so that a page of another site can't send requests as the
+reader (`broker/web/http_guard.py` refuses such requests with a browser's credentials).
 
 Guessing is limited together with logins at Kafka's listeners: the response to a failed login is
 delayed. After a few failures of a user from an address, further passwords of that user are checked

@@ -200,7 +200,7 @@ def test_secured_listeners_are_accepted_and_advertised() -> None:
         ({"plain.sasl.jaas.config": ""}, "listener OUT.SIDE-1 enables PLAIN, but has no users"),
         (
             {"plain.sasl.jaas.config": f'{MODULE} required user_alice="planted"'},
-            "plain.sasl.jaas.config of listener OUT.SIDE-1: a semicolon is expected",
+            "plain.sasl.jaas.config of listener OUT.SIDE-1: expected a semicolon",
         ),
         (
             {"listener.name.out.side-1.plain.sasl.jaas.config": "other.Module required;"},

@@ -179,7 +179,7 @@ async def test_no_transaction_is_hanging_while_ids_are_loading(tmp_path: Path) -
             verdicts.append([each["verdict"] for each in judged["findings"]])
         hosted.phase = Phase.ACTIVE
     assert view["sentence"] == (
-        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: its"
+        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: the"
         " transactional id is unknown, since not all ids are loaded"
     )
     assert (view["held"]["id"], view["held"]["hangs"]) == (None, False)

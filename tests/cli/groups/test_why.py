@@ -218,7 +218,7 @@ def test_other_events_are_in_chronological_order() -> None:
     assert lines[5:] == [
         f"{instant(NOW_MS + 2000)}  something happened  [kept]",
         f"{instant(NOW_MS + 3000)}  User:ops (client reset) from /10.0.0.9 moved t:1 back"
-        " from 9 to 0 and 1 more  [kept]",
+        " from 9 to 0, and 1 more offset  [kept]",
         f"2 commits refused with ILLEGAL_GENERATION, the last at {instant(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",
         "c-3 from /10.0.0.1 keeps changing its metadata (5 times), last: offers other things",
@@ -234,7 +234,7 @@ def test_entries_kept_or_read_from_the_log_are_marked() -> None:
         f"{instant(NOW_MS - 60_000)}  generation 2 (range), 1 member, led by b-2  [log]"
     )
     assert lines[2].endswith("a-1 from /10.0.0.1 left: bye  [kept]")
-    assert lines[4] == "    the broker stopped"
+    assert lines[4] == "    not completed: the broker stopped"
     assert lines[5].endswith("a-1 from /10.0.0.1 left: bye")
     assert lines[-2:] == [
         "[kept]: recorded before the broker's last start",

@@ -97,7 +97,11 @@ def test_salt_has_the_form_of_kafkas_tools(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ("set-password nobody", 1, "user nobody does not exist; `muster users add nobody` adds it"),
+        (
+            "set-password nobody",
+            1,
+            "user nobody does not exist; `muster users add nobody` adds the user",
+        ),
         (
             "remove nobody --execute",
             1,

@@ -79,10 +79,19 @@ def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
     for right in (trusting, inline, own_inline):
         listener_tls(right)
     for wrong, said in (
-        (replace(trusting, truststore_password="x"), f"{authority.certificate} is PEM: remove it"),
-        (replace(inline, truststore_password="x"), "ssl.truststore.certificates is PEM: remove it"),
-        (replace(settings, keystore_password="x"), "is PEM: remove it; for an encrypted key set"),
-        (replace(own_inline, keystore_password="x"), "ssl.keystore.key is PEM: remove it"),
+        (
+            replace(trusting, truststore_password="x"),
+            f"{authority.certificate} is PEM: remove the setting",
+        ),
+        (
+            replace(inline, truststore_password="x"),
+            "ssl.truststore.certificates is PEM: remove the setting",
+        ),
+        (
+            replace(settings, keystore_password="x"),
+            "is PEM: remove the setting; for an encrypted key set",
+        ),
+        (replace(own_inline, keystore_password="x"), "ssl.keystore.key is PEM: remove the setting"),
     ):
         with pytest.raises(TlsError, match=said):
             listener_tls(wrong)
