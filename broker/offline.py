@@ -39,7 +39,7 @@ def found(directory: str) -> FileSystem:
         ) from None
     if _ITS_FILES.isdisjoint(names):
         raise BadDirectory(
-            f"{directory} is not a broker's data directory: it has none of a broker's files"
+            f"{directory} is not a broker's data directory: the directory has no files of a broker"
         )
     return fs
 

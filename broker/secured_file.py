@@ -41,10 +41,10 @@ class SecuredFile:
         try:
             value = json.loads(read_whole(self._fs, self.path))
         except ValueError:
-            raise BadDirectory(f"{self.path} is damaged: it is not JSON") from None
+            raise BadDirectory(f"{self.path} is damaged: the content is not JSON") from None
         version = value.pop(_VERSION, None) if isinstance(value, dict) else None
         if not isinstance(version, int):
-            raise BadDirectory(f"{self.path} is damaged: it has no version")
+            raise BadDirectory(f"{self.path} is damaged: the version is missing")
         if version > self._version:
             raise BadDirectory(
                 f"{self.path} has version {version}, but this Muster reads version"

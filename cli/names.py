@@ -59,7 +59,7 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
     try:
         return topic, partition_numbers(numbers)
     except MisspelledError as error:
-        hint = str(error).replace("0-1,5", "TOPIC or TOPIC:0-1,5")
+        hint = str(error).replace("the partitions as 0-1,5", "it as TOPIC or TOPIC:0-1,5")
         raise CommandError(f"{text}: {hint}", USAGE) from None
 
 

@@ -184,7 +184,9 @@ class Connection:
             raise self._lost(sent, error) from error
         expected = headers.response_header(sent.api.key, sent.version, sent.correlation_id)
         if frame[: len(expected)] != expected:
-            raise Unreachable(f"the broker at {self.address} responded to another request")
+            raise Unreachable(
+                f"the broker at {self.address} sent a response that does not match the request"
+            )
         self._answered_id = sent.correlation_id
         try:
             return sent.api.decode_response(sent.version, frame, len(expected))

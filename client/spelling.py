@@ -40,13 +40,13 @@ def time_ms(text: str) -> int:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise MisspelledError(
-            "write it as 2026-01-31T12:00:00Z, as 2026-01-31T12:00:00+01:00 for another zone, or"
-            " in milliseconds since 1970 (13 digits)"
+            "write the time as 2026-01-31T12:00:00Z, as 2026-01-31T12:00:00+01:00 for another"
+            " zone, or in milliseconds since 1970 (13 digits)"
         ) from None
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
     since = (when - _EPOCH) // timedelta(milliseconds=1)
     if since < 0:
-        raise MisspelledError("must not be before 1970")
+        raise MisspelledError("the time must not be before 1970")
     return since
 
 
@@ -64,7 +64,7 @@ def duration_ms(text: str) -> int:
     found = _DURATION.fullmatch(text.upper())
     if found is None or not any(found.groups()):
         raise MisspelledError(
-            "write it as PT1H30M or P7D, or as a number with its unit, such as 90m"
+            "write the duration as PT1H30M or P7D, or as a number with its unit, such as 90m"
         )
     parts = found.groupdict(default="0")
     return _bounded(sum(float(number) * _UNITS_MS[unit] for unit, number in parts.items()))
@@ -72,7 +72,7 @@ def duration_ms(text: str) -> int:
 
 def _bounded(milliseconds: float) -> int:
     if milliseconds > LONGEST_MS:
-        raise MisspelledError("must not be longer than 100 years")
+        raise MisspelledError("the duration must not be longer than 100 years")
     return round(milliseconds)
 
 
@@ -83,7 +83,7 @@ def partition_numbers(text: str) -> list[int]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not (_is_number(first) and _is_number(last)) or int(last) < int(first):
-            raise MisspelledError("write it as 0-1,5")
+            raise MisspelledError("write the partitions as 0-1,5")
         if int(last) - int(first) > MOST_PARTITIONS:
             raise MisspelledError("too many partitions for one topic")
         found.update(range(int(first), int(last) + 1))

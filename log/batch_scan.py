@@ -55,7 +55,7 @@ _ENTRY_BEGINS = re.compile(
 """Matches the start of a batch, or of a message of less than 16 MiB with an offset below 2^48 and a
 CRC other than 0."""
 _OFFSET_MAX = (1 << 63) - 1
-_ZEROS = "zeros instead of a batch"
+_ZEROS = "the file has zeros instead of a batch"
 _TRIED_BYTES_MAX = 64 * CHUNK_BYTES
 
 

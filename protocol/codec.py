@@ -194,7 +194,7 @@ class StructCodec:
         if self._tag_section is not None:
             self._tag_section.write(out, value)
         elif value.get(TAGGED_FIELDS):
-            raise ProtocolError("this version has no tagged fields")
+            raise ProtocolError("this version of the message can't have tagged fields")
 
 
 def _format(field: Field) -> str:
@@ -242,7 +242,7 @@ class TagSection:
             return position + 1
         count, position = read_varint(buffer, position)
         if count * 2 > (left := len(buffer) - position):
-            raise ProtocolError(f"{count} tagged fields, but {left} bytes are left")
+            raise ProtocolError(f"{count} tagged fields are stated, but only {left} bytes are left")
         unknown = {}
         last = -1
         for _ in range(count):
@@ -367,7 +367,7 @@ def _array_codec(array: Array, version: int, flexible: bool, nullable: bool) -> 
         count, position = read_count(buffer, position, least)
         if count < 0:
             if not nullable:
-                raise ProtocolError("null, expected an array")
+                raise ProtocolError("expected an array, not null")
             return None, position
         if letter:
             return (

@@ -28,7 +28,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         end = self.position + size
         if size < 0 or end > len(self.data):
-            raise ProtocolError(f"consumer protocol: {size} bytes expected, fewer are left")
+            raise ProtocolError(f"consumer protocol: {size} bytes expected, but fewer are left")
         taken = self.data[self.position : end]
         self.position = end
         return taken
@@ -42,7 +42,7 @@ class _Reader:
     def count(self, least_size: int) -> int:
         count = self.int32()
         if count < 0 or count * least_size > len(self.data) - self.position:
-            raise ProtocolError(f"consumer protocol: {count} elements expected, fewer are left")
+            raise ProtocolError(f"consumer protocol: {count} elements expected, but fewer are left")
         return count
 
     def string(self) -> str:
@@ -61,7 +61,7 @@ def subscribed_topics(metadata: bytes) -> list[str]:
     """The topics of a Subscription of any version; raises ProtocolError for other bytes."""
     reader = _Reader(metadata)
     if reader.int16() < 0:
-        raise ProtocolError("consumer protocol: negative version")
+        raise ProtocolError("consumer protocol: the version must not be negative")
     return [reader.string() for _ in range(reader.count(2))]
 
 
@@ -72,7 +72,7 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
         return {}
     reader = _Reader(assignment)
     if reader.int16() < 0:
-        raise ProtocolError("consumer protocol: negative version")
+        raise ProtocolError("consumer protocol: the version must not be negative")
     assigned: dict[str, list[int]] = {}
     for _ in range(reader.count(6)):
         topic = reader.string()

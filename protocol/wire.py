@@ -181,8 +181,8 @@ def skip_tags(buffer: Buffer, position: int) -> int:
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")
-    if count * 2 > len(buffer) - position:
-        raise ProtocolError(f"{count} tagged fields, but {len(buffer) - position} bytes are left")
+    if count * 2 > (left := len(buffer) - position):
+        raise ProtocolError(f"{count} tagged fields are stated, but only {left} bytes are left")
     last = -1
     for _ in range(count):
         tag, position = read_varint(buffer, position)

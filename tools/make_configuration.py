@@ -73,7 +73,7 @@ Muster does not start, and one sentence names all unsupported security settings:
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
     muster serve: security settings are never ignored, and Muster does not support
     Java plug-in classes (ssl.provider), policies for topics and settings
-    (create.topic.policy.class.name); remove the ones that you do not need
+    (create.topic.policy.class.name); remove the settings that you do not need
 
 This applies to settings from a file, the environment and `--set`. If SIGHUP finds an unsupported
 setting, the present settings stay, and a log line says so. AlterConfigs gets INVALID_CONFIG. A
@@ -101,7 +101,7 @@ NOT_FOLLOWED_HEAD = """
 Muster starts with these settings, but does not do what they request. Each setting logs a warning at
 the start, and has the verdict `not followed` in `muster config check`:
 
-| setting | when it is set | what Muster does instead |
+| setting | condition | what Muster does instead |
 |---|---|---|
 """
 

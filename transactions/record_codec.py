@@ -141,7 +141,7 @@ def _run(record: Record, skipped: Counter[int]) -> TransactionRun | None:
         return None
     size = int.from_bytes(key[2:4], "big", signed=True)
     if size != len(key) - 4:
-        raise ProtocolError(f"the key of {len(key)} bytes has an id of {size} bytes")
+        raise ProtocolError(f"the key of {len(key)} bytes can't have an id of {size} bytes")
     transactional_id = str(key[4:], "utf-8")
     if record.value is None:
         return TransactionRun(transactional_id, None)
@@ -225,7 +225,7 @@ def _short_partitions(data: bytes) -> tuple[Partitions, int]:
         found.append((name, struct.unpack_from(f">{ids}i", data, position)))
         position += 4 * ids
         if data[position]:
-            raise ValueError("the partitions of a topic have tagged fields")
+            raise ValueError("the partitions of a topic must not have tagged fields")
         position += 1
     return tuple(found), position
 
@@ -234,7 +234,7 @@ def _short(length: int) -> int:
     """Decodes a compact length of one byte. Raises ValueError for null (0), and for a longer length
     (above 0x7F)."""
     if not 0 < length < 0x80:
-        raise ValueError("a length is null or has more than one byte")
+        raise ValueError("a length must not be null or have more than one byte")
     return length - 1
 
 

@@ -213,7 +213,9 @@ class _ToHttpsAlone(HTTPRedirectHandler):
     ) -> Request | None:
         """Raises HTTPError unless the new URL is an https: URL."""
         if urlsplit(newurl).scheme != "https":
-            raise HTTPError(newurl, code, "redirected to a URL without TLS", headers, fp)
+            raise HTTPError(
+                newurl, code, "the server redirects the request to a URL without TLS", headers, fp
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -92,7 +92,8 @@ _MUSTER: Final = (
         STRING,
         "",
         "",
-        "The HOST:PORT of this broker's HTTP, which commands read by DescribeConfigs. Empty:"
+        "The HOST:PORT of this broker's HTTP. Commands of muster read this setting with"
+        " DescribeConfigs. Empty:"
         " the address of http.listener, or off if HTTP is off. Only in Muster.",
     ),
     S(
@@ -131,7 +132,8 @@ _MUSTER: Final = (
         INT,
         600_000,
         "[0,...]",
-        "Verdict REFUSED: how long a client counts after its last rejected join. Only in Muster.",
+        "Verdict REFUSED: how long the verdict counts a client after the client's last rejected"
+        " join. Only in Muster.",
     ),
     S(
         "group.verdict.flapping.ms",
@@ -146,15 +148,15 @@ _MUSTER: Final = (
         INT,
         8,
         "[1,...]",
-        "Verdict FLAPPING: the number of rebalances in the window, without joins of new"
-        " members, from which a group flaps. Only in Muster.",
+        "Verdict FLAPPING: a group with at least this number of rebalances in the window flaps."
+        " Joins of new members do not count. Only in Muster.",
     ),
     S(
         "group.verdict.flapping.returns",
         INT,
         3,
         "[1,...]",
-        "Verdict FLAPPING: the number of restarts in the window from which a client flaps. Only"
+        "Verdict FLAPPING: a client with at least this number of restarts in the window flaps. Only"
         " in Muster.",
     ),
     S(
@@ -225,8 +227,8 @@ _MUSTER: Final = (
         BOOLEAN,
         False,
         "",
-        "Allows an http.listener that other machines can reach to need no authentication, or to"
-        " accept passwords without TLS: for use behind a proxy or in a private network. Only in"
+        "If true, an http.listener that other machines can reach may have no authentication, or"
+        " may accept passwords without TLS: for use behind a proxy or in a private network. Only in"
         " Muster.",
     ),
     S(
@@ -313,8 +315,8 @@ _COMPRESSION: Final = (
         INT,
         9,
         "[1,...,17]",
-        "Compression level for batches that compression.type converts to lz4; 9 is the fast"
-        " mode, any other level a thorough mode.",
+        "Compression level for batches that compression.type converts to lz4; 9 selects the fast"
+        " mode, any other level the high-compression mode.",
     ),
     S(
         "compression.type",
@@ -438,14 +440,14 @@ _KAFKA: Final = (
         INT,
         11,
         "[1,...]",
-        "Number of windows over which the quota of topic changes is counted.",
+        "Number of windows over which topic changes are counted for their quota.",
     ),
     S(
         "controller.quota.window.size.seconds",
         INT,
         1,
         "[1,...]",
-        "Length of each window over which the quota of topic changes is counted.",
+        "Length of each window over which topic changes are counted for their quota.",
     ),
     S(
         "controller.socket.timeout.ms",
@@ -545,14 +547,15 @@ _KAFKA: Final = (
         LIST,
         "classic",
         "[consumer, classic, share, unknown]",
-        "The broker serves only classic, and refuses to start with another value.",
+        "The enabled group protocols. The broker serves only classic and does not start with"
+        " another value.",
     ),
     S(
         "group.coordinator.threads",
         INT,
         1,
         "[1,...]",
-        "Partitions of __consumer_offsets whose groups are loaded at the same time.",
+        "The number of partitions of __consumer_offsets that are loaded at the same time.",
     ),
     S(
         "group.initial.rebalance.delay.ms",
@@ -700,7 +703,7 @@ _KAFKA: Final = (
         DOUBLE,
         0.5,
         "[0,...,1]",
-        "Share of dirty records above which a log is cleaned, for topics without"
+        "Share of dirty bytes above which a log is cleaned, for topics without"
         " min.cleanable.dirty.ratio.",
     ),
     S(
@@ -912,7 +915,8 @@ _KAFKA: Final = (
         "",
         "",
         "Limits for single addresses, as ADDRESS:NUMBER, comma separated. A host name is"
-        " resolved at the start and when this setting changes, and means all its addresses.",
+        " resolved at the start and when this setting changes, and the limit applies to all"
+        " addresses of the host.",
     ),
     S(
         "max.incremental.fetch.session.cache.slots",
@@ -1279,7 +1283,8 @@ _KAFKA: Final = (
         STRING,
         "GSSAPI",
         "",
-        "In a cluster whose brokers log in to each other: the mechanism, PLAIN or one of SCRAM.",
+        "In a cluster whose brokers log in to each other: the SASL mechanism, PLAIN or a SCRAM"
+        " mechanism.",
     ),
     S(
         "sasl.oauthbearer.clock.skew.seconds",
@@ -1308,7 +1313,8 @@ _KAFKA: Final = (
         LONG,
         10000,
         "",
-        "The shortest time between two fetches of the keys because a token names an unknown key.",
+        "The shortest time between two fetches of the signing keys for tokens that name an"
+        " unknown key.",
     ),
     S("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, ""),
     S(
@@ -1386,7 +1392,7 @@ _KAFKA: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether a reloaded certificate may lack names of the old one.",
+        "Whether a reloaded certificate may lack subject alternative names of the old certificate.",
     ),
     S(
         "ssl.cipher.suites",
@@ -1537,9 +1543,8 @@ _KAFKA: Final = (
         BOOLEAN,
         True,
         "",
-        "Whether a producer that adds partitions to its transaction explicitly may write"
-        " only to added partitions; false: a late write can open a transaction that is"
-        " never ended.",
+        "If true, a producer that sends AddPartitionsToTxn may write only to partitions that it"
+        " has added. If false, a late write can open a transaction that never ends.",
     ),
     S(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -1769,7 +1774,7 @@ _TOPIC: Final = (
         LONG,
         9223372036854775807,
         "[1,...]",
-        "The age of dirty records from which a log is cleaned, whatever its dirty ratio.",
+        "A log is cleaned when its dirty records reach this age, whatever the dirty ratio.",
     ),
     S(
         "max.message.bytes",
@@ -1826,7 +1831,7 @@ _TOPIC: Final = (
         DOUBLE,
         0.5,
         "[0,...,1]",
-        "The dirty share of its closed segments above which a log is cleaned.",
+        "A log is cleaned when the share of dirty bytes in its closed segments exceeds this value.",
     ),
     S(
         "min.compaction.lag.ms",
@@ -1925,7 +1930,9 @@ HTTP_TLS: Final = (
 )
 """The listener settings that HTTP also has, with the prefix ``http.``."""
 _HTTP: Final = tuple(
-    each._replace(name=f"http.{each.name}", doc=f"{each.name} of http.listener. Only in Muster.")
+    each._replace(
+        name=f"http.{each.name}", doc=f"The value of {each.name} for http.listener. Only in Muster."
+    )
     for each in _KAFKA
     if each.name in HTTP_TLS
 )

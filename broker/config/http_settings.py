@@ -142,7 +142,7 @@ def _open_faults(settings: Settings, host: str) -> Iterator[Fault]:
     if is_loopback(host) or settings[ALLOWED]:
         return
     where = f"http.listener={settings['http.listener']} can be reached from other machines"
-    unless = f"or keep it on loopback (127.0.0.1:9644), or allow this with {ALLOWED}=true"
+    unless = f"or keep http.listener on loopback (127.0.0.1:9644), or set {ALLOWED}=true"
     if not is_protected(settings):
         yield Fault(
             ("http.listener", _WAYS, _TOKEN, ALLOWED),

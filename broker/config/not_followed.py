@@ -34,53 +34,54 @@ def _has_value(text: str) -> bool:
 
 
 _NO_CLASSES = NotFollowed(
-    _has_value, "to any value", "Muster does not load Java classes; its metrics are at /metrics"
+    _has_value, "a value is set", "Muster does not load Java classes; its metrics are at /metrics"
 )
 
 NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
     "allow.everyone.if.no.acl.found": NotFollowed(
         lambda text: text.strip().lower() == "false",
-        "to false",
+        "the value is false",
         "no effect without authorizer.class.name: every client may do everything",
         unless="authorizer.class.name",
     ),
     "config.providers": NotFollowed(
         _has_value,
-        "to any value",
+        "a value is set",
         "Muster does not have config providers: a start with a value such as"
         " ${file:/path:key} is refused",
     ),
     "controller.quorum.bootstrap.servers": NotFollowed(
         lambda text: len(_parts(text)) > 1,
-        "to more than one",
+        "the list has more than one entry",
         f"Muster does not join a quorum: {_ALONE}",
     ),
     "controller.quorum.voters": NotFollowed(
         lambda text: len(_parts(text)) > 1,
-        "to more than one",
+        "the list has more than one entry",
         f"Muster does not join a quorum: {_ALONE}",
     ),
     "kafka.metrics.reporters": _NO_CLASSES,
     "metric.reporters": _NO_CLASSES,
     "min.insync.replicas": NotFollowed(
         lambda text: text.strip() != "1",
-        "to more than 1",
-        "a partition has one replica, and acks=all waits for that replica",
+        "the value is above 1",
+        "a partition of a standalone broker has one replica, and acks=all waits only for that"
+        " replica",
         unless="zookeeper.connect",
     ),
     "process.roles": NotFollowed(
         lambda text: len(_parts(text)) == 1,
-        "to broker only or controller only",
+        "the value has only one role",
         f"Muster neither connects to a KRaft controller nor can be one: {_ALONE}",
     ),
     "replica.selector.class": NotFollowed(
         _has_value,
-        "to any value",
+        "a value is set",
         "consumers fetch from the leader, not from the nearest replica (KIP-392)",
     ),
     "remote.log.storage.system.enable": NotFollowed(
         lambda text: text.strip().lower() == "true",
-        "to true",
+        "the value is true",
         "Muster does not have tiered storage: segments stay in log.dirs until retention"
         " removes them",
     ),

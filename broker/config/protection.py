@@ -149,7 +149,7 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
     said = []
     if names:
         listed = ", ".join(f"{wanted} ({', '.join(each)})" for wanted, each in names.items())
-        said = [f"Muster does not support {listed}; remove the ones that you do not need"]
+        said = [f"Muster does not support {listed}; remove the settings that you do not need"]
     said += [f"instead of {', '.join(each)} {what}" for what, each in of_images.items()]
     return Fault(
         tuple(name for each in [*names.values(), *of_images.values()] for name in each),

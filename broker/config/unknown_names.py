@@ -22,7 +22,7 @@ def hint(name: str) -> str | None:
     """Returns advice on an unknown name; None if no known name is similar."""
     name = dotted(name)
     if name in REMOVED:
-        return f"Kafka removed it in 3.0: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"
+        return f"Kafka 3.0 removed the setting: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"
     of_topics = BROKER_NAME_OF_TOPIC_SETTING.get(name.removeprefix("log."))
     if of_topics:
         return f"did you mean {of_topics[0]}?"

@@ -105,7 +105,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         count: int | None,
     ) -> None:
         """Implements `Runtime.start`."""
-        assert not self.partitions, "the internal topic has its shards already"
+        assert not self.partitions, "the shards of the internal topic already exist"
         kind = self._kind
         self.partitions = len(partitions) if count is None else count
         for partition in partitions:

@@ -124,9 +124,11 @@ class Snapshots:
     def _check(self, image: Image, log: PartitionLog) -> None:
         head, end = image.head, image.end
         if head.topic_id != self.topic_id:
-            raise BadImage(f"the snapshot belongs to topic id {head.topic_id.hex()}")
+            raise BadImage(
+                f"the snapshot belongs to another topic, with topic id {head.topic_id.hex()}"
+            )
         if head.partition != log.partition:
-            raise BadImage(f"the snapshot belongs to partition {head.partition}")
+            raise BadImage(f"the snapshot belongs to another partition, {head.partition}")
         if head.log_start_offset != log.log_start_offset:
             raise BadImage(
                 f"the log start offset has changed from {head.log_start_offset} to"

@@ -60,7 +60,9 @@ def _never_failing(processors: list[Processor]) -> Processor:
                 shown = process(logger, method, shown)
             return shown
         except Exception as error:  # noqa: BLE001 - logging must not affect its caller (law 10)
-            return _printable(f"{method}: {what!s:.200} ({type(error).__name__} in its log line)")
+            return _printable(
+                f"{method}: {what!s:.200} ({type(error).__name__} in the output of this log line)"
+            )
 
     return render
 

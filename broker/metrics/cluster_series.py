@@ -123,17 +123,15 @@ class ClusterSeries:
     def _bytes(self) -> None:
         totals = self._member.replication_totals
         for name, meaning, taken, given in (
-            ("replication", "Bytes of replication", totals.bytes_in, totals.bytes_out),
+            ("replication", "Bytes replicated between brokers.", totals.bytes_in, totals.bytes_out),
             (
                 "reassignment",
-                "Bytes of replication to replicas that a reassignment adds",
+                "Bytes replicated between brokers, to replicas that a reassignment adds.",
                 totals.reassignment_bytes_in,
                 totals.reassignment_bytes_out,
             ),
         ):
-            family = self._families.family(
-                f"muster_{name}_bytes_total", f"{meaning}, between brokers.", "counter"
-            )
+            family = self._families.family(f"muster_{name}_bytes_total", meaning, "counter")
             family.add(label("direction", "in"), taken)
             family.add(label("direction", "out"), given)
         throttled = self._families.family(
@@ -164,7 +162,9 @@ class ClusterSeries:
             ),
         ):
             self._families.plain(f"muster_controller_{name}", meaning, value)
-        doing = self._families.family("muster_controller_doing", "Pending work of the controller.")
+        doing = self._families.family(
+            "muster_controller_doing", "Pending operations of the controller."
+        )
         for kind in ("partitions", "writes", "retries", "calls"):
             doing.add(label("kind", kind), getattr(figures.doing, kind))
         waits = self._families.family(
@@ -200,7 +200,8 @@ class ClusterSeries:
         )
         self._families.plain(
             "muster_controller_leaderless_seconds_total",
-            "Time that partitions had no leader, added at the election of a leader.",
+            "Total time that partitions had no leader. The election of a leader adds the"
+            " partition's time.",
             totals.leaderless_ms / 1000,
             "counter",
         )

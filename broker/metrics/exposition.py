@@ -189,12 +189,14 @@ class BrokerCollector(Collector):
         )
         yield by_error(
             "muster_commits_rejected_total",
-            "OffsetCommit requests refused as a whole or because the metadata is too long.",
+            "OffsetCommit requests that were refused completely, or in which metadata of an"
+            " offset was too long.",
             dict.fromkeys(COMMIT_ERRORS, 0) | totals.commits_rejected,
         )
         removed = CounterMetricFamily(
             "muster_offsets_removed_total",
-            "Committed offsets removed because they expired, or with their group or topic.",
+            "Committed offsets that expired or were deleted. A deletion of their group or topic"
+            " counts too.",
             labels=["cause"],
         )
         for cause, count in (dict.fromkeys(REMOVING, 0) | totals.offsets_removed).items():
@@ -316,7 +318,7 @@ class BrokerCollector(Collector):
         )
         yield GaugeMetricFamily(
             "muster_metrics_members_left_out",
-            "Members without series of their lag because their assignment is too long.",
+            "Members whose lag has no series because their assignment is too long.",
             value=self.scan.assignments_left_out,
         )
         yield CounterMetricFamily(

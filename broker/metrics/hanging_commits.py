@@ -96,7 +96,7 @@ def _log(partition: Partition, blocker: LsoBlocker) -> None:
     place = f"{partition.topic}:{partition.index}"
     start = f"--start-offset {blocker.start_offset}"
     logger.warning(
-        "offset commits are pending in a transaction that is over",
+        "offset commits are pending in a transaction that has ended",
         partition=partition.name,
         producer_id=blocker.producer_id,
         producer_epoch=blocker.producer_epoch,

@@ -37,7 +37,7 @@ class NativeView(View):
         self._verdict = family("muster_group_verdict", "1 for the current verdict of the group.")
         self._reads_nothing = family(
             "muster_group_reads_nothing_seconds",
-            "Time since a member of the group last read, although unread records wait.",
+            "Time without reads by members of the group although the group has unread records.",
         )
         self._outside = family(
             "muster_group_offset_out_of_range", "1 if the committed offset is outside the log."
@@ -48,7 +48,8 @@ class NativeView(View):
         )
         self._committed = family("kafka_consumergroup_current_offset", "Committed offset.")
         self._committed_sum = family(
-            "kafka_consumergroup_current_offset_sum", "Sum of the committed offsets."
+            "kafka_consumergroup_current_offset_sum",
+            "Sum of the group's committed offsets in the topic.",
         )
         self._lag = family(
             "kafka_consumergroup_lag", "Records from the committed offset to the log end offset."
@@ -67,7 +68,8 @@ class NativeView(View):
             "1 if the lag in seconds is the age of a large batch, not of the first unread record.",
         )
         self._commit_age = family(
-            "muster_consumergroup_commit_age_seconds", "Age of the last commit in the topic."
+            "muster_consumergroup_commit_age_seconds",
+            "Age of the group's last commit for the topic.",
         )
         self._expiry = family(
             "muster_consumergroup_offsets_expire_seconds",
@@ -100,8 +102,12 @@ class NativeView(View):
             "muster_topic_bytes_out_total", "Bytes of batches sent to consumers.", "counter"
         )
         self._partitions = family("kafka_topic_partitions", "Partitions of the topic.")
-        self._end = family("kafka_topic_partition_current_offset", "End offset.")
-        self._start = family("kafka_topic_partition_oldest_offset", "Start offset.")
+        self._end = family(
+            "kafka_topic_partition_current_offset", "Log end offset of the partition."
+        )
+        self._start = family(
+            "kafka_topic_partition_oldest_offset", "Log start offset of the partition."
+        )
         self._leader = family(
             "kafka_topic_partition_leader", "Broker id of the partition's leader."
         )

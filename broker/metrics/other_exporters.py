@@ -42,22 +42,24 @@ class KMinion(_View):
         def gauge(name: str, meaning: str) -> None:
             families.family(f"kminion_kafka_{name}", meaning)
 
-        gauge("cluster_info", "1.")
+        gauge("cluster_info", "Always 1; the labels describe the cluster.")
         gauge("broker_info", "Always 1; the labels name each broker.")
         gauge("consumer_group_info", "1 while the group is Stable.")
         gauge("consumer_group_members", "Members of the group.")
         gauge("consumer_group_empty_members", "Members without a partition.")
         gauge("consumer_group_topic_members", "Members with a partition of the topic.")
         gauge("consumer_group_topic_assigned_partitions", "Partitions assigned to a member.")
-        gauge("consumer_group_topic_offset_sum", "Sum of the committed offsets.")
-        gauge("consumer_group_topic_lag", "Sum of the lags.")
-        gauge("consumer_group_topic_partition_lag", "Records of lag.")
-        gauge("topic_partition_low_water_mark", "Start offset.")
-        gauge("topic_partition_high_water_mark", "End offset.")
-        gauge("topic_low_water_mark_sum", "Sum of the start offsets.")
-        gauge("topic_high_water_mark_sum", "Sum of the end offsets.")
+        gauge(
+            "consumer_group_topic_offset_sum", "Sum of the group's committed offsets in the topic."
+        )
+        gauge("consumer_group_topic_lag", "Sum of the group's lags in the topic.")
+        gauge("consumer_group_topic_partition_lag", "Lag in records.")
+        gauge("topic_partition_low_water_mark", "Log start offset of the partition.")
+        gauge("topic_partition_high_water_mark", "Log end offset of the partition.")
+        gauge("topic_low_water_mark_sum", "Sum of the log start offsets of the topic.")
+        gauge("topic_high_water_mark_sum", "Sum of the log end offsets of the topic.")
         gauge("topic_log_dir_size_total_bytes", "Size of the topic's segments.")
-        gauge("broker_log_dir_size_total_bytes", "Size of all segments.")
+        gauge("broker_log_dir_size_total_bytes", "Size of all segments of the broker.")
         self._seen: Seen
         self._group = ""
         self._assigned: Counter[str] = Counter()
@@ -185,14 +187,20 @@ class LagExporter(_View):
         group = "kafka_consumergroup_group_"
         family = families.family
         self._offset = family(f"{group}offset", "Committed offset.")
-        self._lag = family(f"{group}lag", "Records of lag.")
+        self._lag = family(f"{group}lag", "Lag in records.")
         self._seconds = family(f"{group}lag_seconds", "Age of the first unread record.")
-        self._max = family(f"{group}max_lag", "Largest lag of the group.")
-        self._max_seconds = family(f"{group}max_lag_seconds", "Largest age of the group.")
+        self._max = family(
+            f"{group}max_lag", "Largest lag of a partition of the group, in records."
+        )
+        self._max_seconds = family(
+            f"{group}max_lag_seconds", "Largest age of a first unread record of the group."
+        )
         self._sum = family(f"{group}sum_lag", "Sum of the group's lags.")
-        self._topic_sum = family(f"{group}topic_sum_lag", "Sum of the lags in the topic.")
-        self._latest = family("kafka_partition_latest_offset", "End offset.")
-        self._earliest = family("kafka_partition_earliest_offset", "Start offset.")
+        self._topic_sum = family(f"{group}topic_sum_lag", "Sum of the group's lags in the topic.")
+        self._latest = family("kafka_partition_latest_offset", "Log end offset of the partition.")
+        self._earliest = family(
+            "kafka_partition_earliest_offset", "Log start offset of the partition."
+        )
         self._cluster = label("cluster_name", sources.registry.cluster_id)
         self._group = ""
         self._simple = "false"

@@ -178,7 +178,7 @@ class Verdicts:
             return held
         now_ms = self._time.now().wall_ms
         if hosted.core.view.offsets.has_more_than(group.group_id, PARTITIONS_AT_ONCE):
-            return Held(Verdict.OK, now_ms, "not judged yet")
+            return Held(Verdict.OK, now_ms, "the group has not been checked yet")
         thresholds = self.thresholds()
         facts = _at_once(self.looks.facts(hosted, group, thresholds.lagging_ms))
         return self._hold(judge(facts, thresholds, now_ms), now_ms)

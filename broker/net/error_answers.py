@@ -208,7 +208,9 @@ class _Answer:
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name
-        raise AssertionError(f"no field names an element of {[field.name for field in fields]}")
+        raise AssertionError(
+            f"none of the fields {[field.name for field in fields]} identifies an element"
+        )
 
     def _says_error(self, fields: Sequence[Field]) -> bool:
         known = self._errors.get(id(fields))

@@ -20,8 +20,13 @@ from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"
 """Whether two sockets may be bound to one address if at most one socket listens."""
-_ADVICE = "free it or choose another with --listen; port 0 chooses a free one"
-_ADVICE_HTTP = "choose another with --http HOST:PORT; port 0 chooses a free one"
+_ADVICE = (
+    "free the address, or choose another address with --listen; with port 0 the broker uses a free"
+    " port"
+)
+_ADVICE_HTTP = (
+    "choose another address with --http HOST:PORT; with port 0 the broker uses a free port"
+)
 
 
 class Addresses:

@@ -136,7 +136,7 @@ class Run:
         if not begun:
             from starlette.responses import JSONResponse
 
-            gone = JSONResponse({"error": "the broker ended during the request"}, 503)
+            gone = JSONResponse({"error": "the broker stopped during the request"}, 503)
             await gone(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

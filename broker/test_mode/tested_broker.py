@@ -96,7 +96,7 @@ class TestedBroker:
         failed = self._failed if self._run is None else self._run.broker.fatal
         if failed is None:
             return "the broker is stopped: POST /test/start starts it"
-        return f"the broker has failed: {failed}; POST /test/reset starts an empty one"
+        return f"the broker has failed: {failed}; POST /test/reset starts an empty broker"
 
     # -- control by a test
 
@@ -195,6 +195,8 @@ class TestedBroker:
         async with self._changing:
             if self._run is run:
                 logger.error(
-                    "broker stopped", reason=run.broker.fatal, advice="POST /test/reset starts it"
+                    "broker stopped",
+                    reason=run.broker.fatal,
+                    advice="POST /test/reset starts the broker",
                 )
                 await self._end(Run.stop, run.broker.fatal)

@@ -207,7 +207,7 @@ class Maintenance:
                     break
         slices.end()
         logger.warning(
-            "too many producer ids, those idle for longest removed",
+            "too many producer ids, the ids that were idle for longest are removed",
             producers=sum(counts.values()),
             limit=limit,
             forgotten=forgotten,

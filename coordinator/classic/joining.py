@@ -267,7 +267,9 @@ def session_due(step: Step, group: Group, member: Member) -> None:
     under another id (KAFKA-7610).
     """
     if member.waits:
-        assert member.is_new, f"the session of {member.member_id!r} ran while it was waiting"
+        assert member.is_new, (
+            f"the session of {member.member_id!r} ran while a request of the member was parked"
+        )
         cause = Cause.NEW_MEMBER_TIMED_OUT
         waited_ms = step.state.config.new_member_join_timeout_ms
         what = f"the first JoinGroup waited for {seconds(waited_ms)}"

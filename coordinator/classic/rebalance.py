@@ -114,7 +114,9 @@ def phase_due(step: Step, group: Group) -> None:
         case State.AWAITING_SYNC | State.STABLE:
             _sync_phase_over(step, group)
         case State.EMPTY | State.DEAD:
-            raise AssertionError(f"group {group.group_id!r} waits for nothing as {group.state}")
+            raise AssertionError(
+                f"group {group.group_id!r} must not have a deadline in state {group.state}"
+            )
 
 
 def _delay_step_over(step: Step, group: Group) -> None:

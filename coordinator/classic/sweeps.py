@@ -296,6 +296,6 @@ class _GroupRetention:
                 left = cache.has_more_than(group.group_id, self._unreplayed)
                 in_transactions = group.group_id in cache.pending.groups()
                 if not left and not in_transactions and not group.pending:
-                    forget(step, group, Cause.EXPIRED, "empty, and no offset is left")
+                    forget(step, group, Cause.EXPIRED, "the group is empty and has no offsets")
             case State.PREPARING_REBALANCE | State.AWAITING_SYNC | State.STABLE | State.DEAD:
                 pass

@@ -179,7 +179,9 @@ def section_of(frame: Frame, path: str) -> bytes:
     actual = crc32c(view[frame.start + _CHECKED_POSITION : frame.stop])
     if actual != frame.crc:
         raise CorruptLog(
-            path, frame.position, f"CRC 0x{frame.crc:08x}, but the bytes have 0x{actual:08x}"
+            path,
+            frame.position,
+            f"the batch has CRC 0x{frame.crc:08x}, but its bytes have 0x{actual:08x}",
         )
     codec = frame.attributes & CODEC_BITS
     if not codec:

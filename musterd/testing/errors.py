@@ -26,7 +26,11 @@ class BrokerDied(MusterError):
         self.lines = list(lines)
         """The last lines of the broker's log, the newest last."""
         shown = self.lines[-_SHOWN_LINES:]
-        said = "; its last lines:\n    " + "\n    ".join(shown) if shown else "; it logged nothing"
+        said = (
+            "; the last lines of the broker's log:\n    " + "\n    ".join(shown)
+            if shown
+            else "; the broker logged nothing"
+        )
         super().__init__(sentence + said)
 
 

@@ -114,7 +114,7 @@ class Child:
             pass
         if self._first_line is None:
             if self._settled.is_set() or not self.is_running:
-                raise self.died("the broker did not start: it ended")
+                raise self.died("the broker did not start: the process ended")
             self.end()
             raise BrokerDied(
                 f"the broker did not accept connections within {self._timeout_s:g} s",

@@ -45,7 +45,8 @@ class Condition(Generic[T]):
         except MusterError as error:
             more = f"\n    details are unknown: {error}"
         return WaitedInVain(
-            f"timeout after {deadline.length_s:g} s: {self.wanted}; instead {instead}{more}"
+            f"timeout after {deadline.length_s:g} s: waited until {self.wanted}, but"
+            f" {instead}{more}"
         )
 
 
@@ -87,7 +88,7 @@ class Conditions:
             committed = self._broker.committed(self._group)
             found = committed.get((topic, partition))
             if found is None or found.offset < at_least:
-                raise NotYet(f"it has committed {committed or 'nothing'}")
+                raise NotYet(f"the group has committed {committed or 'nothing'}")
             return found
 
         return self._condition(f"has committed {at_least} or more in {topic}-{partition}", look)
@@ -99,14 +100,15 @@ class Conditions:
             before = self._settled()
             committed = self._broker.committed(self._group)
             if any(each.lag for each in committed.values()):
-                raise NotYet(f"it has committed {committed}")
+                raise NotYet(f"the group has committed {committed}")
             uncommitted = self._uncommitted(committed)
             if uncommitted:
                 raise NotYet(
-                    f"it has no committed offset for {', '.join(uncommitted)}, which has records"
+                    f"the group has no committed offset for {', '.join(uncommitted)}, which has"
+                    " records"
                 )
             if self._settled().generation_id != before.generation_id:
-                raise NotYet("it rebalanced")
+                raise NotYet("the group rebalanced")
             return committed
 
         return self._condition("has committed the end of all partitions", look)
@@ -215,7 +217,8 @@ class Waiting:
 
 
 def _described(group: Group) -> str:
-    return f"it is {group.state} with {_members(group.members)}, generation {group.generation_id}"
+    members = _members(group.members)
+    return f"the group is {group.state} with {members}, generation {group.generation_id}"
 
 
 def _members(count: int) -> str:

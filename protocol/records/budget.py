@@ -60,7 +60,7 @@ class Budget:
     def _unpacked(self, codec: int, data: Buffer, limit: int, magic: int) -> Unpacked:
         left = self.bytes_left
         if not codec and len(data) > left:
-            raise _over(f"{len(data)} bytes of records follow the first record set")
+            raise _over(f"unexpected {len(data)} bytes of records after the first record set")
         self.bytes_left = max(0, left - limit)
         try:
             return unpack(codec, data, min(limit, left), magic)

@@ -265,12 +265,12 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> Unpacked:
     # The densest element expands 3 bytes to 64; a larger claim is invalid.
     if claimed > 22 * (len(block) - start):
         raise CorruptRecords(
-            f"The header of a snappy block of {len(block)} bytes claims {claimed}"
-            " decompressed bytes."
+            f"The header of a snappy block of {len(block)} bytes claims {claimed} decompressed"
+            " bytes, which is too many."
         )
     if not claimed:
         if len(block) > start:
-            raise CorruptRecords("An empty snappy block has bytes after its length.")
+            raise CorruptRecords("An empty snappy block must not have bytes after its length.")
         return b""
     out = _room_for(claimed)
     try:
@@ -307,7 +307,7 @@ def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
             if unpacker.needs_input or not part:
                 break
     if unpacker.unused_data or position < len(view):
-        raise CorruptRecords("The LZ4 data has bytes after its frame.")
+        raise CorruptRecords("The LZ4 data must not have bytes after its frame.")
     return output.whole()
 
 

@@ -136,13 +136,14 @@ def _headers(
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
-            f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
+            f"A record states {count} headers, but only {end - position} bytes are left.",
+            INVALID_RECORD,
         )
     headers: list[Header] = []
     for _ in range(min(count, at_most)):
         name, position = _nullable(section, position, end)
         if name is None:
-            raise CorruptRecords("A header has a null key.", INVALID_RECORD)
+            raise CorruptRecords("A header must not have a null key.", INVALID_RECORD)
         content, position = _nullable(section, position, end)
         headers.append((name, content))
     return count, headers
@@ -173,14 +174,15 @@ def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)
     if message.value is None:
-        raise CorruptRecords(f"The wrapper message at offset {message.offset} has no value.")
+        raise CorruptRecords(f"The wrapper message at offset {message.offset} must have a value.")
     inner = _opened(message.value, header, limit)
     shift = 0
     for index, each in enumerate(_messages(inner)):
         _check_passed(index)
         if each.magic != message.magic or each.attributes & _CODEC_BITS:
             raise CorruptRecords(
-                "A message in a wrapper message has another magic, or is compressed itself."
+                "A message in a wrapper message must have the magic of the wrapper and must not"
+                " be compressed."
             )
         shift = message.offset - each.offset if message.magic == 1 else 0
     append_time = header.timestamp_type == LOG_APPEND_TIME and message.magic == 1

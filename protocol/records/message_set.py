@@ -98,7 +98,7 @@ def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator
             raise CorruptRecords(f"The last {left} bytes of the message set are not a message.")
         offset, size = _OFFSET_AND_SIZE.unpack_from(data, position)
         if size < _SMALLEST[0]:
-            raise CorruptRecords(f"The message at offset {offset} has a size of {size} bytes.")
+            raise CorruptRecords(f"The message at offset {offset} has a size of only {size} bytes.")
         if size > left - OVERHEAD:
             if partial:
                 return
@@ -118,7 +118,7 @@ def _message(data: Unpacked, start: int, end: int) -> Message:
     if magic not in (0, 1):
         raise CorruptRecords(f"The message has magic {magic}, but its message set can have 0 or 1.")
     if size < _SMALLEST[magic]:
-        raise CorruptRecords(f"The message at offset {offset} has a size of {size} bytes.")
+        raise CorruptRecords(f"The message at offset {offset} has a size of only {size} bytes.")
     actual = crc32(memoryview(data)[start + _CHECKED_POSITION : end])
     if actual != crc:
         raise CorruptRecords(
@@ -169,7 +169,7 @@ def unwrap(
         ]
     if message.value is None:
         raise CorruptRecords(
-            f"The wrapper message at offset {message.offset} has no value.", INVALID_RECORD
+            f"The wrapper message at offset {message.offset} must have a value.", INVALID_RECORD
         )
     opened = unpack if budget is None else budget.open
     inner = opened(message.compression, message.value, limit, message.magic)
@@ -179,15 +179,18 @@ def unwrap(
             budget.take(ELEMENTS_PER_MESSAGE)
         if entry.magic != message.magic:
             raise CorruptRecords(
-                f"A message of magic {entry.magic} is in a wrapper of magic {message.magic}.",
+                f"A message of magic {entry.magic} must not be in a wrapper of magic"
+                f" {message.magic}.",
                 INVALID_RECORD,
             )
         if entry.compression:
-            raise CorruptRecords("A compressed message is in a compressed message.", INVALID_RECORD)
+            raise CorruptRecords(
+                "A compressed message must not contain a compressed message.", INVALID_RECORD
+            )
         records.append(Record(entry.offset, entry.timestamp, entry.key, entry.value))
     if not records:
         raise CorruptRecords(
-            f"The wrapper message at offset {message.offset} is empty.", INVALID_RECORD
+            f"The wrapper message at offset {message.offset} must not be empty.", INVALID_RECORD
         )
     _check_inner_offsets(records)
     shift = message.offset - records[-1].offset if message.magic == 1 else 0
@@ -239,8 +242,8 @@ def read_set(
             result.magic = message.magic
         elif message.magic != result.magic:
             raise CorruptRecords(
-                f"A message of magic {message.magic} is in a message set that starts with"
-                f" magic {result.magic}.",
+                f"A message of magic {message.magic} must not be in a message set that starts"
+                f" with magic {result.magic}.",
                 INVALID_RECORD,
             )
         records = unwrap(message, room, budget)

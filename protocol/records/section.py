@@ -168,7 +168,9 @@ def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, in
         bits, position = _longer(section, position, bits)
     if bits & 1:
         if bits != 1:
-            raise CorruptRecords(f"A key or value has length -{bits + 1 >> 1}.", INVALID_RECORD)
+            raise CorruptRecords(
+                f"A key or value has the invalid length -{bits + 1 >> 1}.", INVALID_RECORD
+            )
         return None, position
     stop = position + (bits >> 1)
     if stop > end:
@@ -185,13 +187,14 @@ def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
     # A header has at least two bytes, so the remaining bytes bound the count.
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
-            f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
+            f"A record states {count} headers, but only {end - position} bytes are left.",
+            INVALID_RECORD,
         )
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, position = _bytes(section, position, end)
         if name is None:
-            raise CorruptRecords("A header has a null key.", INVALID_RECORD)
+            raise CorruptRecords("A header must not have a null key.", INVALID_RECORD)
         content, position = _bytes(section, position, end)
         headers.append((name.decode("utf-8", "surrogateescape"), content))
     return headers, position
@@ -203,7 +206,8 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
-            f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
+            f"A record states {count} headers, but only {end - position} bytes are left.",
+            INVALID_RECORD,
         )
     if budget is not None:
         budget.take(count)
@@ -213,7 +217,7 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
         if bits > 0x7F:
             bits, position = _longer(section, position, bits)
         if bits & 1:
-            raise CorruptRecords("A header has a null key.", INVALID_RECORD)
+            raise CorruptRecords("A header must not have a null key.", INVALID_RECORD)
         position += bits >> 1
         bits = section[position]
         position += 1
@@ -223,10 +227,10 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
             position += bits >> 1
         elif bits != 1:
             raise CorruptRecords(
-                f"A header has a value of length -{bits + 1 >> 1}.", INVALID_RECORD
+                f"The value of a header has the invalid length -{bits + 1 >> 1}.", INVALID_RECORD
             )
         if position > end:
-            raise CorruptRecords("A header ends after its record.", INVALID_RECORD)
+            raise CorruptRecords("A header extends beyond the end of its record.", INVALID_RECORD)
     return position
 
 

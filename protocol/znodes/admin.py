@@ -39,7 +39,7 @@ def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
     for each in fields.partitions("partitions"):
         replicas = each.get("replicas")
         if not isinstance(replicas, list) or not all(map(is_int32, replicas)):
-            raise fields.bad("partitions", "partitions with their replicas")
+            raise fields.bad("partitions", "an object with the replicas of each partition")
         targets[each["topic"], each["partition"]] = tuple(replicas)
     return targets
 

@@ -126,4 +126,4 @@ def _features(fields: Fields) -> dict[str, tuple[int, int]]:
             for name, level in features.items()
         }
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise fields.bad("features", "levels by feature") from None
+        raise fields.bad("features", "an object with the level of each feature") from None

@@ -58,5 +58,5 @@ def decode_member(group_id: str, consumer_id: str, data: bytes) -> OldMember:
     if not isinstance(subscription, dict) or not all(
         type(each) is int for each in subscription.values()
     ):
-        raise fields.bad("subscription", "threads by topic")
+        raise fields.bad("subscription", "an object with the number of threads of each topic")
     return OldMember(consumer_id, dict(subscription), fields.text("pattern", "static"))

@@ -75,14 +75,14 @@ class Fields:
         may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise BadNode(self._path, f"has {name} that is not an object of strings")
+            raise BadNode(self._path, f"has a field {name} that is not an object of strings")
         return value
 
     def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
         """Broker ids by partition, ordered by partition; empty if missing."""
         value = self.all.get(name) or {}
         if not isinstance(value, dict) or not all(_is_number(each) for each in value):
-            raise self.bad(name, "partitions with their replicas")
+            raise self.bad(name, "an object with the replicas of each partition")
         found = {int(each): _numbers(self, name, ids) for each, ids in value.items()}
         return dict(sorted(found.items()))
 

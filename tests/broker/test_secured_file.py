@@ -73,9 +73,9 @@ def test_partly_written_temporary_file_is_replaced() -> None:
             "/data/users.json has version 3, but this Muster reads version 2:"
             " start the newer Muster that wrote it",
         ),
-        ('{"secret": ', "/data/users.json is damaged: it is not JSON"),
-        ('["secret"]', "/data/users.json is damaged: it has no version"),
-        ('{"version": "secret"}', "/data/users.json is damaged: it has no version"),
+        ('{"secret": ', "/data/users.json is damaged: the content is not JSON"),
+        ('["secret"]', "/data/users.json is damaged: the version is missing"),
+        ('{"version": "secret"}', "/data/users.json is damaged: the version is missing"),
     ],
 )
 def test_newer_or_damaged_file_is_refused_without_quoting_it(text: str, sentence: str) -> None:

@@ -213,8 +213,8 @@ def test_serve_test_names_an_address_in_use(broker: Broker) -> None:
 
     assert code == 1
     assert said == (
-        f"can't listen on {broker.bootstrap}: Address already in use; free it or choose"
-        " another with --listen; port 0 chooses a free one"
+        f"can't listen on {broker.bootstrap}: Address already in use; free the address, or"
+        f" choose another address with --listen; with port 0 the broker uses a free port"
     )
 
 
@@ -225,8 +225,8 @@ def test_serve_test_names_an_http_address_in_use() -> None:
 
     assert code == 1
     assert said == (
-        f"can't listen on {taken}: Address already in use; choose another with"
-        " --http HOST:PORT; port 0 chooses a free one"
+        f"can't listen on {taken}: Address already in use; choose another address with --http"
+        f" HOST:PORT; with port 0 the broker uses a free port"
     )
 
 

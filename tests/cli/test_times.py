@@ -57,12 +57,12 @@ def test_time_without_a_zone_is_utc(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "write it as 2026-01-31T12:00:00Z"),
-        ("noon", "write it as"),
-        ("0000-01-01T00:00:00", "write it as"),
-        ("99999-01-01T00:00:00", "write it as"),
-        ("2026-02-30", "write it as"),
-        ("12:00:00", "write it as"),
+        ("", "write the time as 2026-01-31T12:00:00Z"),
+        ("noon", "write the time as"),
+        ("0000-01-01T00:00:00", "write the time as"),
+        ("99999-01-01T00:00:00", "write the time as"),
+        ("2026-02-30", "write the time as"),
+        ("12:00:00", "write the time as"),
         ("1769860800", "13 digits"),
         ("17698608000000", "13 digits"),
         ("1969-12-31T23:59:59.999", "before 1970"),

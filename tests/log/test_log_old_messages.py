@@ -112,7 +112,7 @@ def test_torn_message_is_truncated(cut: int) -> None:
 def test_zeros_after_the_last_message_are_truncated() -> None:
     log = opened(WRAPPER_1 + bytes(5000))
     assert [(cut.position, cut.reason, cut.kept_as) for cut in log.recovery.cuts] == [
-        (len(WRAPPER_1), "zeros instead of a batch", None)
+        (len(WRAPPER_1), "the file has zeros instead of a batch", None)
     ]
 
 

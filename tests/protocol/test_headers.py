@@ -54,7 +54,10 @@ def test_request_header_is_read_and_written(frame: bytes, header: RequestHeader)
         (b"\0\x0c\0\4\0\0\0\7\0\2me", "ends within its header"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me\1\5\4abc", "tag 5 has 4 bytes"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me\2\5\0\5\0", "tag 5 follows tag 5: tags must ascend"),
-        (b"\0\x0c\0\4\0\0\0\7\0\2me\x63\5\0", "99 tagged fields, but 2 bytes are left"),
+        (
+            b"\0\x0c\0\4\0\0\0\7\0\2me\x63\5\0",
+            "99 tagged fields are stated, but only 2 bytes are left",
+        ),
         (
             b"\0\x0c\0\4\0\0\0\7\0\2me\x65" + b"".join(bytes([n, 0]) for n in range(101)),
             "101 tagged fields exceed the limit of 100",

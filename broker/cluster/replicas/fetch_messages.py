@@ -209,7 +209,7 @@ class _Reading:
         self._skip_tags()
         if self._at != len(self._frame):
             raise ProtocolError(
-                f"{len(self._frame) - self._at} bytes after the end of a Fetch response"
+                f"unexpected {len(self._frame) - self._at} bytes after the end of a Fetch response"
             )
         return FetchAnswer(error_code, session_id, found)
 
@@ -255,7 +255,7 @@ class _Reading:
         begin, end = self._at, self._at + max(length, 0)
         if end > len(self._frame):
             raise ProtocolError(
-                f"a Fetch response with {length} bytes of records, but only"
+                f"the records of a Fetch response have a length of {length} bytes, but only"
                 f" {len(self._frame) - begin} bytes are left"
             )
         self._at = end

@@ -31,7 +31,7 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
         for header, _ in iter_stored(data):
             if header.is_control or header.is_transactional:
                 raise CorruptRecord(
-                    header.base_offset, "the batch is transactional or a control batch"
+                    header.base_offset, "the batch must not be transactional or a control batch"
                 )
             for offset, run in runs_of_batch(data, header, reader.skipped):
                 _check_members(run, offset)
@@ -53,4 +53,4 @@ def _check_members(run: Run, offset: int) -> None:
         ("instance id", [m.group_instance_id for m in members if m.group_instance_id is not None]),
     ):
         if len(set(ids)) < len(ids):
-            raise CorruptRecord(offset, f"two members have the same {name}")
+            raise CorruptRecord(offset, f"two members must not have the same {name}")

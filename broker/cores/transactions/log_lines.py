@@ -135,7 +135,7 @@ def _lengths(event: Transition) -> dict[str, int]:
 def _loaded(event: ShardLoaded) -> None:
     if event.completing:
         logger.info(
-            "completing transactions whose markers were interrupted by a stop",
+            "completing transactions whose markers were not all written before the last stop",
             transactions=event.completing,
             of=event.transactional_ids,
         )

@@ -41,8 +41,9 @@ class Disk:
         """Raises NotNow if the directory contained data before `--test` first used it."""
         if not self.in_memory and not Path(self.directory, MARK).exists():
             raise NotNow(
-                f"{self.directory} had data before a broker for tests first used it, and this data"
-                " is not deleted; to use reset, start with an empty directory or without --data"
+                f"{self.directory} had data before the first broker for tests used the"
+                " directory, so reset does not delete this data: to use reset, start with an"
+                " empty directory or without --data"
             )
 
     def empty(self) -> None:

@@ -138,10 +138,10 @@ def _records(data: bytes) -> View:
                 continue
             records += stored_records(data, header, _DECOMPRESSED_MAX)
             if len(records) > RECORDS_SHOWN:
-                note = f"only the first {RECORDS_SHOWN} are shown"
+                note = f"only the first {RECORDS_SHOWN} records are shown"
                 break
     except CorruptRecords as error:
-        note = f"the rest was not recorded or can't be read: {error}"
+        note = f"further records were not recorded or can't be read: {error}"
     view: View = {
         "size": len(data),
         "records": [record_view(each, bytes_view) for each in records[:RECORDS_SHOWN]],

@@ -50,7 +50,7 @@ async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer
 
 
 async def fence(tested: TestedBroker, group_instance_id: str, group: str | None) -> Answer:
-    """Fence a static member, as if a member had joined with its group.instance.id."""
+    """Fence a static member, as if another member had joined with the same group.instance.id."""
     verb = "POST /test/groups/fence"
     found = member_of(tested.broker, verb, group_instance_id, group)[1]
     group_id = found.group_id
@@ -87,7 +87,7 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
 
 
 async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
-    """Move the coordinator; with ``keep_away``, until the returned fault is ended."""
+    """Move a group's coordinator; with ``keep_away``, until the returned fault is ended."""
     if keep_away:
         fault = await begin_away(tested, group)
         return {"id": fault.fault_id}
@@ -180,7 +180,7 @@ VERBS = (
     Verb(
         "POST",
         "/groups/expire",
-        "expires a member's session: it gets UNKNOWN_MEMBER_ID",
+        "expires a member's session: the member gets UNKNOWN_MEMBER_ID",
         expire,
         (
             Argument("member", TEXT, "a member id, group.instance.id or client id", required=True),
@@ -190,7 +190,7 @@ VERBS = (
     Verb(
         "POST",
         "/groups/fence",
-        "fences a static member: it gets FENCED_INSTANCE_ID",
+        "fences a static member: the member gets FENCED_INSTANCE_ID",
         fence,
         (
             Argument("group_instance_id", TEXT, "the member's group.instance.id", required=True),

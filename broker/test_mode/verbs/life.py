@@ -48,7 +48,7 @@ VERBS = (
     Verb(
         "POST",
         "/reset",
-        "empties the broker, ends all faults and sets real time; the broker keeps its addresses",
+        "empties the broker, ends all faults and returns to real time; the addresses stay the same",
         reset,
     ),
     Verb("POST", "/stop", "stops the broker as SIGTERM does; its port refuses connections", stop),
@@ -59,6 +59,6 @@ VERBS = (
         "/lines",
         "returns the last lines of the broker's log",
         lines,
-        (Argument("limit", POSITIVE, "the maximum number of lines", default=200),),
+        (Argument("limit", POSITIVE, "the maximum number of log lines", default=200),),
     ),
 )

@@ -75,7 +75,7 @@ async def delete_all(tested: TestedBroker, names: Sequence[str]) -> Answer:
     for name in names:
         if name in OWNED:
             raise NotNow(
-                f"{verb}: {name} belongs to {OWNED[name].owner}; POST /test/reset empties it"
+                f"{verb}: {name} belongs to {OWNED[name].owner}; POST /test/reset empties the topic"
             )
         try:
             await topics.delete(name)

@@ -148,7 +148,9 @@ async def test_a_redirection_from_https_to_http_is_not_followed(
         redirecting = Issuer(b"", location=plain.url)
         with redirecting.serving(authority.issue("issuer").pem):
             tokens = SignedTokens(BearerSettings(redirecting.url), Clock().time)
-            assert "redirected to a URL without TLS" in await fetch_error(lines, tokens)
+            assert "the server redirects the request to a URL without TLS" in await fetch_error(
+                lines, tokens
+            )
         assert (redirecting.asked, plain.asked) == (["/keys"], [])
 
 

@@ -185,7 +185,7 @@ def test_each_fault_is_reported_once_without_its_consequences() -> None:
 
     assert [fault.sentence.partition(":")[0] for fault in refused.value.faults] == [
         "security settings are never ignored, and Muster does not support Java plug-in classes"
-        " (ssl.provider); remove the ones that you do not need",
+        " (ssl.provider); remove the settings that you do not need",
         "num.partitions=0",
         "group.min.session.timeout.ms=many",
         "log.dirs has 2 directories, but Muster has one data directory",
@@ -219,7 +219,7 @@ def test_reference_to_a_config_provider_is_refused_when_providers_are_set() -> N
             "Muster does not join a quorum: it runs standalone",
         ),
         ("config.providers=file", "Muster does not have config providers: a start"),
-        ("min.insync.replicas=2", "a partition has one replica, and acks=all waits for that"),
+        ("min.insync.replicas=2", "a partition of a standalone broker has one replica"),
         (
             "remote.log.storage.system.enable=TRUE",
             "Muster does not have tiered storage: segments stay",

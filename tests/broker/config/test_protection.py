@@ -140,8 +140,8 @@ def test_error_names_every_unsupported_security_setting() -> None:
 
     assert said == (
         "security settings are never ignored, and Muster does not support Java plug-in classes"
-        " (principal.builder.class, ssl.engine.factory.class, ssl.provider); remove the ones that"
-        " you do not need"
+        " (principal.builder.class, ssl.engine.factory.class, ssl.provider); remove the settings"
+        " that you do not need"
     )
 
 

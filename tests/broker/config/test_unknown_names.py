@@ -18,16 +18,16 @@ from cli.config.check import rows_of
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("host.name", "Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT"),
-        ("port", "Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT"),
-        ("MUSTER_PORT", "Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT"),
+        ("host.name", "Kafka 3.0 removed the setting: set listeners=PLAINTEXT://HOST:PORT"),
+        ("port", "Kafka 3.0 removed the setting: set listeners=PLAINTEXT://HOST:PORT"),
+        ("MUSTER_PORT", "Kafka 3.0 removed the setting: set listeners=PLAINTEXT://HOST:PORT"),
         (
             "advertised.host.name",
-            "Kafka removed it in 3.0: set advertised.listeners=PLAINTEXT://HOST:PORT",
+            "Kafka 3.0 removed the setting: set advertised.listeners=PLAINTEXT://HOST:PORT",
         ),
         (
             "KAFKA_ADVERTISED_PORT",
-            "Kafka removed it in 3.0: set advertised.listeners=PLAINTEXT://HOST:PORT",
+            "Kafka 3.0 removed the setting: set advertised.listeners=PLAINTEXT://HOST:PORT",
         ),
         ("log.segment.ms", "did you mean log.roll.ms?"),
         ("segment.ms", "did you mean log.roll.ms?"),
@@ -59,7 +59,7 @@ def test_the_start_logs_the_hints_with_the_unknown_names() -> None:
     (warned,) = [line for line in lines if "settings" in line]
     assert warned["settings"] == "host.name, log.segment.ms, nothing.like.it"
     assert warned["advice"] == (
-        "host.name: Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT;"
+        "host.name: Kafka 3.0 removed the setting: set listeners=PLAINTEXT://HOST:PORT;"
         " log.segment.ms: did you mean log.roll.ms?"
     )
 

@@ -124,7 +124,7 @@ def test_security_variable_of_an_image_ends_the_start_with_a_remedy(
         load(None, variables, [], {}, kafka_env=True)
 
     assert said in str(refused.value)
-    assert "remove the ones" not in str(refused.value)
+    assert "remove the settings" not in str(refused.value)
     assert "s3cret" not in str(refused.value)
     assert ignored_kafka_variables(variables) == sorted(variables)
     assert load(None, dict.fromkeys(variables, ""), [], {}, kafka_env=True).unknown == []

@@ -241,7 +241,7 @@ async def test_snapshot_of_another_partition_is_refused(
     shutil.copy(image, image_file(tmp_path))
 
     assert await content_after_start(tmp_path) == (WHOLE, -1)
-    assert "the snapshot belongs to partition 1" in capsys.readouterr().out
+    assert "the snapshot belongs to another partition, 1" in capsys.readouterr().out
 
 
 async def test_snapshot_is_deleted_when_the_log_start_offset_has_advanced(

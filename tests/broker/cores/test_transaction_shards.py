@@ -98,7 +98,7 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
     ("key", "value", "why"),
     [
         (b"", VALUE, "the key is missing or too short for a version"),
-        (KEY[:-1], VALUE, "has an id of"),
+        (KEY[:-1], VALUE, "can't have an id of"),
         (KEY, b"", "too short for a version"),
         (KEY, b"\0\2" + VALUE[2:], "the value has version 2, expected 0 or 1"),
         (KEY, VALUE[:-3], "TransactionLogValue"),

@@ -25,7 +25,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "2",
 }
-HANGS = "offset commits are pending in a transaction that is over"
+HANGS = "offset commits are pending in a transaction that has ended"
 
 
 async def leave_pending_commit(broker: Broker, producer: Producer) -> None:

@@ -853,7 +853,7 @@ async def test_large_group_is_judged_in_the_background(
     async with trial_of(tmp_path) as trial:
         for partition in (0, 1):
             assert await trial.commit(10, partition) == NONE
-        assert trial.held().sentence == "not judged yet"
+        assert trial.held().sentence == "the group has not been checked yet"
         await trial.look()
         assert trial.verdict == "OUT_OF_RANGE"
 

@@ -366,7 +366,7 @@ async def test_idlest_producers_of_the_fullest_partition_are_removed_above_the_l
         assert sorted(other.producers.ids()) == list(range(10))
         assert [line for line in lines if "too many" in line["event"]] == [
             {
-                "event": "too many producer ids, those idle for longest removed",
+                "event": "too many producer ids, the ids that were idle for longest are removed",
                 "log_level": "warning",
                 "producers": 90,
                 "limit": 60,

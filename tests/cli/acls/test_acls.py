@@ -201,7 +201,7 @@ def test_folder_without_broker_files_is_rejected_as_data_dir(words: str, tmp_pat
     for name, why in (
         ("nowhere", "is not a broker's data directory: the directory does not exist"),
         ("file", "is not a broker's data directory: the directory does not exist"),
-        ("", "is not a broker's data directory: it has none of a broker's files"),
+        ("", "is not a broker's data directory: the directory has no files of a broker"),
     ):
         ran = acls(words, "--data-dir", str(tmp_path / name))
         assert (ran.code, ran.out) == (1, "")

@@ -129,14 +129,16 @@ def test_timed_out_wait_describes_the_group(muster: Muster) -> None:
 
     said = str(stable.value)
     assert said.startswith(
-        "timeout after 0.05 s: group 'billing' is stable with 3 members; instead it is Stable with"
-        " 1 member, generation 1"
+        "timeout after 0.05 s: waited until group 'billing' is stable with 3 members, but the group"
+        " is Stable with 1 member, generation 1"
     )
     assert "of till on 127.0.0.1 has orders-0" in said
     assert "committed: orders-0 at 1 (lag 0)" in said
     assert "last: " in said
-    assert "has committed 9 or more in orders-0; instead" in str(committed.value)
-    assert "has no members; instead it is Stable with 1 member" in str(empty.value)
+    assert "has committed 9 or more in orders-0, but the group has committed" in str(
+        committed.value
+    )
+    assert "has no members, but the group is Stable with 1 member" in str(empty.value)
 
 
 def test_timed_out_wait_mentions_a_frozen_clock(muster: Muster) -> None:
@@ -172,7 +174,7 @@ def test_group_in_a_rebalance_is_not_caught_up(muster: Muster) -> None:
     with consuming(muster, "billing"):
         with muster.delay("SyncGroup", 3_600_000):
             until("a SyncGroup waits", lambda: _last_of(muster, "SyncGroup") == "waits")
-            with pytest.raises(WaitedInVain, match="instead it is CompletingRebalance"):
+            with pytest.raises(WaitedInVain, match="but the group is CompletingRebalance"):
                 muster.wait_for("billing", timeout_s=0.05).caught_up()
         assert muster.wait_for("billing").caught_up().offset("orders") == 1
 

@@ -66,7 +66,7 @@ def test_wrong_setting_fails_the_start_with_the_brokers_error() -> None:
     with pytest.raises(BrokerDied) as died:
         Muster(settings={"num.partitions": "many"}).start()
 
-    assert "with exit code 1; its last lines:" in str(died.value)
+    assert "with exit code 1; the last lines of the broker's log:" in str(died.value)
     assert "num.partitions" in died.value.lines[-1]
 
 

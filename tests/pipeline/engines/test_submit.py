@@ -60,7 +60,7 @@ def test_submit_runs_a_job_and_exits_4_on_damage(
     ("words", "code", "says"),
     [
         (["--source", "x"], 2, "name a folder for the tables"),
-        (["--source", "x", "--out", "y", "--since", "noon"], 2, "--since noon: write it as"),
+        (["--source", "x", "--out", "y", "--since", "noon"], 2, "--since noon: write the time as"),
         (["--source", "127.0.0.1:1", "--out", "y"], 3, "no broker answers"),
     ],
 )

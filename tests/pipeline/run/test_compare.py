@@ -132,7 +132,10 @@ def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
         (["--first", "2026-01-01", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
         (["--first", "2026-01-01/", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
         (["--first", "2026-01-02/2026-01-01", "--second", "2026-01-01/1h"], "before it begins"),
-        (["--first", "2026-01-02/soon", "--second", "2026-01-01/1h"], "write it as 2026-01-31T"),
+        (
+            ["--first", "2026-01-02/soon", "--second", "2026-01-01/1h"],
+            "write the time as 2026-01-31T",
+        ),
     ],
 )
 def test_malformed_window_is_rejected(spans: list[str], why: str, tmp_path: Path) -> None:

@@ -116,17 +116,17 @@ class TestWrappers:
         assert refused.value.error_code == INVALID_RECORD
 
     def test_wrapper_in_a_wrapper_is_refused(self) -> None:
-        with pytest.raises(CorruptRecords, match="is in a compressed"):
+        with pytest.raises(CorruptRecords, match="must not contain a compressed"):
             decode(wrapper(encode(THREE, 1, 1)))
 
     def test_inner_message_of_the_other_magic_is_refused(self) -> None:
-        with pytest.raises(CorruptRecords, match="magic 0 is in a wrapper of magic 1"):
+        with pytest.raises(CorruptRecords, match="magic 0 must not be in a wrapper of magic 1"):
             decode(wrapper(encode(THREE, 0)))
 
     def test_empty_wrapper_is_refused(self) -> None:
-        with pytest.raises(CorruptRecords, match="is empty"):
+        with pytest.raises(CorruptRecords, match="must not be empty"):
             decode(wrapper(b""))
-        with pytest.raises(CorruptRecords, match="no value"):
+        with pytest.raises(CorruptRecords, match="must have a value"):
             decode(message(b"\x01\x01" + struct.pack(">q", NOON) + b"\xff" * 8))
 
     def test_damaged_inner_message_is_refused(self) -> None:
