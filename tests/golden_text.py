@@ -1,7 +1,7 @@
-"""Golden conversations as text: a call a line, then its results, for every pure core.
+"""Golden conversations with pure cores: text files of calls and their expected results.
 
-A line ``> ...`` is a call, lines indented by four spaces are its results, and lines ``config
-...`` before the first call are settings. ``make golden`` rewrites the results.
+A line ``> ...`` is a call, and the lines after the call, indented by four spaces, are its results.
+Lines ``config ...`` before the first call are settings. ``make golden`` rewrites the results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 @dataclass
 class Words:
-    """The words of a line: plain ones, and options ``key=value``."""
+    """The words of a line: plain words, and options ``key=value``."""
 
     plain: list[str]
     options: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Words:
 
 
 def words_of(line: str, options: re.Pattern[str]) -> Words:
-    """Returns the words of a line; ``options`` matches the keys of options."""
+    """Splits a line into words; ``key=value`` is an option if ``options`` matches the key."""
     words = Words([])
     for word in shlex.split(line):
         key, equals, value = word.partition("=")
@@ -40,7 +40,7 @@ def words_of(line: str, options: re.Pattern[str]) -> Words:
 
 
 def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Returns the partitions of words such as ``t/0 t/1 u/0``, by topic."""
+    """Returns topics with their partitions, parsed from words such as ``t/0 t/1 u/0``."""
     topics: dict[str, list[int]] = {}
     for word in words:
         topic, _, partition = word.partition("/")
@@ -49,17 +49,17 @@ def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
 
 
 class Speaks(Protocol):
-    """A conversation in progress."""
+    """A core under test that executes the lines of a conversation."""
 
     def say(self, line: str) -> list[str]:
-        """Executes one line and returns its results, one a line."""
+        """Executes one call and returns the lines of its results."""
 
 
 SpeaksT = TypeVar("SpeaksT", bound=Speaks)
 
 
 def run_text(text: str, begin: Callable[[dict[str, int]], SpeaksT]) -> tuple[str, SpeaksT]:
-    """Runs a conversation and returns it with its present results."""
+    """Runs a conversation; returns its text with the current results, and the core."""
     config: dict[str, int] = {}
     conversation: SpeaksT | None = None
     written: list[str] = []

@@ -1,4 +1,4 @@
-"""A real ZooKeeper, from the jars of the last Kafka release that included one."""
+"""Starts a ZooKeeper from the jars of the last Kafka release that includes ZooKeeper."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts a ZooKeeper with its files in ``folder``, ready a moment later. Returns (process,
-    port)."""
+    """Starts a ZooKeeper with its files in ``folder``; returns its process and its port.
+
+    ZooKeeper does not accept connections yet when the function returns.
+    """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "zookeeper.properties"
@@ -35,14 +37,14 @@ def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
 
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
-    """Yields the address of a ready ZooKeeper, killed at the end."""
+    """Yields the address of a ZooKeeper that accepts connections; kills it at the end."""
     with zookeeper_process(folder) as (address, _):
         yield address
 
 
 @contextmanager
 def zookeeper_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Yields the address and the process of a ready ZooKeeper, killed at the end."""
+    """Like `zookeeper`, but also yields the process of ZooKeeper."""
     process, port = start_zookeeper(folder)
     try:
         waiting.until("ZooKeeper answers", lambda: _answers(port), 180, OSError)

@@ -1,4 +1,4 @@
-"""Run a command inside the test's process; returns its exit code and output."""
+"""Runs commands inside the test process and returns their exit code and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.main import run_client
 
 
 class Ran(NamedTuple):
-    """The exit code and output of a command."""
+    """The exit code, standard output and standard error of a command."""
 
     code: int
     out: str
@@ -31,14 +31,14 @@ class Ran(NamedTuple):
 
 
 def stream(content: bytes = b"") -> io.TextIOWrapper:
-    """A standard stream in memory; its ``buffer`` has the written bytes."""
+    """A text stream in memory that replaces a standard stream."""
     return io.TextIOWrapper(
         io.BytesIO(content), "utf-8", "surrogateescape", newline="\n", write_through=True
     )
 
 
 def written(out: io.TextIOWrapper) -> bytes:
-    """The bytes written to a stream in memory."""
+    """The bytes that were written to a stream of `stream`."""
     buffer = out.buffer
     assert isinstance(buffer, io.BytesIO)
     return buffer.getvalue()
@@ -53,7 +53,7 @@ def run(*words: str, stdin: str | bytes = "") -> Ran:
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                # In a new context: settings of one command do not leak into the next.
+                # A new context keeps context variables of one command from the next.
                 code = copy_context().run(run_client, list(words))
             except SystemExit as ended:
                 code = ended.code

@@ -1,10 +1,10 @@
-"""Golden sessions: commands with their output, in `tests/cli/golden/*.txt`.
+"""Golden sessions: commands with their expected output, in `tests/cli/golden/*.txt`.
 
 A line that starts with `$ ` is a command; the lines after it are its output, with standard error
-after `! ` and an exit code other than 0 as `(exit N)`. Lines that start with `# ` are remarks.
-`muster` runs inside this process. Text that differs from run to run is replaced by as many
-letters: ports (NNNNN), ids (xxxx), present dates (nnnn-nn-nn); `FOLDER` means a folder of the
-test. `MUSTER_GOLDEN=write` writes the files again (`make golden`); review the diff.
+after `! ` and a nonzero exit code as `(exit N)`. Lines that start with `# ` are comments.
+`muster` runs inside the test process. Text that differs from run to run is replaced by as many
+letters: ports (NNNNN), ids (xxxx), recent dates (nnnn-nn-nn); `FOLDER` means a folder of the
+test. `MUSTER_GOLDEN=write` (`make golden`) rewrites the files; review the diff.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FOLDER = "."
 RECENT_DAYS = 3
 OF_DATA = frozenset({"2026-11-21", "2026-11-22"})
-"""Dates in the data that sessions read: they are equal in every run, also on these days."""
+"""Dates of the fixed test data: `steady` keeps them even when they are recent."""
 WRITES = os.environ.get("MUSTER_GOLDEN") == "write"
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -34,11 +34,11 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
 
 
 def typed(line: str, stdin: str = "") -> str:
-    """The output of one command, in the form of a session."""
+    """Run one command and return its output in the format of a session."""
     out, err = stream(), stream()
     code: str | int | None = 0
     before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "100"  # the width of the usage errors
+    os.environ["COLUMNS"] = "100"  # typer prints usage errors in this width
     try:
         with (
             contextlib.redirect_stdout(out),
@@ -69,7 +69,7 @@ def _stdin(text: str) -> Iterator[None]:
 
 
 def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """The text without parts that differ from run to run, alignment kept."""
+    """Replace the parts that differ from run to run by placeholders of the same length."""
     for found, instead in replaced:
         text = text.replace(found, instead)
     text = _UUID.sub(lambda match: re.sub(r"[0-9a-f]", "x", match[0]), text)
@@ -78,14 +78,14 @@ def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def _steady_instant(match: re.Match[str]) -> str:
-    """An instant relative to the test's own clock, such as a day ago, without its digits."""
+    """The instant, with each digit replaced by n if its date is recent."""
     days = (date.today() - date.fromisoformat(match[1])).days
     is_fixed = match[1] in OF_DATA or abs(days) > RECENT_DAYS
     return match[0] if is_fixed else re.sub(r"\d", "n", match[0])
 
 
 def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """The session with the present output of its commands."""
+    """Run the commands of a session and return the session with the current output."""
     replaced = list(replaced)
     played = []
     lines = text.splitlines()
@@ -103,7 +103,7 @@ def _run(line: str, replaced: Iterable[tuple[str, str]]) -> str:
 
 
 def check(name: str, replaced: Iterable[tuple[str, str]] = (), writes: bool = WRITES) -> None:
-    """Play a session and compare it with its file."""
+    """Run the session of a golden file and assert that the file has the current output."""
     path = GOLDEN / f"{name}.txt"
     before = path.read_text()
     after = play(before, replaced)
@@ -112,4 +112,4 @@ def check(name: str, replaced: Iterable[tuple[str, str]] = (), writes: bool = WR
         return
     changed = difflib.unified_diff(before.splitlines(), after.splitlines(), "golden", "now", n=6)
     told = "\n".join(changed)
-    assert not told, f"{path.name}; MUSTER_GOLDEN=write writes it anew\n{told}"
+    assert not told, f"{path.name}; MUSTER_GOLDEN=write rewrites the file\n{told}"

@@ -1,4 +1,4 @@
-"""A small shop on a Muster, and a line for every command that shows something of it."""
+"""A Muster with topics, groups and a transaction, and command lines that show them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""ACLs are kept, and every client may do everything."""
+"""The authorizer stores ACLs; unauthenticated clients may do everything."""
 
 
 class WithHttp(Broker):
@@ -76,7 +76,7 @@ class WithHttp(Broker):
 
 
 class Shop:
-    """The broker, and a way to run `muster` on it."""
+    """A broker on which `run` executes commands."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -90,7 +90,7 @@ class Shop:
         }
 
     def run(self, line: str, *more: str) -> Ran:
-        """Run one of `LINES`; a command that follows ends after its first view."""
+        """Run one of `LINES`; `groups watch` is interrupted after it has printed once."""
         words = [str(self._names.get(word, word)) for word in line.split()]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MUSTER_BOOTSTRAP", self.broker.bootstrap)
@@ -105,7 +105,7 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def open_shop(folder: Path) -> Iterator[Shop]:
-    """A Muster with a topic, the group `billing` with commits, and `live` with a member."""
+    """A Muster with a topic, a group with offsets, a group with a member, and a transaction."""
     broker = WithHttp(folder / "data", RIGHTS).start()
     shop = Shop(broker)
     (folder / "server.properties").write_text("log.retention.ms=1\n")

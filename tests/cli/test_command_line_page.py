@@ -1,4 +1,4 @@
-"""docs/use/command-line.md names every command and every exit code, and its example is read."""
+"""docs/use/command-line.md lists all commands and exit codes, and its example is valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def commands() -> set[str]:
     return {" ".join(path) for path, each in walked(command_of()) if runs(each)}
 
 
-def test_command_line_page_lists_exactly_the_commands() -> None:
+def test_command_line_page_lists_exactly_the_existing_commands() -> None:
     assert documented() == commands()
 
 
@@ -49,6 +49,6 @@ def test_command_line_page_lists_every_exit_code() -> None:
     }
 
 
-def test_example_of_the_page_is_a_file_of_offsets() -> None:
+def test_example_in_the_command_line_page_is_a_valid_offsets_file() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert read(example, "the page", None) == {"billing": {("orders", 0): Committed(42)}}

@@ -1,4 +1,4 @@
-"""The client commands as a user runs them: processes, their output, their exit codes."""
+"""Client commands run as processes, as by a user: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def test_topic_is_created_described_listed_and_deleted(broker: Broker, name: str
     assert "muster topics list" in gone.stderr
 
 
-def test_create_of_an_existing_topic_fails_without_if_not_exists(broker: Broker, name: str) -> None:
+def test_topics_create_of_an_existing_topic_fails_without_if_not_exists(
+    broker: Broker, name: str
+) -> None:
     muster(broker, "topics", "create", name)
     again = muster(broker, "topics", "create", name, code=1)
     fine = muster(broker, "topics", "create", name, "--if-not-exists")
@@ -72,7 +74,9 @@ def test_create_of_an_existing_topic_fails_without_if_not_exists(broker: Broker,
     assert fine.stdout == f"Topic {name} already exists\n"
 
 
-def test_lines_are_produced_and_consumed_with_keys(broker: Broker, name: str) -> None:
+def test_lines_with_keys_are_produced_and_consumed_in_order_per_key(
+    broker: Broker, name: str
+) -> None:
     muster(broker, "topics", "create", name, "-p", "2")
     said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
     read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")
@@ -83,7 +87,9 @@ def test_lines_are_produced_and_consumed_with_keys(broker: Broker, name: str) ->
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batch_of_every_codec_is_consumed(broker: Broker, name: str, codec: str) -> None:
+def test_batch_of_each_codec_is_produced_and_consumed(
+    broker: Broker, name: str, codec: str
+) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
     muster(broker, "produce", name, "--compression", codec, stdin="x" * 500 + "\ny\n")
     read = muster(broker, "consume", name, "-o", "1", "-n", "1", "--json")
@@ -94,7 +100,9 @@ def test_batch_of_every_codec_is_consumed(broker: Broker, name: str, codec: str)
 
 @pytest.mark.skipif(KIND == "kafka", reason="Kafka 4 has no message.format.version")
 @pytest.mark.parametrize("version", ["0.9.0", "0.10.2"])
-def test_old_message_formats_are_consumed(broker: Broker, name: str, version: str) -> None:
+def test_records_of_old_message_formats_are_consumed(
+    broker: Broker, name: str, version: str
+) -> None:
     muster(broker, "topics", "create", name, "-c", f"message.format.version={version}")
     for codec in ("none", "gzip"):
         muster(broker, "produce", name, "--compression", codec, stdin="one\ntwo\n")
@@ -103,7 +111,7 @@ def test_old_message_formats_are_consumed(broker: Broker, name: str, version: st
     assert read.stdout == "one\ntwo\n" * 2
 
 
-def test_consumer_of_a_group_continues_at_its_committed_offsets(broker: Broker, name: str) -> None:
+def test_consume_with_group_continues_at_the_committed_offsets(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
     muster(broker, "produce", name, stdin="1\n2\n3\n4\n")
     group = ["--group", name, "--from-beginning"]
@@ -126,8 +134,10 @@ def test_consumer_of_a_group_continues_at_its_committed_offsets(broker: Broker, 
     assert name not in stable
 
 
-def test_member_commits_only_changed_offsets(brokers: Callable[..., Broker], name: str) -> None:
-    broker = brokers()  # a group of another test might expire in the same partition
+def test_consume_with_group_commits_only_changed_offsets(
+    brokers: Callable[..., Broker], name: str
+) -> None:
+    broker = brokers()  # on a shared broker, an expiring group could write to the same partition
     muster(broker, "topics", "create", name, "-p", "2")
     cluster = Cluster(broker.bootstrap)
     member = GroupMember(cluster, name, [name])
@@ -146,20 +156,24 @@ def test_member_commits_only_changed_offsets(brokers: Callable[..., Broker], nam
         assert written({(name, 0): 0, (name, 1): 7}) == 1
         assert member.committed() == {(name, 0): 0, (name, 1): 7}
         assert member.join() == ours
-        assert written({(name, 0): 0, (name, 1): 7}) == 2, "another member may have had them"
+        assert written({(name, 0): 0, (name, 1): 7}) == 2, (
+            "after a rebalance the member commits all its offsets"
+        )
     finally:
         member.leave()
         cluster.close()
 
 
-def test_interrupted_member_leaves_during_a_waiting_join(broker: Broker, name: str) -> None:
+def test_interrupted_member_leaves_the_group_while_its_join_is_parked(
+    broker: Broker, name: str
+) -> None:
     muster(broker, "topics", "create", name)
     cluster = Cluster(broker.bootstrap)
     silent = GroupMember(cluster, name, [name])
     silent.join()
 
     def members() -> int:
-        silent.beat()  # it is alive, and does not rejoin
+        silent.beat()  # the member heartbeats but does not rejoin
         [group] = as_json(broker, "groups", "describe", name)
         return len(group["members"])
 
@@ -182,7 +196,7 @@ def test_interrupted_member_leaves_during_a_waiting_join(broker: Broker, name: s
         cluster.close()
 
 
-def test_describe_shows_the_partitions_of_each_member(broker: Broker, name: str) -> None:
+def test_groups_describe_shows_the_partitions_of_each_member(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name, "-p", "4")
     command = [sys.executable, "-m", "cli.main", "consume", name, "--group", name]
     command += ["--bootstrap", broker.bootstrap]
@@ -218,7 +232,7 @@ def test_describe_shows_the_partitions_of_each_member(broker: Broker, name: str)
         (["consume", "x:0", "--group", "g"], 2, "omit partitions, --offset"),
     ],
 )
-def test_client_errors_are_one_sentence_with_advice(
+def test_error_of_a_client_command_is_printed_without_a_traceback(
     broker: Broker, words: list[str], code: int, says: str
 ) -> None:
     done = muster(broker, *words, code=code)
@@ -228,17 +242,17 @@ def test_client_errors_are_one_sentence_with_advice(
     assert done.stdout == ""
 
 
-def test_unreachable_broker_exits_3() -> None:
+def test_command_exits_3_when_no_broker_answers() -> None:
     done = muster(f"127.0.0.1:{free_port()}", "topics", "list", code=3)
 
     assert "no broker answers" in done.stderr
     assert "muster serve" in done.stderr
 
 
-def test_response_of_an_abandoned_call_does_not_disturb_the_next_call(
+def test_connection_discards_the_late_response_of_a_timed_out_request(
     broker: Broker, name: str
 ) -> None:
-    """As when Ctrl-C ends `muster consume`, which then leaves its group."""
+    """Example: Ctrl-C abandons the Fetch of `muster consume`, which then sends LeaveGroup."""
     muster(broker, "topics", "create", name)
     host, port = parse_address(broker.bootstrap)
     connection = Connection(host, port, "muster-cli", 30)

@@ -1,4 +1,4 @@
-"""Each exit code of docs/use/command-line.md, from a process that exits with it."""
+"""Processes exit with each exit code that docs/use/command-line.md documents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def code_of(*words: str) -> int:
 
 
 def signalled(number: int, broker: Broker) -> int:
-    """The exit code of a command that waits for input when the signal arrives."""
+    """The exit code of a command that receives the signal while it waits for input."""
     waiting = process("produce", "signalled", "-b", broker.bootstrap)
     try:
         assert until("it reads its input", lambda: reads(waiting))
@@ -61,7 +61,7 @@ def reads(running: subprocess.Popen[str]) -> bool:
 
 
 def stuck(folder: Path) -> int:
-    """The exit code when a group in a history of files is stuck."""
+    """The exit code of `pipeline lag --fail-on stuck` on a data directory with a stuck group."""
     data = small_history(folder / "history")
     orders = encode_batch([Record(offset, NOON, None, b"x") for offset in range(100)])
     write_segment(data, 0, orders, topic="orders")
@@ -81,12 +81,14 @@ CASES: dict[int, Callable[[Broker, Path], int]] = {
 }
 
 
-def test_every_documented_code_is_tried() -> None:
+def test_each_documented_exit_code_has_a_case() -> None:
     assert CASES.keys() == DOCUMENTED
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_process_exits_with_the_documented_code(code: int, broker: Broker, tmp_path: Path) -> None:
+def test_process_exits_with_each_documented_exit_code(
+    code: int, broker: Broker, tmp_path: Path
+) -> None:
     file = tmp_path / "server.properties"
     file.write_text("log.retention.ms=oops\n")
     assert code_of("topics", "create", "signalled", "--if-not-exists", "-b", broker.bootstrap) == 0

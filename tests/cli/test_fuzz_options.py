@@ -1,9 +1,9 @@
-"""Every option of every command with hostile values: one sentence and an exit code.
+"""Fuzzing of options: for hostile values each command prints one error and an exit code.
 
-The commands come from typer's own tree, so that new ones are tried too; `LINES` has for each the
-words that make it run. Each option and argument gets each hostile value, then seeded random
-lines follow, with a Muster and with unreachable addresses. A failing line is printed as it can
-be typed.
+The commands are read from typer, so that new commands are included; `LINES` has the options and
+arguments with which each command runs. The tests give hostile values to each option and argument
+and to random combinations of options, both with a broker and with unreachable addresses. A
+failure shows the command line in a form that can be pasted into a shell.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ pytestmark = pytest.mark.interop
 SEED = 4711
 WITHIN_S = 20
 ENDLESS_S = 0.2
-"""Time limit of an endless command before its Ctrl-C, in seconds."""
+"""The time in seconds after which an endless command gets Ctrl-C."""
 CODES = {0, 1, 2, 3, 4, 130}
 RANDOM_LINES = 12
 VALUES = 25
-"""Hostile values per option; adjacent options get different ones, and the soak gives all to
-each."""
+"""The number of hostile values per option, chosen at random; the soak test uses all values."""
 
 HOSTILE = [
     "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
@@ -54,7 +53,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 RUNS = {"serve", "dev cluster"}
-"""Commands that run brokers; they have their own tests."""
+"""Commands that run brokers. Other test modules test these commands."""
 SHARED = {"--bootstrap", "--timeout", "--http", "--json", "--wide"}
 LINES = {
     "cluster": "",
@@ -109,7 +108,7 @@ LINES = {
     "config check": "FILE",
     "logs dump": "FOLDER",
 }
-"""A line per command that runs; `pipeline` commands have none, since they need Spark to run."""
+"""Options and arguments with which each command runs, without the commands that need Spark."""
 
 BESIDE = (
     "muster: left out: ",
@@ -117,12 +116,12 @@ BESIDE = (
     "muster: --command-config: ignored properties: ",
     "muster: topic ",
 )
-"""Starts of sentences that may accompany a result, or appear once per name."""
+"""Prefixes of warnings, which are allowed in addition to the one error."""
 ENDLESS = {"groups watch", "consume", "top"}
 
 
 class Hung(Exception):
-    """A command did not end in time."""
+    """A command does not end within its time limit."""
 
 
 def leaves() -> dict[str, Any]:
@@ -132,7 +131,7 @@ def leaves() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The working folder of the commands."""
+    """The working folder of the commands, with an offsets file and a partition directory."""
     made = tmp_path_factory.mktemp("fuzz")
     (made / "file").write_text(
         json.dumps({"version": 1, "groups": [{"group": "g", "offsets": []}]})
@@ -144,7 +143,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Disable name lookups and waits, and write only to the folder."""
+    """Disable name lookups, and make ``folder`` the working directory; returns ``folder``."""
 
     def no_names(host: Any, *more: Any, **named: Any) -> Any:
         if isinstance(host, str) and host.replace(".", "").isdigit() and host.isascii():
@@ -160,7 +159,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def ended(path: str) -> Iterator[None]:
-    """Send Ctrl-C to an endless command, and raise `Hung` if it does not end."""
+    """Raise KeyboardInterrupt in an endless command, and `Hung` in a command that does not end."""
     alarms = [KeyboardInterrupt] if path in ENDLESS else []
 
     def alarm(*_: object) -> None:
@@ -182,14 +181,14 @@ def run(path: str, words: list[str]) -> Ran:
 
 
 def fault(path: str, words: list[str]) -> str | None:
-    """The fault in how a command ended, or None."""
+    """The error in the output or the exit code of a command; None if both are right."""
     try:
         ran = run(path, words)
     except Hung:
         return f"it does not end within {WITHIN_S} s"
-    except KeyboardInterrupt:  # before the command started, which `main` handles
+    except KeyboardInterrupt:  # before `main` handles Ctrl-C
         return None if path in ENDLESS else "it was interrupted"
-    except Exception as error:  # noqa: BLE001 - that is what is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is a fault
         return f"it raises {type(error).__name__}: {str(error)[:200]}"
     lines = ran.err.splitlines()
     ends = [line for line in lines if not line.startswith(BESIDE)] or lines[:1]
@@ -205,14 +204,14 @@ def fault(path: str, words: list[str]) -> str | None:
 
 
 def words_of(path: str, folder: Path) -> list[str]:
-    """The words that make a command run."""
+    """The options and arguments of `LINES` with which a command runs."""
     new = folder / f"new-{len(list(folder.iterdir()))}"
     given = {"FILE": str(folder / "file"), "FOLDER": str(folder), "NEW": str(new)}
     return [given.get(word, word) for word in LINES.get(path, "").split()]
 
 
 def with_value(param: Any, value: str) -> list[str]:
-    """One option with this value, or one more argument."""
+    """The words that set one option, or one more argument, to this value."""
     if param.param_type_name == "argument":
         return ["--", value]
     name: str = max(param.opts, key=len)
@@ -220,10 +219,10 @@ def with_value(param: Any, value: str) -> list[str]:
 
 
 def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
-    """Lines in which one option, or one word of the command, has a hostile value.
+    """Yield the arguments of command lines in which one option or argument is hostile.
 
-    Each gets ``count`` values; an option that all commands share gets a few per command, and an
-    endless command, which costs time, gets at most `VALUES`.
+    Each option and argument gets ``count`` values, but options that all commands share get four
+    values, and the options of endless commands, which are slow, at most `VALUES`.
     """
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
@@ -241,7 +240,7 @@ def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[li
 
 
 def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
-    """Lines with some options, each with a hostile value."""
+    """Yield the arguments of command lines with three random options, each with a hostile value."""
     chance = random.Random(f"{SEED} {path} at random")
     for _ in range(RANDOM_LINES):
         chosen = chance.sample(command.params, min(3, len(command.params)))
@@ -250,7 +249,7 @@ def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
 
 
 def faults(path: str, lines: Iterable[list[str]]) -> str:
-    """The failing lines, as they can be typed, and their faults."""
+    """The failing command lines, each with its error; "" if no line fails."""
     found = []
     for line in lines:
         wrong = fault(path, line)
@@ -264,7 +263,7 @@ ON_SPARK = [path for path in PATHS if path.startswith("pipeline ")]
 ON_BROKERS = [path for path in PATHS if path not in ON_SPARK]
 
 
-def test_every_command_has_its_line() -> None:
+def test_lines_has_every_command_except_pipeline_commands() -> None:
     assert set(LINES) == set(ON_BROKERS)
 
 
@@ -300,7 +299,7 @@ def test_every_hostile_value_prints_one_error_when_a_broker_runs(
 
 
 def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make commands use this broker, which has a topic and a group."""
+    """Create a topic and a group on the broker, and set MUSTER_BOOTSTRAP to its address."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     running.run("topics", "create", "orders", "-p", "3")
     running.run("offsets", "set", "billing", "orders:0=0", "--execute")
@@ -308,7 +307,9 @@ def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("fuzzing of options")
-def test_a_command_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+def test_command_that_raises_is_reported_as_a_fault(
+    monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
     def raises(*_: object, **__: object) -> None:
         raise ValueError("planted")
 
@@ -318,7 +319,9 @@ def test_a_command_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, here: P
 
 @pytest.mark.smoke
 @pytest.mark.planted("fuzzing of options")
-def test_a_command_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+def test_command_that_hangs_is_reported_as_a_fault(
+    monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
     monkeypatch.setattr("tests.cli.test_fuzz_options.WITHIN_S", 0.05)
     monkeypatch.setattr("cli.config.check.rows_of", lambda *_: signal.pause())
     assert "does not end" in (fault("config check", [str(here / "file")]) or "")

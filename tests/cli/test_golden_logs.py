@@ -1,4 +1,4 @@
-"""`muster logs dump` over directories of Kafka 0.10 and 4.3, and over files made here."""
+"""`muster logs dump` on data directories of Kafka 0.10 and 4.3, and on generated files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ TRANSACTION = {
 
 
 def make(folder: Path) -> None:
-    """Write files of every kind."""
+    """Write a file of each kind that `logs dump` reads, and one file of an unknown kind."""
     made = {
         name: folder / "made" / name
         for name in ("mixed-0", "__consumer_offsets-1", "__transaction_state-0")
@@ -121,7 +121,7 @@ def image_of_the_page() -> bytes:
 
 
 def damage(folder: Path) -> None:
-    """Write damaged files."""
+    """Write log segments, a producer snapshot and a checkpoint that are damaged."""
     folder.mkdir()
     batches = [encode_batch(records(n, n)) for n in range(3)]
     flipped = bytearray(batches[1])
@@ -165,7 +165,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     )
 )
-def test_logs_dump_shows_or_reports_any_bytes(folder: Path, name: str, data: bytes) -> None:
+def test_logs_dump_reads_random_and_damaged_files_without_an_exception(
+    folder: Path, name: str, data: bytes
+) -> None:
     path = folder / name
     path.write_bytes(data)
     kinds = [entry["kind"] for entry in read_file(path, True, Content.OFFSETS, 0)]

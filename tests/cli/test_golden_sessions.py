@@ -1,6 +1,6 @@
-"""Golden sessions of the commands that use Kafka's protocol, on Muster and on Apache Kafka.
+"""Golden sessions of the commands that use Kafka's protocol, run on Muster and Apache Kafka.
 
-Both brokers share one file: this proves that the commands work with either.
+Both brokers must produce the same output: a session has one file for both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORDS = {("orders", 0): 10, ("orders", 1): 5, ("events", 0): 4}
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker with the topics of the sessions."""
+    """A broker with the topics and records that the sessions read."""
     make = Broker if request.param == "muster" else KafkaBroker
     broker = make(tmp_path_factory.mktemp(request.param) / "data", SETTINGS).start()
     try:
@@ -51,7 +51,7 @@ def shop(
 
 @pytest.fixture
 def at_shop(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    """The shop's broker, which commands use by default."""
+    """The broker that MUSTER_BOOTSTRAP names; its groups are deleted after the test."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
     monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
     yield shop
@@ -71,12 +71,12 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
 
 
 LATER_MS = 5 * 3_600_000
-"""Time in ms between the records and the session, so that lags in time are equal in every run."""
+"""Fixed time in ms from the records to the session, so that lags in time are equal per run."""
 ITS_TIME_MS = datetime_ms("2026-01-31T12:00:00Z")
 
 
 def times(broker: Broker) -> list[int]:
-    """The times of the records of the sessions."""
+    """The timestamps of the records that appear in the sessions."""
     cluster = Cluster(broker.bootstrap)
     places = [{("orders", 0): 4}, {("orders", 0): 0, ("orders", 1): 0}]
     found = [at_ms for asked in places for _, at_ms in records_at(cluster, asked).values()]
@@ -85,7 +85,7 @@ def times(broker: Broker) -> list[int]:
 
 
 def without_http(broker: Broker) -> list[tuple[str, str]]:
-    """The sentences that a Muster without HTTP adds, and other brokers do not."""
+    """Replacements that remove the hints which only a Muster without an HTTP listener causes."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
         " serve the API (http.listener is off); start the broker with `muster serve --http"
@@ -131,7 +131,7 @@ def test_quotas_commands_print_the_golden_session(at_shop: Broker) -> None:
     check("quotas", at_shop)
 
 
-def test_group_of_the_new_protocol_is_shown_and_protected_from_resets(at_shop: Broker) -> None:
+def test_kip_848_group_with_members_is_shown_and_its_reset_is_rejected(at_shop: Broker) -> None:
     served = {row["api"] for row in json.loads(sessions.typed("muster cluster --apis --json"))}
     assert isinstance(at_shop, KafkaBroker) <= ("ConsumerGroupHeartbeat" in served)
     if "ConsumerGroupHeartbeat" not in served:

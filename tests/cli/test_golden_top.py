@@ -1,4 +1,4 @@
-"""`muster top`: rates between two reads of a scripted Muster; and a real one."""
+"""`muster top`: rates between two reads of a scripted HTTP API, and the view of a real broker."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 
 
 class ScriptedApi:
-    """Muster's HTTP API; the second read and each later one return the same values."""
+    """A fake of Muster's HTTP API whose second and later reads return the same values."""
 
     broker: ClassVar = {"cluster": "caZfv6NmT1SmLGP1ukaOiQ", "broker": 1, "address": "kafka1:9092"}
 
@@ -88,7 +88,7 @@ class ScriptedApi:
         self.looks = 0
 
     def renew(self) -> None:
-        """No time passes."""
+        """Do nothing: the responses need no new deadline."""
 
     def text(self, path: str) -> str:
         assert path == "/metrics"
@@ -113,7 +113,9 @@ def test_top_prints_the_golden_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="muster top needs Muster's HTTP")
-def test_top_once_shows_a_real_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_once_shows_topics_and_groups_of_a_real_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0").start()
     try:
         monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
@@ -127,7 +129,7 @@ def test_top_once_shows_a_real_broker(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [row["topic"] for row in view["topics"]][-1] == "orders"
     assert [(row["group"], row["lag"]) for row in view["groups"]] == [("billing", 1)]
     assert view["requests_per_s"] >= 0
-    assert view["clients"] == [], "whoever typed these commands has gone"
+    assert view["clients"] == [], "the clients of these commands have disconnected"
 
 
 LONG = "a-rather-long-name-of-what-runs-in-production"
@@ -168,7 +170,7 @@ BUSY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 50)], ids=lambda size: f"{size[0]}")
-def test_live_view_of_top_fits_its_terminal(
+def test_live_view_of_top_fits_the_terminal(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     width, height = size
@@ -183,11 +185,11 @@ def test_live_view_of_top_fits_its_terminal(
     assert max(map(len, lines)) <= width
     assert lines[0].startswith("cluster caZfv6NmT1SmLGP1ukaOiQ  broker 1 at a-rather")
     if width >= 80:
-        assert not [line for line in lines if "too narrow" in line], "every column finds room"
+        assert not [line for line in lines if "too narrow" in line], "each column fits"
 
 
 @pytest.mark.parametrize(("height", "rows"), [(24, 3), (50, 10), (5, 1)])
-def test_live_view_of_top_shows_more_lines_on_a_higher_terminal(
+def test_live_view_of_top_shows_more_groups_on_a_taller_terminal(
     height: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

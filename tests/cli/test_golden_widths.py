@@ -1,8 +1,8 @@
 """Every table of every command at 60, 80 and 120 columns: `tests/cli/golden/widths.txt`.
 
-The commands run on a Muster, which determines the columns; the rows are then replaced by those
-of `SAMPLES`, long names among them, so that the file is equal each time. A table that no line
-here reaches, and a column without samples, fail. `make golden` writes the file again.
+The commands run on a Muster. The test keeps the columns of each table and replaces its rows by
+those of `SAMPLES`, so that the file is equal in each run. The test fails when a table of `cli/` is
+not printed by a line of `LINES`, or a column has no sample. `make golden` rewrites the file.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "why": ("the group is Empty and committed it more than 7 days ago", None),
     "written_per_s": (12_345.6, 0.0),
 }
-"""Field to its value in a row with long names, and in a short row."""
+"""The values of each field: in a row of long values and in a row of short values."""
 
 OWNED = (
     [{"topic": "orders.by-customer-and-country.v2", "partitions": [0, 1, 2, 5]}],
     [{"topic": "orders", "partitions": [0]}, {"topic": "events", "partitions": [3]}],
 )
-"""Partitions of a member."""
+"""The partitions of a member: in the row of long values and in the row of short values."""
 
 UNREACHED = {
     ("cli/top.py", "_drawn"): "the columns of `_print`, drawn live",
@@ -155,18 +155,18 @@ UNREACHED = {
 }
 
 FOR_OTHERS = ("cli/output.py", "cli/plans.py")
-"""Modules that make tables for their callers."""
+"""Modules whose functions print a table for a caller; the caller is recorded instead."""
 
 
 class Captured:
-    """The tables that commands make, each with the rows of `SAMPLES` at each width."""
+    """Records the tables that commands print, each with the rows of `SAMPLES` at each width."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.places: set[tuple[str, str]] = set()
 
     def laid_out(self, rows: Any, columns: Columns, *_: Any, **__: Any) -> Lines:
-        """Replaces `layout.laid_out`."""
+        """Replaces `layout.laid_out`: records the table and returns an empty one."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename.endswith(FOR_OTHERS):
             frame = frame.f_back  # type: ignore[assignment]
@@ -196,17 +196,17 @@ def test_tables_at_each_width_equal_the_golden_file(
             captured.text += ["", f"$ muster {line}"]
             before = len(captured.text)
             shop.run(line)
-            assert len(captured.text) > before, f"{line} makes a table"
+            assert len(captured.text) > before, f"{line} prints no table"
 
     assert captured.places | UNREACHED.keys() == places()
     text = "\n".join(line.rstrip() for line in captured.text).lstrip("\n") + "\n"
     if sessions.WRITES:
         GOLDEN.write_text(text)
-    assert text == GOLDEN.read_text(), "MUSTER_GOLDEN=write writes the file anew"
+    assert text == GOLDEN.read_text(), "MUSTER_GOLDEN=write rewrites the file"
 
 
 def places() -> set[tuple[str, str]]:
-    """The functions of `cli/` that make a table."""
+    """The module and the name of each function of `cli/` that prints a table."""
     found = set()
     for path in sorted((CHECKOUT / "cli").rglob("*.py")):
         if str(path).endswith(FOR_OTHERS):

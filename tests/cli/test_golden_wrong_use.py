@@ -1,4 +1,4 @@
-"""Wrong usage and interrupts: sentences and exit codes, without boxes and tracebacks."""
+"""Invalid command lines and Ctrl-C: the error and the exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli import output
 from tests.cli import sessions
 
 
-def test_wrong_use_prints_the_golden_session() -> None:
+def test_invalid_command_lines_print_the_golden_session() -> None:
     sessions.check("wrong_use")
 
 
@@ -24,12 +24,12 @@ def interrupted(*_arguments: object, **_more: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_exits_130_on_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cli.topics.listing.Cluster", interrupted)
     assert sessions.typed("muster topics list") == "(exit 130)\n"
 
 
-def test_progress_is_shown_only_on_a_terminal(
+def test_progress_bar_is_shown_only_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert list(output.progress(range(3), "counting")) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Help: every option and argument of every command has its text, and none shows Python's types."""
+"""Help: each option and argument has a help text, and the help shows no Python types."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def shown(path: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=NAMES)
-def test_help_has_a_text_per_option_and_no_python_types(
+def test_help_has_a_text_for_each_option_and_no_python_types(
     path: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = shown(path, monkeypatch)
 
-    assert command.help, "the command itself has its text"
+    assert command.help, "the command has a help text"
     assert "<" not in text, "such as <bool> or <list[str]>"
     assert max(map(len, text.splitlines())) <= WIDTH
     for param in command.params:
@@ -67,7 +67,7 @@ main()
         (["pipeline", "lag", "--source", ".", "--out", "x"], 1, "needs duckdb, pyarrow, numpy: "),
     ],
 )
-def test_commands_other_than_pipeline_run_without_extras(
+def test_only_pipeline_jobs_need_the_optional_packages(
     words: list[str], code: int, said: str, tmp_path: Path
 ) -> None:
     ran = subprocess.run(
@@ -89,7 +89,7 @@ def test_commands_other_than_pipeline_run_without_extras(
         ("groups watch", "muster groups watch [OPTIONS] [GROUP]"),
     ],
 )
-def test_usage_line_has_the_form_of_a_manual(
+def test_usage_line_shows_arguments_as_in_a_man_page(
     path: str, usage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert f" Usage: {usage} " in shown(path, monkeypatch)

@@ -1,4 +1,4 @@
-"""Commands and options that errors and help recommend exist."""
+"""The commands and options that source strings recommend exist."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NAMED = re.compile(r"`muster ([^`{]+)[`{]")
 FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
-"""Commands of other tools, which are answered with ours."""
+"""Recommended text that is a command of another tool, for which Muster names its own command."""
 
 
 def named_in(text: str) -> list[str]:
-    """The commands that a text recommends; a source line may end in the middle of one."""
+    """The `muster` commands in a source text, including those split over two string literals."""
     joined = re.sub(r'"\s*\n\s*f?"', "", text)
     return [" ".join(line.split()) for line in NAMED.findall(joined)]
 
 
 def wrong_with(line: str) -> str | None:
-    """The fault of a line after `muster`, or None."""
+    """The error in the words after `muster`; None if the command and its options exist."""
     words = line.split()
     path = ""
     while words and f"{path} {words[0]}".strip() in TREE:
@@ -53,7 +53,7 @@ def test_recommended_commands_exist(path: Path) -> None:
     assert not {line: what for line, what in wrong.items() if what}
 
 
-def test_hints_are_for_existing_error_codes() -> None:
+def test_error_codes_with_a_hint_exist() -> None:
     assert errors._HINTS.keys() <= set(NAMES.values())
     assert any(named_in(hint) for hint in errors._HINTS.values())
 
@@ -69,5 +69,5 @@ def test_hints_are_for_existing_error_codes() -> None:
         ("configs get --everything", "configs get has no option --everything"),
     ],
 )
-def test_a_wrong_hint_is_found(line: str, wrong: str | None) -> None:
+def test_recommended_command_that_does_not_exist_is_found(line: str, wrong: str | None) -> None:
     assert wrong_with(line) == wrong

@@ -1,4 +1,4 @@
-"""The HTTP API of a cluster: found from --bootstrap, checked to belong to that cluster."""
+"""Commands find Muster's HTTP API through --bootstrap and check the API's cluster id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KAFKA: dict[str, str] = {}
 
 
 class Scripted:
-    """A broker that returns these settings."""
+    """A fake broker that returns these settings to DescribeConfigs."""
 
     def __init__(self, settings: dict[str, str], host: str = "10.0.0.5", here: bool = False):
         self.settings, self.host, self.is_here = settings, host, here
@@ -49,7 +49,7 @@ class Scripted:
 
 
 class ScriptedCluster:
-    """Brokers 0, 1, ...; the first is the bootstrap, the last coordinates every group."""
+    """A fake cluster: the first broker is the bootstrap, the last coordinates every group."""
 
     def __init__(self, *brokers: Scripted) -> None:
         self.brokers = brokers
@@ -78,7 +78,7 @@ def muster(listener: str, advertised: str, **more: Any) -> Scripted:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable the check of the address, which does not exist in these tests."""
+    """Disable the request that checks the HTTP address: no server listens there."""
     monkeypatch.setattr(Api, "check", lambda self, deadline: None)
 
 
@@ -103,7 +103,7 @@ def found(*brokers: Scripted, http: str | None = None, group: str | None = None)
         ("0.0.0.0:9644", "muster.example.org:80", {}, "muster.example.org:80"),
     ],
 )
-def test_http_address_follows_from_the_brokers_settings(
+def test_http_address_is_derived_from_the_settings_of_the_broker(
     listener: str, bound: str, more: dict[str, Any], address: str
 ) -> None:
     assert found(muster(listener, bound, **more)) == address
@@ -123,7 +123,7 @@ def test_http_address_follows_from_the_brokers_settings(
         ),
     ],
 )
-def test_unreachable_http_address_is_reported_with_advice(
+def test_error_about_an_unreachable_http_api_has_advice(
     listener: str, bound: str, says: str
 ) -> None:
     with pytest.raises(CommandError) as caught:
@@ -137,7 +137,7 @@ def test_unreachable_http_address_is_reported_with_advice(
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_http_of_the_coordinator_is_used_for_a_group_and_any_for_a_list() -> None:
+def test_http_api_of_the_coordinator_is_used_for_a_group_and_any_for_a_list() -> None:
     kafka = Scripted(KAFKA)
     one, two = (muster("0.0.0.0:9644", "0.0.0.0:9644", host=host) for host in ("b1", "b2"))
     off = muster("off", "off", host="b3")
@@ -146,12 +146,12 @@ def test_http_of_the_coordinator_is_used_for_a_group_and_any_for_a_list() -> Non
     assert found(kafka, one, two, group="g") == "b2:9644"
     assert found(off, two) == "b2:9644"
     assert found(kafka, kafka) is None
-    assert found(one, kafka, group="g") is None, "its coordinator keeps no journal"
+    assert found(one, kafka, group="g") is None, "the coordinator is not a Muster"
     with pytest.raises(CommandError, match=r"http\.listener is off"):
         found(kafka, off)
 
 
-def test_broker_without_an_advertised_http_address_advises_http_option() -> None:
+def test_error_about_an_unknown_http_address_advises_the_http_option() -> None:
     older = Scripted(HERE)
     older.error_code = CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(CommandError) as caught:
@@ -166,13 +166,13 @@ def test_broker_without_an_advertised_http_address_advises_http_option() -> None
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_http_option_overrides_the_brokers_settings() -> None:
+def test_http_option_overrides_the_http_address_in_the_broker_settings() -> None:
     assert found(muster("off", "off"), http="10.1.1.1:80") == "10.1.1.1:80"
     assert found(muster("off", "off"), muster("off", "off"), http="a:80") == "a:80"
     assert found(Scripted(KAFKA), http="10.1.1.1:80") is None
 
 
-def test_error_at_apache_kafka_names_a_command_that_works_there() -> None:
+def test_error_at_apache_kafka_suggests_a_command_for_any_kafka() -> None:
     cluster: Any = ScriptedCluster(Scripted(KAFKA))
     with pytest.raises(CommandError) as caught:
         api_of(cluster, "groups why", None, 30, "g")
@@ -182,12 +182,12 @@ def test_error_at_apache_kafka_names_a_command_that_works_there() -> None:
     assert caught.value.exit_code == REFUSED
 
 
-# ------------------------------------------------------------------------------- what answers
+# ------------------------------------------------------- the server at the HTTP address
 
 
 @contextmanager
 def answering(status: int, body: bytes, length: int | None = None) -> Iterator[SimpleNamespace]:
-    """An HTTP server, and the requests that it received with their Host."""
+    """An HTTP server with this response; ``asked`` has path and Host of each received request."""
     seen = SimpleNamespace(asked=[], status=status, body=body)
 
     class Handler(BaseHTTPRequestHandler):
@@ -222,7 +222,7 @@ def api(port: int, host: str = "127.0.0.1", timeout_s: float = 30) -> Api:
     return Api(f"{host}:{port}", "top", timeout_s, "ours", "127.0.0.1:9092")
 
 
-def test_http_api_of_another_cluster_is_rejected_at_its_first_response() -> None:
+def test_http_api_of_another_cluster_is_rejected_at_the_first_request() -> None:
     with answering(200, broker_of("theirs")) as seen, pytest.raises(CommandError) as caught:
         api(seen.port).get("/api/groups")
 
@@ -234,7 +234,7 @@ def test_http_api_of_another_cluster_is_rejected_at_its_first_response() -> None
     assert [path for path, _ in seen.asked] == ["/api/broker"]
 
 
-def test_cluster_of_the_http_api_is_checked_once_and_again_after_a_failure() -> None:
+def test_cluster_of_the_http_api_is_checked_once_until_a_request_fails() -> None:
     with answering(200, broker_of("ours")) as seen:
         asking = api(seen.port)
         asking.get("/api/groups")
@@ -243,7 +243,7 @@ def test_cluster_of_the_http_api_is_checked_once_and_again_after_a_failure() -> 
     with pytest.raises(CommandError, match="no server answers at"):
         asking.get("/api/groups")
 
-    assert asking.broker == {}, "another Muster may come to this address"
+    assert asking.broker == {}, "another Muster may listen on this address later"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_cluster_of_the_http_api_is_checked_once_and_again_after_a_failure() -> 
         (200, b"{", 1000, "IncompleteRead"),
     ],
 )
-def test_http_server_that_is_not_muster_is_reported(
+def test_http_server_that_is_not_muster_is_rejected(
     status: int, body: bytes, length: int, says: str
 ) -> None:
     with answering(status, body, length) as seen, pytest.raises(CommandError, match=says):
@@ -269,7 +269,7 @@ def test_http_server_that_is_not_muster_is_reported(
         (401, "; log in with a file of Kafka client properties: --command-config"),
     ],
 )
-def test_denied_metrics_name_the_missing_right(status: int, advice: str) -> None:
+def test_error_about_denied_metrics_names_the_missing_right(status: int, advice: str) -> None:
     with answering(status, b"no") as seen:
         asking = api(seen.port)
         asking.broker = {"cluster": "ours"}
@@ -281,7 +281,7 @@ def test_denied_metrics_name_the_missing_right(status: int, advice: str) -> None
     assert caught.value.exit_code == REFUSED
 
 
-def test_request_is_repeated_with_the_ip_address_after_status_421() -> None:
+def test_http_request_is_repeated_with_the_ip_address_after_status_421() -> None:
     with answering(421, broker_of("ours")) as seen:
         seen.status = 421
         with pytest.raises(CommandError, match="status 404"):
@@ -312,14 +312,14 @@ def test_timeout_ends_an_endless_http_response() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost", "h:0", "h:65536", "h:x", "h:" + "9" * 5000])
-def test_http_address_without_a_port_is_wrong_use(address: str) -> None:
+def test_http_option_with_an_invalid_address_is_rejected(address: str) -> None:
     done = run("groups", "why", "g", "--http", address)
 
     assert done.code == USAGE
     assert "write it as HOST:PORT" in done.err
 
 
-# ---------------------------------------------------------------------------- side by side
+# ---------------------------------------------------- commands at real and unreachable brokers
 
 COMMANDS = [
     ("groups", "why", "billing"),
@@ -331,7 +331,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_unreachable_broker_is_one_sentence_for_http_commands(words: tuple[str, ...]) -> None:
+def test_http_commands_exit_3_when_no_broker_answers(words: tuple[str, ...]) -> None:
     address = f"127.0.0.1:{free_port()}"
     done = run(*words, "-b", address)
 
@@ -341,7 +341,7 @@ def test_unreachable_broker_is_one_sentence_for_http_commands(words: tuple[str, 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_named_muster_answers_when_two_have_a_group_of_the_same_name(
+def test_http_commands_read_the_cluster_of_bootstrap_when_two_have_the_group(
     tmp_path: Path,
 ) -> None:
     ours = Broker(tmp_path / "ours", http="127.0.0.1:0")
@@ -385,8 +385,8 @@ def test_named_muster_answers_when_two_have_a_group_of_the_same_name(
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_transactions_why_explains_a_name_that_is_not_a_transactional_id(tmp_path: Path) -> None:
-    """A topic needs a partition in addition, and an unknown name gets a suggestion."""
+def test_transactions_why_suggests_a_name_for_an_unknown_transactional_id(tmp_path: Path) -> None:
+    """For a topic the error asks for a partition; for a typo it suggests the nearest name."""
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker):
         run("topics", "create", "orders", "-b", broker.bootstrap)
@@ -411,7 +411,7 @@ def test_transactions_why_explains_a_name_that_is_not_a_transactional_id(tmp_pat
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_partitions_held_back_by_a_transaction_are_listed_once(tmp_path: Path) -> None:
+def test_transactions_why_lists_held_back_partitions_in_one_line(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker), Wire(broker.port) as wire:
         create_led(wire, "orders", 7)
@@ -429,7 +429,7 @@ def test_partitions_held_back_by_a_transaction_are_listed_once(tmp_path: Path) -
 
 
 def theirs_http(broker: Broker) -> str:
-    """The HTTP address in a broker's settings."""
+    """The broker's setting http.advertised.listener."""
     words = ("configs", "get", "http.advertised.listener", "--broker", "1", "--json")
     done = run(*words, "-b", broker.bootstrap)
     return str(done.json[0]["value"])

@@ -20,7 +20,7 @@ from tests.waiting import until
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(KIND != "muster", reason="what is watched is Muster's own"),
+    pytest.mark.skipif(KIND != "muster", reason="the watched HTTP API is Muster's own"),
 ]
 
 SIGNALS = [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
@@ -46,7 +46,7 @@ def started(broker: Broker, line: str, **streams: int) -> subprocess.Popen[bytes
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("line", FOLLOWING)
-def test_interrupted_command_in_a_pipe_ends_silently(
+def test_interrupted_endless_command_in_a_pipe_prints_no_error(
     seen: Broker, line: str, number: signal.Signals, code: int
 ) -> None:
     following = started(seen, f"{line} --every 0.05", stdout=subprocess.PIPE)
@@ -60,7 +60,7 @@ def test_interrupted_command_in_a_pipe_ends_silently(
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("line", ["groups watch", "top"])
-def test_interrupted_command_restores_the_cursor_of_its_terminal(
+def test_interrupted_endless_command_shows_the_terminal_cursor_again(
     seen: Broker, line: str, number: signal.Signals, code: int
 ) -> None:
     ours, its = pty.openpty()
@@ -72,7 +72,7 @@ def test_interrupted_command_restores_the_cursor_of_its_terminal(
         try:
             while chunk := os.read(ours, 65536):
                 drawn.extend(chunk)
-        except OSError:  # the terminal closes with its last process
+        except OSError:  # the terminal closes when its last process exits
             return
 
     reader = threading.Thread(target=read, daemon=True)

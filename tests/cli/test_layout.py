@@ -1,5 +1,4 @@
-"""Tables fit the given width: in a pipe they are complete, and headers and numbers are never
-cut."""
+"""The layout of tables: complete in a pipe, fitted to the width of a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def table(width: int | None, rows: Any = ROWS, columns: Any = COLUMNS, wide: boo
     return "\n".join([*lines.header, *lines.body])
 
 
-def test_table_without_a_width_is_complete() -> None:
+def test_table_without_a_width_shows_complete_values() -> None:
     assert table(None) == (
         "GROUP    TOPIC                             LAG  NOTE\n"
         "billing  orders.by.customer.and.country  12345  -\n"
@@ -33,7 +32,7 @@ def test_table_without_a_width_is_complete() -> None:
     )
 
 
-def test_narrow_table_folds_sentences_and_shortens_names() -> None:
+def test_narrow_table_wraps_sentences_and_shortens_names() -> None:
     assert table(60) == (
         "GROUP    TOPIC                 LAG  NOTE\n"
         "billing  orders.b…d.country  12345  -\n"
@@ -52,11 +51,11 @@ def test_narrower_table_puts_sentences_below_their_row() -> None:
     )
 
 
-def test_columns_that_do_not_fit_are_named() -> None:
+def test_left_out_columns_are_returned_when_the_width_is_too_small() -> None:
     assert laid_out(ROWS, COLUMNS, 20).left_out == ["LAG"]
 
 
-def test_empty_columns_are_omitted_unless_wide() -> None:
+def test_empty_columns_are_omitted_without_the_wide_option() -> None:
     rows: list[dict[str, Any]] = [{"a": 1, "b": None, "c": "", "d": []}]
     assert table(None, rows, ["a", "b", "c", "d"]) == "A\n1"
     assert table(None, rows, ["a", "b", "c", "d"], wide=True) == "A  B  C  D\n1  -  -  -"
@@ -64,11 +63,11 @@ def test_empty_columns_are_omitted_unless_wide() -> None:
     assert table(None, rows, ["a", Column("b", always=True)]) == "A  B\n1  -"
 
 
-def test_column_may_have_its_own_header() -> None:
+def test_column_header_can_differ_from_the_field_name() -> None:
     assert table(None, [{"end_offset": 7}], [Column("end_offset", "END")]) == "END\n  7"
 
 
-def test_wide_characters_count_two_cells() -> None:
+def test_wide_characters_have_a_width_of_two_cells() -> None:
     rows = [{"group": "注文の処理" * 4, "lag": 1}, {"group": "a", "lag": 22}]
     assert table(20, rows, ["group", "lag"]) == (
         "GROUP            LAG\n注文の…文の処理    1\na                 22"
@@ -91,7 +90,7 @@ def test_wide_characters_count_two_cells() -> None:
         ("[red]x", "[red]x"),
     ],
 )
-def test_cell_values_are_formatted(value: Any, text: str) -> None:
+def test_cell_text_depends_on_the_type_of_the_value(value: Any, text: str) -> None:
     assert shown(value) == text
 
 
@@ -102,7 +101,7 @@ CELLS = st.none() | st.integers() | st.text(max_size=40) | st.lists(st.text(max_
     st.lists(st.fixed_dictionaries(dict.fromkeys("abcd", CELLS)), min_size=1, max_size=5),
     st.integers(16, 120),
 )
-def test_lines_fit_the_width_and_headers_are_not_cut(
+def test_table_lines_fit_the_width_and_headers_are_not_shortened(
     rows: list[dict[str, Any]], width: int
 ) -> None:
     lines = laid_out(rows, ["a", "b", Column("c", "LONG-HEADER"), "d"], width)
@@ -124,7 +123,7 @@ PRINTED = st.text(min_size=1, max_size=60).filter(str.isprintable)
 
 @pytest.mark.campaign
 @given(PRINTED, st.integers(0, 70))
-def test_shortened_name_fits_and_keeps_both_ends(text: str, width: int) -> None:
+def test_shortened_name_fits_the_width_and_keeps_its_start_and_end(text: str, width: int) -> None:
     cut = shortened(text, width)
     assert cut == text if cell_len(text) <= width else cell_len(cut) <= width
     if cut != text and width > 4 and text.isascii():
@@ -142,7 +141,7 @@ def test_shortened_name_fits_and_keeps_both_ends(text: str, width: int) -> None:
         (False, "    see the retention of orders\n    $ muster groups reset g --to-latest\n"),
     ],
 )
-def test_sentences_are_folded_on_a_terminal_but_commands_are_not(
+def test_say_folded_wraps_sentences_but_not_commands_on_a_terminal(
     on_terminal: bool,
     printed: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,8 +158,8 @@ def test_sentences_are_folded_on_a_terminal_but_commands_are_not(
 
 
 @pytest.mark.parametrize("name", ["g" * 1000, "G" * 1000, "1" * 1000, "GROUP-" * 160])
-def test_long_name_that_looks_like_a_state_or_a_number_is_shortened(name: str) -> None:
-    """A group is the only column that can shrink, as in a comparison."""
+def test_long_group_name_that_resembles_a_state_or_a_number_is_shortened(name: str) -> None:
+    """The group is the only column of the table whose values can be shortened."""
     row = {"group": name, "commits": "1,200 > 900 (-25%)", "lag": "3 > 4 (+33%)"}
 
     lines = laid_out([row], list(row), 80)

@@ -1,4 +1,4 @@
-"""One spelling of partitions, hosts and members, and escapes of control characters."""
+"""How commands parse and print partitions, hosts, members and control characters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from verdicts.spelling import plain_host
         ("t:4-5,5,0", ("t", [0, 4, 5])),
     ],
 )
-def test_partitions_are_parsed_from_topic_and_numbers(text: str, expected: Any) -> None:
+def test_parse_partitions_returns_topic_and_partition_numbers(text: str, expected: Any) -> None:
     assert parse_partitions(text) == expected
 
 
@@ -38,18 +38,18 @@ def test_partitions_are_parsed_from_topic_and_numbers(text: str, expected: Any) 
     ["", ":1", "t:", "t:-1", "t:1-", "t:a", "t:5-4", "t:0-99999999", "t:2147483648", "t:٣",
      "t:" + "9" * 5000],
 )  # fmt: skip
-def test_invalid_partitions_are_wrong_use(text: str) -> None:
+def test_invalid_partitions_are_rejected(text: str) -> None:
     with pytest.raises(CommandError) as caught:
         parse_partitions(text)
     assert caught.value.exit_code == 2
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
-def test_printed_partitions_can_be_parsed(numbers: set[int]) -> None:
+def test_parse_partitions_accepts_the_output_of_partitions_text(numbers: set[int]) -> None:
     assert parse_partitions(partitions_text("orders", numbers)) == ("orders", sorted(numbers))
 
 
-def test_partitions_by_topic_are_lists_in_json() -> None:
+def test_owned_partitions_are_lists_of_numbers_in_json() -> None:
     found = owned({"b": [1, 0], "a": [2], "none": []})
     assert found == [
         {"topic": "a", "partitions": [2]},
@@ -58,7 +58,7 @@ def test_partitions_by_topic_are_lists_in_json() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "/127.0.0.1", "client.example/127.0.0.1"])
-def test_host_is_printed_as_its_address(host: str) -> None:
+def test_host_is_printed_as_an_ip_address(host: str) -> None:
     assert plain_host(host) == "127.0.0.1"
 
 
@@ -71,11 +71,11 @@ def test_host_is_printed_as_its_address(host: str) -> None:
         ("http://10.0.0.1/x and /var/log, 1/2", "http://10.0.0.1/x and /var/log, 1/2"),
     ],
 )
-def test_hosts_in_sentences_are_printed_as_addresses(text: str, plain: str) -> None:
+def test_hosts_in_sentences_are_printed_as_ip_addresses(text: str, plain: str) -> None:
     assert with_plain_hosts({"why": [text, 7]}) == {"why": [plain, 7]}
 
 
-def test_members_are_numbered_in_their_order() -> None:
+def test_rows_show_members_by_their_position_in_the_group() -> None:
     members = [{"member": f"app-{n}", "client": "app", "host": f"10.0.0.{n}"} for n in (1, 2)]
     rows = numbered([{"member": "app-2"}, {"member": None}, {"member": "gone"}], members)
     assert rows == [

@@ -1,4 +1,4 @@
-"""Options before the command's name, as in `muster --bootstrap X topics list`."""
+"""Options before the name of the command, such as `muster --bootstrap X topics list`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.cli.running import run
         ("-b 127.0.0.1:1 topics list -b 127.0.0.1:3", 3),
     ],
 )
-def test_bootstrap_after_the_command_overrides_earlier_ones_and_the_variable(
+def test_last_bootstrap_option_overrides_earlier_ones_and_the_variable(
     monkeypatch: pytest.MonkeyPatch, words: str, port: int
 ) -> None:
     monkeypatch.setenv("MUSTER_BOOTSTRAP", "127.0.0.1:2")
@@ -45,7 +45,7 @@ def test_every_command_accepts_common_options_before_its_name() -> None:
 
 
 class Context:
-    """A command's context with these parameters before the command's name."""
+    """A fake typer context: the parameters were given before the name of the command."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -54,7 +54,7 @@ class Context:
         return self
 
     def get_parameter_source(self, _: str) -> None:
-        """No parameter is set after the command's name."""
+        """Return None: no parameter was given after the name of the command."""
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,9 @@ class Context:
         ("-b x:1 serve", "write options of serve after `serve`; see muster serve --help"),
     ],
 )
-def test_wrong_use_after_a_leading_option_is_one_sentence(words: str, said: str) -> None:
+def test_invalid_command_after_a_leading_option_prints_one_error_line(
+    words: str, said: str
+) -> None:
     ran = run(*words.split())
 
     assert (ran.code, ran.err.count("\n")) == (USAGE, 1)

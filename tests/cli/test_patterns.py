@@ -1,4 +1,4 @@
-"""Names and patterns of names."""
+"""The selection of names by patterns, and suggestions for names that do not exist."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
         (["__hidden"], ["__hidden"], []),
     ],
 )
-def test_chosen_names_are_unique_and_unmatched_ones_are_returned(
+def test_chosen_returns_matching_names_once_and_unmatched_patterns(
     wanted: list[str], names: list[str], missing: list[str]
 ) -> None:
     assert chosen(wanted, KNOWN, hidden=["__hidden"]) == (names, missing)
 
 
-def test_name_without_wildcards_is_not_a_pattern() -> None:
+def test_is_pattern_is_true_only_for_text_with_wildcards() -> None:
     assert [is_pattern(text) for text in ("a.b-c_d", "a*", "a?", "[ab]")] == [
         False,
         True,
@@ -43,10 +43,10 @@ def test_name_without_wildcards_is_not_a_pattern() -> None:
     ("missing", "meant"),
     [(["bilin"], "billing"), (["b*", "oders"], "orders"), (["x"], None), (["b*"], None)],
 )
-def test_nearest_name_of_a_typo_is_found(missing: list[str], meant: str | None) -> None:
+def test_nearest_returns_the_most_similar_name(missing: list[str], meant: str | None) -> None:
     assert nearest(missing, ["billing", "orders", "archive"]) == meant
 
 
-def test_missing_names_are_spelled_before_patterns() -> None:
+def test_spelled_lists_names_before_patterns() -> None:
     assert spelled(["a", "x*", "b"], "group") == "group a, b and groups like x*"
     assert spelled(["x*", "y?"], "topic") == "topics like x*, y?"

@@ -1,4 +1,4 @@
-"""Questions at a terminal whose input ends: an end of input is not Ctrl-C."""
+"""Questions at a terminal: the end of the input is an error, Ctrl-C an interrupt."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.cli.running import run
 
 
 class ATerminal(io.StringIO):
-    """A terminal whose input has ended."""
+    """A terminal whose input is at its end."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Interrupted(ATerminal):
-    """A terminal at which Ctrl-C is pressed."""
+    """A terminal at which the user presses Ctrl-C."""
 
     def readline(self, size: int | None = -1) -> str:
         raise KeyboardInterrupt
@@ -34,7 +34,7 @@ def ask() -> None:
 
 
 def fail() -> NoReturn:
-    """Raise EOFError, as for a truncated file."""
+    """Raise an EOFError that no terminal has caused."""
     raise EOFError("no more bytes")
 
 
@@ -43,7 +43,7 @@ def at_a(terminal: ATerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", ATerminal())
 
 
-def test_end_of_input_at_a_question_names_the_option_to_use(
+def test_error_about_the_end_of_input_names_the_option_to_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_a(ATerminal(), monkeypatch)
@@ -59,8 +59,9 @@ def test_end_of_input_at_a_question_names_the_option_to_use(
 
 
 @pytest.mark.parametrize("command", [ask, fail])
-def test_only_ctrl_c_is_an_interrupt(command: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An EOFError from elsewhere is raised as the bug that it is."""
+def test_ctrl_c_exits_130_but_eof_error_in_a_command_is_raised(
+    command: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = typer.Typer()
     app.command()(command)  # type: ignore[type-var]
     monkeypatch.setattr(main, "command_of", lambda *_: typer.main.get_command(app))

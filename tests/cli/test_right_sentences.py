@@ -1,4 +1,4 @@
-"""Errors after slips: empty names, and verbs that groups do not have."""
+"""Error texts about empty names, unknown verbs of groups, and plans without --execute."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.cli.running import run
         ("users add", "USER is empty; see muster users add --help"),
     ],
 )
-def test_empty_name_is_wrong_use(words: str, said: str) -> None:
+def test_empty_name_is_rejected(words: str, said: str) -> None:
     ran = run(*words.split(), "", "--bootstrap", "127.0.0.1:1")
 
     assert (ran.code, ran.out, ran.err) == (USAGE, "", f"muster: {said}\n")
 
 
 @pytest.mark.parametrize("word", ["pause", "restart", "start", "stop"])
-def test_advice_on_consumer_verbs_names_consumers(word: str) -> None:
+def test_advice_on_start_and_stop_of_a_group_names_its_consumers(word: str) -> None:
     said = instead("groups", word, [], [])
 
     assert said is not None
@@ -36,7 +36,7 @@ def test_advice_on_consumer_verbs_names_consumers(word: str) -> None:
     assert "broker" not in said
 
 
-def test_error_of_a_json_plan_advises_only_execute() -> None:
+def test_error_about_an_unconfirmed_json_plan_advises_execute() -> None:
     with pytest.raises(CommandError) as ended:
         Plan(dry_run=False, execute=False, json=True).goes_on("Change?")
 

@@ -1,4 +1,4 @@
-"""Commands at a Muster with TLS, logins and ACLs: over Kafka's protocol and over HTTP."""
+"""Commands on a Muster with TLS, SASL and ACLs, over Kafka's protocol and over HTTP."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.cli.running import Ran, run
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(KIND != "muster", reason="its HTTP is Muster's own"),
+    pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own"),
 ]
 
 PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret", "carol": "carol-secret"}
 
 
 class Secured:
-    """A broker with an encrypted listener and HTTP, and files of client properties."""
+    """A broker with a SASL_SSL listener and HTTPS; `as_` runs commands as one of its users."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Secured:
         self.broker = Broker(folder / "data", settings, http="127.0.0.1:0")
 
     def as_(self, who: str, *words: str, password: str | None = None) -> Ran:
-        """Run a command as a user; the bootstrap address is the last option."""
+        """Run a command as user ``who``, by default with the user's correct password."""
         file = self.folder / f"{who}.properties"
         given = PASSWORDS[who] if password is None else password
         file.write_text(
@@ -80,7 +80,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield secured
 
 
-def test_authorized_user_reads_everything_over_http(secured: Secured) -> None:
+def test_super_user_may_run_commands_over_https(secured: Secured) -> None:
     listed = secured.as_("admin", "groups", "list", "--json")
     assert listed.code == 0, listed.err
     assert {"billing", "payroll"} <= {row["group"] for row in listed.json}
@@ -96,7 +96,7 @@ def test_authorized_user_reads_everything_over_http(secured: Secured) -> None:
         assert ran.code == 0, (words, ran.err)
 
 
-def test_unauthorized_user_gets_the_missing_right(secured: Secured) -> None:
+def test_error_for_an_unauthorized_user_names_the_missing_right(secured: Secured) -> None:
     given = ("--http", f"https://{secured.http}")
     for words, said in (
         (("groups", "why", "billing", *given), "User:alice may not Describe group billing"),
@@ -113,11 +113,10 @@ def test_unauthorized_user_gets_the_missing_right(secured: Secured) -> None:
     assert "User:alice may not Describe group billing" in asked.err
 
 
-def test_user_with_rights_only_on_a_group_gets_its_history_and_verdict(
+def test_user_with_describe_on_a_group_gets_its_history_and_verdict(
     secured: Secured,
 ) -> None:
-    """The user may not describe the broker's settings. `groups list` once said ABANDONED where
-    the broker said OK."""
+    """Regression: without rights on the broker's settings `groups list` showed a wrong verdict."""
     assert secured.as_("admin", "offsets", "set", "mail", "orders:0=0", "--execute").code == 0
     for what in (("--group", "mail"), ("--topic", "orders")):
         allowed = ("acls", "add", "--principal", "User:carol", "--operation", "describe", *what)
@@ -134,7 +133,9 @@ def test_user_with_rights_only_on_a_group_gets_its_history_and_verdict(
     assert (row["group"], row["verdict"]) == ("mail", told[0]["verdict"])
 
 
-def test_wrong_password_and_untrusted_certificate_are_sentences(secured: Secured) -> None:
+def test_errors_report_wrong_password_untrusted_certificate_and_missing_login(
+    secured: Secured,
+) -> None:
     ran = secured.as_("alice", "topics", "list", password="guess")
     assert "rejected the PLAIN login of user alice: Authentication failed" in ran.err
 

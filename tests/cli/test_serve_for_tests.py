@@ -1,4 +1,4 @@
-"""`muster serve --test` for its parent process: one line of JSON, or one error sentence."""
+"""`muster serve --test`: its JSON line, its errors, and its end with the parent process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.wire import Wire
 
 
 def refused(*words: str, stdin: int | None = subprocess.DEVNULL) -> tuple[int, str]:
-    """Run it with these words, with which it must not start; returns exit code and error."""
+    """Run `muster serve` with invalid options; returns the exit code and the one error line."""
     done = subprocess.run(
         [*COMMAND, "serve", *words],
         cwd=CHECKOUT, stdin=stdin, capture_output=True, text=True, timeout=60, check=False,
@@ -31,7 +31,7 @@ def refused(*words: str, stdin: int | None = subprocess.DEVNULL) -> tuple[int, s
     return done.returncode, done.stderr.removeprefix("muster serve: ").rstrip("\n")
 
 
-def test_serve_test_prints_one_line_of_json() -> None:
+def test_serve_test_prints_its_addresses_as_one_line_of_json() -> None:
     with tested() as muster:
         with Wire(muster.port) as wire:
             assert wire.call("ApiVersions", 0)["error_code"] == 0
@@ -104,14 +104,14 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_serve_test_with_exit_code_0(number: signal.Signals) -> None:
+def test_serve_test_exits_0_on_a_signal(number: signal.Signals) -> None:
     with tested() as muster:
         muster.process.send_signal(number)
 
         assert muster.process.wait(20) == 0
 
 
-def test_serve_test_with_data_shuts_down_cleanly(tmp_path: Path) -> None:
+def test_serve_test_with_data_marks_a_clean_shutdown(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as muster:
         muster.post("/topics", topics=[{"name": "orders"}])
@@ -120,7 +120,7 @@ def test_serve_test_with_data_shuts_down_cleanly(tmp_path: Path) -> None:
     assert (data / ".kafka_cleanshutdown").exists()
 
 
-def test_serve_test_ignores_standard_input() -> None:
+def test_serve_test_ignores_content_of_standard_input() -> None:
     with tested() as muster:
         assert muster.process.stdin is not None
         muster.process.stdin.write("stop\n" * 100_000)
@@ -139,7 +139,7 @@ def test_serve_test_accepts_the_settings_of_serve(tmp_path: Path) -> None:
     assert settings["partitions"] == 7
 
 
-def test_serve_test_keeps_several_listeners_after_a_reset() -> None:
+def test_serve_test_with_two_listeners_keeps_its_port_after_a_reset() -> None:
     words = (
         "--set", "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0",
         "--set", "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT",
@@ -197,14 +197,16 @@ def test_serve_test_keeps_several_listeners_after_a_reset() -> None:
         (["--with-stdin"], 1, "--with-stdin: standard input is a file; it must be a pipe"),
     ],
 )
-def test_invalid_serve_test_is_one_sentence(words: list[str], code: int, sentence: str) -> None:
+def test_serve_test_rejects_invalid_options_with_the_reason(
+    words: list[str], code: int, sentence: str
+) -> None:
     got, said = refused("--test", *words)
 
     assert got == code
     assert said.startswith(sentence)
 
 
-def test_with_stdin_needs_test() -> None:
+def test_serve_rejects_with_stdin_without_test() -> None:
     assert refused("--with-stdin") == (2, "--with-stdin needs --test")
 
 
@@ -230,7 +232,7 @@ def test_serve_test_names_an_http_address_in_use() -> None:
     )
 
 
-def test_port_of_a_stopped_test_broker_stays_in_use() -> None:
+def test_port_stays_in_use_while_a_test_broker_is_stopped() -> None:
     with tested() as muster:
         muster.post("/stop")
         code, said = refused("--test", "--listen", muster.bootstrap)
@@ -239,7 +241,7 @@ def test_port_of_a_stopped_test_broker_stays_in_use() -> None:
     assert (code, "Address already in use" in said) == (1, True)
 
 
-def test_serve_test_names_an_unusable_data_directory(tmp_path: Path, broker: Broker) -> None:
+def test_serve_test_rejects_an_unusable_data_directory(tmp_path: Path, broker: Broker) -> None:
     (tmp_path / "file").write_text("")
     assert refused("--test", "--data", str(tmp_path / "file")) == (
         1,
@@ -250,7 +252,7 @@ def test_serve_test_names_an_unusable_data_directory(tmp_path: Path, broker: Bro
     assert said.startswith(f"The data directory {broker.data} is in use by another process")
 
 
-def test_serve_test_names_a_damaged_meta_properties(tmp_path: Path) -> None:
+def test_serve_test_rejects_a_damaged_meta_properties(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as muster:
         muster.post("/topics", topics=[{"name": "orders"}])
@@ -264,7 +266,7 @@ def test_serve_test_names_a_damaged_meta_properties(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_serve_without_test_has_no_test_verbs(tmp_path: Path, method: str) -> None:
+def test_serve_without_test_answers_404_to_test_requests(tmp_path: Path, method: str) -> None:
     plain = Broker(tmp_path / "data", http="127.0.0.1:0")
     plain.start()
     try:
@@ -286,7 +288,7 @@ def test_serve_without_test_has_no_test_verbs(tmp_path: Path, method: str) -> No
         plain.stop()
 
 
-def test_requests_of_browsers_to_test_verbs_are_rejected() -> None:
+def test_serve_test_rejects_requests_with_a_foreign_origin_or_host() -> None:
     with tested() as muster:
         answered = muster.asked("POST", "/test/reset", {}, origin="http://localhost:3000")
         assert answered.status == 403

@@ -1,4 +1,4 @@
-"""The ready line of `muster serve`."""
+"""The data directory in the ready line of `muster serve`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cli.serve import shown_directory
         ("here/data", "./data"),
         ("here/data/of/mine", "./data/of/mine"),
         ("here/..data", "./..data"),
-        ("here", "{root}/here"),  # not "./."
+        ("here", "{root}/here"),  # "./." would be unclear
         ("there", "{root}/there"),
     ],
 )
-def test_data_directory_is_shown_in_its_shortest_clear_form(
+def test_data_directory_is_shown_relative_when_it_is_below_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, shown: str
 ) -> None:
     (tmp_path / "here").mkdir()

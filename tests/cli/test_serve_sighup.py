@@ -1,4 +1,4 @@
-"""SIGHUP rereads the properties: dynamic settings take effect, others are named."""
+"""On SIGHUP the broker rereads its properties: it applies dynamic settings and names others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture
 def hangup(broker: Broker, tmp_path: Path) -> Hangup:
-    """A function that rewrites the file, sends SIGHUP, and returns the broker's log line."""
+    """A function that writes server.properties, sends SIGHUP, and returns the broker's log line."""
 
     def send(text: str) -> str:
         (tmp_path / "server.properties").write_text(text)
@@ -44,7 +44,7 @@ def hangup(broker: Broker, tmp_path: Path) -> Hangup:
         def said() -> list[str]:
             return [line for line in broker.lines()[known:] if "reloaded" in line]
 
-        return until("the broker says what it made of it", said)[0]
+        return until("the broker logs the reload", said)[0]
 
     return send
 
@@ -54,7 +54,7 @@ def value(broker: Broker, setting: str) -> str:
     return sessions.typed(line).splitlines()[1].split()[1]
 
 
-def test_sighup_applies_dynamic_settings_and_names_the_others(
+def test_sighup_applies_dynamic_settings_and_logs_those_that_need_a_restart(
     broker: Broker, hangup: Hangup
 ) -> None:
     assert value(broker, "log.retention.ms") == "1000"
@@ -65,11 +65,11 @@ def test_sighup_applies_dynamic_settings_and_names_the_others(
     assert value(broker, "num.partitions") == "1"
     assert "wait_for_a_restart=['num.partitions']" in said
 
-    hangup("")  # back to the defaults
+    hangup("")  # an empty file: all settings have their defaults
     assert value(broker, "log.segment.bytes") == "1073741824"
 
 
-def test_sighup_with_an_invalid_file_changes_nothing(broker: Broker, hangup: Hangup) -> None:
+def test_sighup_with_an_invalid_file_changes_no_setting(broker: Broker, hangup: Hangup) -> None:
     said = hangup("log.retention.ms=2000\nlog.segment.bytes=many\n")
 
     assert "configs not reloaded" in said
@@ -77,7 +77,7 @@ def test_sighup_with_an_invalid_file_changes_nothing(broker: Broker, hangup: Han
     assert value(broker, "log.retention.ms") == "1000"
 
 
-def test_sighup_with_unsupported_security_settings_changes_nothing(
+def test_sighup_with_unsupported_security_settings_changes_no_setting(
     broker: Broker, hangup: Hangup
 ) -> None:
     said = hangup("log.retention.ms=2000\nsasl.enabled.mechanisms=GSSAPI\nssl.provider=Own\n")

@@ -1,4 +1,4 @@
-"""Shell completion: the scripts of `--show-completion`, and the completions that they receive."""
+"""Shell completion: the scripts of `--show-completion`, and the words that they offer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def muster(*words: str, **environment: str) -> str:
 
 
 def completed(line: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
-    """The completions of bash at the end of a line; nothing listens on port 1."""
+    """The words that bash offers at the end of a line; by default no broker is reachable."""
     words = line.split(" ")
     return muster(
         _MUSTER_COMPLETE="complete_bash",
@@ -66,14 +66,16 @@ def test_completion_script_can_be_loaded_by_the_shell(shell: str) -> None:
 
 
 @pytest.mark.interop
-def test_completion_offers_names_of_the_cluster(broker: Broker, name: str) -> None:
+def test_completion_offers_names_of_topics_groups_members_and_settings(
+    broker: Broker, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     create_topics(cluster, [NewTopic(f"{name}-{end}", 1, 1, {}) for end in ("a", "b")])
     member = GroupMember(cluster, name, [f"{name}-a"])
     member.join()
     both = [f"{name}-a", f"{name}-b"]
     lines = {
-        # First: the member sends no heartbeat, and its session ends.
+        # This line is first: the member sends no heartbeats, so its session expires soon.
         "muster groups evict NAME muster-cli": [member.member_id],
         "muster groups describe NAME": [name],
         "muster topics describe NAME": both,
@@ -86,7 +88,7 @@ def test_completion_offers_names_of_the_cluster(broker: Broker, name: str) -> No
     }
     try:
         for line, offered in lines.items():
-            # On a busy machine a broker may answer later than a shell waits.
+            # On a busy machine the broker may answer after completion has stopped waiting.
             until(
                 f"{line} is completed",
                 lambda: completed(line.replace("NAME", name), broker.bootstrap) == offered,  # noqa: B023
@@ -97,7 +99,7 @@ def test_completion_offers_names_of_the_cluster(broker: Broker, name: str) -> No
 
 
 @pytest.mark.interop
-def test_completion_uses_the_bootstrap_of_the_line(broker: Broker, name: str) -> None:
+def test_completion_uses_the_bootstrap_option_of_the_line(broker: Broker, name: str) -> None:
     create_topics(Cluster(broker.bootstrap), [NewTopic(name, 1, 1, {})])
 
     line = f"muster topics describe --bootstrap {broker.bootstrap} {name[:-2]}"

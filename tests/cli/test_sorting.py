@@ -1,4 +1,4 @@
-"""`--sort` and `--top`."""
+"""The options `--sort` and `--top` of commands that print tables."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ COLUMNS = ["topic", Column("end_offset", "END")]
         ("end", 1, "d"),
     ],
 )
-def test_names_sort_ascending_numbers_descending_and_unknown_last(
+def test_rows_sort_by_name_ascending_or_number_descending_with_unknown_last(
     sort: str | None, top: int | None, topics: str
 ) -> None:
     assert "".join(row["topic"] for row in in_order(ROWS, sort, top, COLUMNS)) == topics
 
 
-def test_unknown_sort_column_lists_the_columns() -> None:
+def test_error_about_an_unknown_sort_column_lists_the_columns() -> None:
     with pytest.raises(CommandError, match=r"--sort lag: choose one of topic, end$"):
         in_order(ROWS, "lag", None, COLUMNS)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, broken or full: one sentence or nothing, never a traceback."""
+"""Commands whose standard streams are closed or on a full disk: no traceback is printed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ MANY = 3000
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A server.properties with a fault: exit code 4."""
+    """A server.properties with an invalid setting: `config check` exits 4."""
     path = tmp_path / "server.properties"
     path.write_text(SETTINGS + "".join(f"my.own.{n}=x\n" for n in range(MANY)))
     return path
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash, in which $M is `muster`; a pipe has the exit code of its first
-    command."""
+    """Run a line of bash in which $M is the command `muster`."""
     return subprocess.run(
         ["bash", "-c", f'M="{" ".join(COMMAND)}"\n{line}'],
         capture_output=True,
@@ -40,23 +39,23 @@ def test_exit_code_is_kept_when_the_reader_closes_the_pipe(file: Path) -> None:
     ran = shell(f"$M config check {file} | head -1; exit ${{PIPESTATUS[0]}}")
     assert ran.stdout.startswith("SETTING")
     assert ran.stderr == f"muster: {file} has 1 problem, listed first\n"
-    assert ran.returncode == 4, "what was found is still said"
+    assert ran.returncode == 4, "the problem in the file still sets the exit code"
 
 
-def test_streaming_command_ends_when_its_reader_ends(file: Path) -> None:
+def test_streaming_command_exits_0_when_its_reader_closes_the_pipe(file: Path) -> None:
     ran = shell(f"$M logs dump {file.parent} --json | true; exit ${{PIPESTATUS[0]}}")
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", ["", "--json"])
-def test_full_disk_for_standard_output_is_one_sentence(file: Path, form: str) -> None:
+def test_full_disk_for_standard_output_prints_one_error_line(file: Path, form: str) -> None:
     ran = shell(f"$M config check {file} {form} > /dev/full")
     assert ran.stderr == "muster: standard output can't be written: No space left on device\n"
     assert ran.returncode == 1
 
 
-def test_full_disk_for_help_is_one_sentence() -> None:
+def test_full_disk_for_help_prints_one_error_line() -> None:
     ran = shell("$M topics --help > /dev/full")
     assert ran.stderr == "muster: standard output: No space left on device\n"
     assert ran.returncode == 1
@@ -84,6 +83,6 @@ def test_characters_outside_the_terminals_encoding_are_escaped(tmp_path: Path) -
     assert ran.returncode == 0
 
 
-def test_argument_that_is_not_utf_8_gives_no_traceback() -> None:
+def test_argument_that_is_not_utf_8_prints_no_traceback() -> None:
     ran = shell("$M groups describe $'caf\\xe9' -b 127.0.0.1:1")
     assert "Traceback" not in ran.stderr

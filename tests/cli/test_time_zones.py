@@ -1,4 +1,4 @@
-"""Every printed time is UTC with its zone, and means the same instant when it is typed."""
+"""Commands print all times in UTC, and read a printed time as the same instant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from tests.interop.cluster import Cluster as Asked
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(KIND != "muster", reason="a story and expiring offsets are Muster's own"),
+    pytest.mark.skipif(
+        KIND != "muster", reason="`groups why` and `offsets expiring` need Muster's HTTP API"
+    ),
 ]
 
 ZONES = ("UTC", "Asia/Tokyo", "America/St_Johns")
@@ -32,8 +34,8 @@ _LIKE_A_TIME = re.compile(r"\b\d\d:\d\d\b|\b\d{4}-\d\d-\d\d\b")
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker in another time zone: one record per hour around now, and a group whose member
-    left."""
+    """A broker in Tokyo's time zone with one record per hour around now and a group without
+    members."""
     os.environ["TZ"] = "Asia/Tokyo"
     try:
         data = tmp_path_factory.mktemp("shop") / "data"
@@ -79,7 +81,7 @@ def commands(shop: Broker) -> list[list[str]]:
 
 @pytest.fixture(params=ZONES)
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The user's zone, for this process and its children."""
+    """The time zone of this process and of its children during the test."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield request.param
@@ -95,7 +97,9 @@ def test_commands_print_times_only_in_utc(zone: str, commands: list[list[str]]) 
         assert _LIKE_A_TIME.search(_INSTANT.sub("", done.out)) is None, done.out
 
 
-def test_printed_times_do_not_depend_on_the_users_zone(commands: list[list[str]]) -> None:
+def test_printed_times_do_not_depend_on_the_time_zone_of_the_user(
+    commands: list[list[str]],
+) -> None:
     printed = [
         [
             _INSTANT.findall(
@@ -118,7 +122,7 @@ def test_printed_times_do_not_depend_on_the_users_zone(commands: list[list[str]]
     assert printed[0][-1] == printed[0][-2] == ["2026-01-31T12:00:00.000Z"]
 
 
-def test_time_copied_from_groups_why_means_the_same_instant_in_a_reset(
+def test_time_printed_by_groups_why_is_the_same_instant_in_groups_reset(
     zone: str, shop: Broker
 ) -> None:
     story = run("groups", "why", "billing", "-b", shop.bootstrap).out
@@ -132,10 +136,10 @@ def test_time_copied_from_groups_why_means_the_same_instant_in_a_reset(
     assert f"Offsets as of {copied[:-1]}.000Z" in plan.out
     assert told["as_of_ms"] == datetime_ms(copied)
     [change] = told["changes"]
-    assert change["after"] == HOURS, "hours off would be that many records off"
+    assert change["after"] == HOURS, "a wrong zone would select another record"
 
 
-def test_log_lines_of_the_broker_have_the_zone_and_milliseconds(shop: Broker) -> None:
+def test_broker_log_lines_have_times_in_utc_with_milliseconds(shop: Broker) -> None:
     stamps = [line.split()[0] for line in shop.lines() if "[info" in line]
 
     assert stamps

@@ -1,4 +1,4 @@
-"""Times and durations: printed in UTC with the zone, and bounded when parsed."""
+"""How commands print and parse times and durations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON_MS = 1_769_860_800_000
         (-(2**63), "-9223372036854775808 ms"),
     ],
 )
-def test_instant_is_printed_with_date_and_zone(wall_ms: int, shown: str) -> None:
+def test_instant_is_printed_in_utc_with_seconds(wall_ms: int, shown: str) -> None:
     assert instant(wall_ms) == shown
 
 
@@ -50,7 +50,7 @@ def test_printed_instant_is_parsed_as_the_same_instant(wall_ms: int) -> None:
         str(NOON_MS),
     ],
 )
-def test_time_without_a_zone_is_utc(text: str) -> None:
+def test_time_is_parsed_in_its_zone_or_else_in_utc(text: str) -> None:
     assert datetime_ms(text) == NOON_MS
 
 
@@ -69,14 +69,14 @@ def test_time_without_a_zone_is_utc(text: str) -> None:
         ("0001-01-01T00:00:00+14:00", "before 1970"),
     ],
 )
-def test_invalid_time_is_one_sentence(text: str, says: str) -> None:
+def test_invalid_time_is_rejected_with_the_reason(text: str, says: str) -> None:
     with pytest.raises(CommandError, match=says) as caught:
         datetime_ms(text, "--at")
     assert str(caught.value).startswith(f"--at {text}: ")
     assert caught.value.exit_code == USAGE
 
 
-def test_number_of_13_digits_is_milliseconds() -> None:
+def test_number_of_13_digits_is_parsed_as_milliseconds() -> None:
     assert instant(datetime_ms("2026112212053")) == "2034-03-16T08:56:52Z"
 
 
@@ -95,7 +95,7 @@ def test_number_of_13_digits_is_milliseconds() -> None:
         ("2w", 1_209_600),
     ],
 )
-def test_duration_is_parsed(text: str, expected_s: float) -> None:
+def test_duration_is_parsed_in_iso_8601_and_with_a_unit(text: str, expected_s: float) -> None:
     assert duration_ms(text) == expected_s * 1000
 
 
@@ -124,5 +124,5 @@ def test_duration_beyond_100_years_is_rejected(text: str) -> None:
         (259_200_000, "3 days"),
     ],
 )
-def test_span_is_printed(milliseconds: int, shown: str) -> None:
+def test_span_is_printed_in_its_largest_suitable_unit(milliseconds: int, shown: str) -> None:
     assert span(milliseconds) == shown

@@ -1,4 +1,4 @@
-"""Commands of other tools are answered with the corresponding command of `muster`."""
+"""For a command of another Kafka tool the error names the corresponding `muster` command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_every_command_in_the_answers_exists(sentence: str) -> None:
+def test_commands_named_for_commands_of_other_tools_exist(sentence: str) -> None:
     nouns = {name.split()[0] for name in COMMANDS} | {"COMMAND"}
     for named in re.findall(r"`muster ([^`]+)`", sentence):
         noun, *more = named.split()
@@ -32,7 +32,7 @@ def test_every_command_in_the_answers_exists(sentence: str) -> None:
             assert more[0] in below, named
 
 
-def test_words_of_other_tools_are_not_commands() -> None:
+def test_words_of_other_tools_are_not_muster_commands() -> None:
     after = {f"{noun} {word}" for noun, words in AFTER.items() for word in words}
 
     assert not after & set(COMMANDS)
@@ -66,7 +66,7 @@ def test_words_of_other_tools_are_not_commands() -> None:
         ("kafka-dump-log.bat --files x", "`muster logs dump`"),
     ],
 )
-def test_word_of_another_tool_is_wrong_use_with_our_command(line: str, told: str) -> None:
+def test_command_of_another_tool_is_rejected_with_the_muster_command(line: str, told: str) -> None:
     done = run(*line.split())
 
     assert done.code == USAGE
@@ -87,13 +87,13 @@ def test_mistyped_command_gets_a_suggestion(line: str, near: str) -> None:
     assert f"Did you mean '{near}'" in done.err
 
 
-def test_unknown_word_gets_no_suggestion() -> None:
+def test_unknown_command_gets_no_suggestion() -> None:
     assert instead("groups", "xyzzy", [], COMMANDS) is None
     assert instead("", "kafka-xyzzy", [], COMMANDS) is None
     assert "No such command 'xyzzy'; see muster --help" in run("xyzzy").err
 
 
-def test_page_lists_every_kafka_tool() -> None:
+def test_command_line_page_lists_every_kafka_tool() -> None:
     rows = dict(re.findall(r"^\| `kafka-([a-z-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
 
     assert rows == {tool: _row(options) for tool, options in TOOLS.items()}
@@ -105,7 +105,7 @@ def _row(options: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("word", ["alter", "fix", "offline", "backup"])
-def test_words_that_operators_search_for_are_on_the_page_and_in_the_help(word: str) -> None:
+def test_words_of_kafka_tools_are_in_the_command_line_page_and_the_help(word: str) -> None:
     helps = [run(*noun.split(), "--help").out for noun in ("", "topics", "groups", "configs")]
 
     assert re.search(rf"\b{word}\b", PAGE, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Files of Kafka's client properties: their settings, and the sentences about wrong ones."""
+"""Security settings read from a file of Kafka client properties, and errors about the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-def test_empty_file_is_a_plain_connection() -> None:
+def test_empty_properties_mean_plaintext() -> None:
     assert settings_of({}) == (PLAINTEXT, ())
     assert settings_of({"security.protocol": "PLAINTEXT", "ssl.key.password": "x"})[0] == PLAINTEXT
 
@@ -31,7 +31,7 @@ def test_empty_file_is_a_plain_connection() -> None:
         ('{} required user_x="no" username = "alice" password = "" ;', ""),
     ],
 )
-def test_user_of_a_jaas_text_is_read(jaas: str, password: str) -> None:
+def test_user_and_password_are_read_from_sasl_jaas_config(jaas: str, password: str) -> None:
     pairs = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN"}
 
     found = settings_of({**pairs, "sasl.jaas.config": jaas.format(PLAIN_MODULE)})
@@ -39,7 +39,7 @@ def test_user_of_a_jaas_text_is_read(jaas: str, password: str) -> None:
     assert found.security == Security(None, Login("PLAIN", Credentials("alice", password)))
 
 
-def test_user_of_librdkafkas_properties_is_read() -> None:
+def test_user_and_password_are_read_from_librdkafka_properties() -> None:
     found = settings_of(
         {
             "security.protocol": "SASL_PLAINTEXT",
@@ -51,7 +51,7 @@ def test_user_of_librdkafkas_properties_is_read() -> None:
     assert found.security.login == Login("SCRAM-SHA-512", Credentials("alice", "secret"))
 
 
-def test_delegation_token_logs_in_by_scram() -> None:
+def test_delegation_token_in_sasl_jaas_config_logs_in_with_scram() -> None:
     jaas = f'{SCRAM_MODULE} required username="id" password="hmac" tokenauth="true";'
     pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
 
@@ -60,7 +60,9 @@ def test_delegation_token_logs_in_by_scram() -> None:
     assert found == Login("SCRAM-SHA-256", Credentials("id", "hmac", by_token=True))
 
 
-def test_token_is_given_or_its_file_is_read_for_each_login(tmp_path: Path) -> None:
+def test_oauthbearer_token_is_read_from_the_settings_or_a_file_at_each_login(
+    tmp_path: Path,
+) -> None:
     pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     file = tmp_path / "the token"
@@ -88,7 +90,7 @@ def test_token_is_given_or_its_file_is_read_for_each_login(tmp_path: Path) -> No
         named.security.login.credentials()
 
 
-def test_properties_without_effect_are_named(tmp_path: Path) -> None:
+def test_ignored_properties_are_returned(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=b:9092\nsecurity.protocol=PLAINTEXT\nssl.cihper.suites=x\n")
 
@@ -149,14 +151,12 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
         ),
     ],
 )
-def test_properties_that_are_not_possible_are_refused_by_a_sentence(
-    pairs: dict[str, str], said: str
-) -> None:
+def test_invalid_properties_are_rejected_with_the_reason(pairs: dict[str, str], said: str) -> None:
     with pytest.raises(ClientError, match=said):
         settings_of(pairs)
 
 
-def test_file_that_cannot_be_read_is_refused_by_a_sentence(tmp_path: Path) -> None:
+def test_unreadable_properties_file_is_rejected_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ClientError, match="absent can't be read: No such file"):
         read_settings(tmp_path / "absent")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
@@ -166,7 +166,7 @@ def test_file_that_cannot_be_read_is_refused_by_a_sentence(tmp_path: Path) -> No
         read_settings(Path("/dev/zero"))
 
 
-def test_text_of_the_settings_has_no_password(tmp_path: Path) -> None:
+def test_repr_of_the_settings_contains_no_password_or_private_key(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("me")
     settings = settings_of(
@@ -185,7 +185,7 @@ def test_text_of_the_settings_has_no_password(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(settings.security)) == settings.security
 
 
-def test_pem_of_a_property_is_read_from_one_line(tmp_path: Path) -> None:
+def test_pem_property_is_accepted_on_one_line(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     whole = authority.certificate.read_text()
     own = authority.issue("me")

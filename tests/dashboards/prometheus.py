@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes brokers every second and loads the project's rules."""
+"""Starts a Prometheus that scrapes brokers every second and loads the project's rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 
 
 class Prometheus:
-    """A running Prometheus."""
+    """A client of the HTTP API of a running Prometheus."""
 
     def __init__(self, port: int) -> None:
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
@@ -31,7 +31,7 @@ class Prometheus:
         return [result] if answer["data"]["resultType"] == "scalar" else result
 
     def firing(self) -> set[tuple[str, str]]:
-        """Returns the firing alerts: the name of each, and the instance it is about."""
+        """Returns the alert name and the instance label ("" if absent) of each firing alert."""
         alerts = self.client.get("/api/v1/alerts").json()["data"]["alerts"]
         return {
             (each["labels"]["alertname"], each["labels"].get("instance", ""))
@@ -40,7 +40,7 @@ class Prometheus:
         }
 
     def ready(self) -> bool:
-        """Returns whether Prometheus has scraped for a while."""
+        """Returns whether Prometheus has scraped a target four times in the last minute."""
         with suppress(httpx.TransportError):
             scrapes = self.client.get(
                 "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}
@@ -53,8 +53,10 @@ class Prometheus:
 def scraping(
     folder: Path, *targets: str, rules: Path = RULES / "rules.yml"
 ) -> Iterator[Prometheus]:
-    """Yields a Prometheus that has scraped ``targets`` (HOST:PORT) a few times; it uses
-    ``folder``."""
+    """Yields a Prometheus that has scraped ``targets`` (HOST:PORT) at least four times.
+
+    ``folder`` receives its configuration and data.
+    """
     command = program("prometheus", "prometheus")
     port = free_port()
     (folder / "prometheus.yml").write_text(

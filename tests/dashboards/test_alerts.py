@@ -1,4 +1,4 @@
-"""Each alert has a test in which it fires, one in which it does not, and a runbook."""
+"""Each alert has a promtool test in which it fires, one in which it does not, and a runbook."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_promtool_accepts_rules_and_their_tests(command: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_alert_has_a_firing_and_a_quiet_test(name: str) -> None:
+def test_each_alert_has_a_promtool_test_for_firing_and_for_not_firing(name: str) -> None:
     tests = (RULES / "alerts_test.yml").read_text()
     assert f"name: {name} fires" in tests
     assert f"name: {name} is quiet" in tests
@@ -86,7 +86,7 @@ def test_alert_summary_states_the_duration_of_its_for_clause(name: str) -> None:
 
 
 def commands() -> list[str]:
-    """Returns every `muster` command of the runbooks, with its page in front."""
+    """Returns each `muster` command of the runbooks as ``RUNBOOK: COMMAND``."""
     return [
         f"{path.stem}: {line.strip()}"
         for path in sorted(RUNBOOKS.iterdir())
@@ -96,7 +96,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_command_line_parses_commands_of_runbooks(command: str) -> None:
+def test_commands_in_runbooks_are_valid(command: str) -> None:
     line = command.partition(": muster ")[2].partition(" | ")[0]
     app: Any = get_command(_app(list(_COMMANDS)))
     context = app.make_context("muster", shlex.split(line))

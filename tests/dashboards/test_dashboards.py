@@ -1,7 +1,7 @@
 """The dashboard files are up to date, and every panel shows data.
 
-A real Prometheus scrapes a broker whose clients do everything that the panels show, and each
-query of each panel must return data there.
+A real Prometheus scrapes a broker on which clients cause all events that the panels show. Each
+query of each panel must return data.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ RECIPES = CHECKOUT / "docs" / "use" / "pipeline-commands.md"
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
 def test_dashboard_files_are_up_to_date(dashboard: Dashboard) -> None:
     written = (FOLDER / f"{dashboard.name}.json").read_text()
-    assert written == render(dashboard), "make dashboards writes them anew"
+    assert written == render(dashboard), "make dashboards rewrites the files"
 
 
-def test_folder_contains_only_files_of_dashboards() -> None:
+def test_dashboard_folder_contains_one_file_per_dashboard() -> None:
     assert {path.stem for path in FOLDER.iterdir()} == {each.name for each in DASHBOARDS}
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-def test_panels_do_not_overlap_and_have_unique_ids(dashboard: Dashboard) -> None:
+def test_panels_of_a_dashboard_do_not_overlap_and_have_unique_ids(dashboard: Dashboard) -> None:
     panels = json.loads(render(dashboard))["panels"]
     taken = set()
     for panel in panels:
@@ -71,7 +71,7 @@ def test_panels_do_not_overlap_and_have_unique_ids(dashboard: Dashboard) -> None
 
 
 class Busy(threading.Thread):
-    """Clients that produce, fetch, join, leave, commit, get refused and reset offsets."""
+    """A client that produces, fetches, rejoins a group, and sends accepted and rejected commits."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -95,7 +95,7 @@ class Busy(threading.Thread):
             self.failure = failure
 
     def round(self, wire: Wire, offset: int) -> None:
-        """Produces two records and fetches one; the group moves on by one generation."""
+        """Produces two records, fetches, and commits; every 20th round starts a new generation."""
         data = {"name": "orders", "partition_data": [{"index": 0, "records": batch(b"a", b"b")}]}
         wire.call("Produce", 9, {"acks": -1, "timeout_ms": 5000, "topic_data": [data]})
         read = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000}
@@ -111,7 +111,7 @@ class Busy(threading.Thread):
         self.commit(wire, "rewinder", 5 if offset % 2 else 3)
 
     def joined(self, wire: Wire) -> tuple[str, int]:
-        """Joins the group team as its only member, in a new generation."""
+        """Rejoins the group team as its only member; returns the member id and the generation."""
         if getattr(self, "member", None) is not None:
             wire.call("LeaveGroup", 2, {"group_id": "team", "member_id": self.member[0]})
         answer = wire.call(
@@ -192,11 +192,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 @pytest.mark.interop
 def test_every_panel_and_rule_returns_data_on_a_busy_broker(prometheus: Prometheus) -> None:
-    """One test has all queries, so that pytest's workers start one Prometheus only."""
+    """A single test runs all queries, so that only one pytest worker starts a Prometheus."""
     wanted = (*panel_queries(), *rule_queries())
     missing = [each for each in wanted if not (needs_cluster(each) or is_of_the_pipeline(each))]
     assert len(missing) > 70
-    assert left_without_data(prometheus, missing) == [], "these have no data on a busy broker"
+    assert left_without_data(prometheus, missing) == [], "these queries have no data"
 
 
 @pytest.mark.interop
@@ -211,7 +211,7 @@ def test_every_panel_and_rule_about_a_cluster_returns_data(tmp_path: Path) -> No
 
 @pytest.mark.interop
 def test_every_panel_and_rule_about_the_pipeline_returns_data(tmp_path: Path) -> None:
-    """The file is served as node_exporter serves it, and promtool accepts it."""
+    """promtool accepts the textfile, and Prometheus scrapes it from an HTTP server."""
     file = textfile(tmp_path)
     checked = subprocess.run(
         [program("promtool", "prometheus"), "check", "metrics"],
@@ -230,7 +230,7 @@ def test_every_panel_and_rule_about_the_pipeline_returns_data(tmp_path: Path) ->
 
 
 def textfile(folder: Path) -> Path:
-    """Writes the lag of groups with every verdict, computed a day ago."""
+    """Writes a textfile of the pipeline with one group per verdict, as of a day ago; returns it."""
     engine = DuckEngine(str(folder))
     verdicts = ("falling behind", "stopped", "nobody runs it", "out of range", "catching up")
     rows = [
@@ -248,7 +248,7 @@ def textfile(folder: Path) -> Path:
 
 @contextmanager
 def exposed(file: Path) -> Iterator[str]:
-    """Yields an address, HOST:PORT, whose /metrics is the file."""
+    """Yields the HOST:PORT of an HTTP server that returns the content of ``file``."""
 
     class Metrics(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -258,7 +258,7 @@ def exposed(file: Path) -> Iterator[str]:
             self.wfile.write(file.read_bytes())
 
         def log_message(self, *_: object) -> None:
-            """Prints no access log."""
+            """Discards the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
     serving = threading.Thread(target=server.serve_forever)
@@ -272,7 +272,7 @@ def exposed(file: Path) -> Iterator[str]:
 
 
 def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
-    """Returns the queries that return no data before the deadline."""
+    """Returns the queries that still return no data after 60 s."""
     missing = list(wanted)
 
     def nothing_is_missing() -> bool:
@@ -285,18 +285,18 @@ def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
 
 
 def needs_cluster(expression: str) -> bool:
-    """Returns whether only a broker in a cluster has data for a query."""
+    """Returns whether a query reads a metric that only brokers in a cluster have."""
     names = re.findall(r"\b(muster_\w+)", expression)
     return any(name.removesuffix("_bucket") in ONLY_IN_A_CLUSTER for name in names)
 
 
 def is_of_the_pipeline(expression: str) -> bool:
-    """Returns whether a query asks for metrics that the pipeline writes."""
+    """Returns whether a query reads a metric that the pipeline writes."""
     return "muster_pipeline_" in expression
 
 
 def panel_queries() -> Iterator[str]:
-    """Yields each query of each panel, with its variables filled in."""
+    """Yields each query of each panel, with values in place of the dashboard's variables."""
     for dashboard in DASHBOARDS:
         for panel in (panel for row in dashboard.rows for panel in row):
             for query, _ in panel.queries:
@@ -308,7 +308,7 @@ def panel_queries() -> Iterator[str]:
 
 
 def rule_queries() -> set[str]:
-    """Returns each recording rule, and each series that a rule reads, without its condition."""
+    """Returns the names of all recording rules and of all metrics that a rule reads."""
     text = (RULES / "rules.yml").read_text()
     names = set(re.findall(r"record: (\S+)", text))
     for expression in re.findall(r"expr: (?:>-\n\s+)?(.+)", text):

@@ -1,6 +1,6 @@
-"""Alerts of a cluster with a real Prometheus: each fires during its fault, and clears after it.
+"""Cluster alerts in a real Prometheus: each alert fires during its fault and clears afterwards.
 
-The rules are the project's own, with their times made short.
+The rules are those of the project, with shorter durations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHORTER = {
     r"\"unclean\"\}\[1h\]": '"unclean"}[15s]',
 }
 SETTINGS = {
-    # # The session of a paused broker must outlast the time until the alert about it fires.
+    # # The alert about a paused broker must fire before the broker's session expires.
     "zookeeper.session.timeout.ms": "30000",
     "min.insync.replicas": "1",
     "replica.socket.timeout.ms": "1000",
@@ -38,14 +38,14 @@ BROKER = 4
 
 
 class Alerts:
-    """The alerts of a Prometheus, by broker."""
+    """The firing alerts of a Prometheus, as broker ids per alert name."""
 
     def __init__(self, prometheus: Prometheus, cluster: ZooKeeperCluster) -> None:
         self._prometheus = prometheus
         self._brokers = {address: broker for broker, address in cluster.http.items()}
 
     def of(self, name: str) -> set[int]:
-        """Returns the brokers for which the alert ``name`` fires."""
+        """Returns the ids of the brokers for which the alert ``name`` fires."""
         firing = self._prometheus.firing()
         return {self._brokers[where] for alert, where in firing if alert == f"Muster{name}"}
 
@@ -72,7 +72,7 @@ class Alerts:
 
 @pytest.mark.interop
 @pytest.mark.timeout(900)
-def test_each_alert_fires_during_its_fault_and_clears_after_it(tmp_path: Path) -> None:
+def test_each_cluster_alert_fires_during_its_fault_and_clears_afterwards(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), MUSTER), SETTINGS) as cluster:
         cluster.create("orders", 3, 3)
         with scraping(tmp_path, *cluster.http.values(), rules=quick_rules(tmp_path)) as prometheus:
@@ -101,7 +101,7 @@ NAMES = (
 
 
 def quick_rules(folder: Path) -> Path:
-    """Writes the rules with short times to a file in ``folder``."""
+    """Writes the rules with shorter durations to a file in ``folder``; returns the file."""
     text = (RULES / "rules.yml").read_text()
     for pattern, instead in SHORTER.items():
         text, count = re.subn(pattern, instead, text)
@@ -115,7 +115,7 @@ def quick_rules(folder: Path) -> Path:
 
 
 def created(cluster: ZooKeeperCluster, topic: str, replicas: list[int], **configs: str) -> None:
-    """Creates a topic of one partition."""
+    """Creates a topic of one partition and waits until its replicas are in sync."""
     placed = [{"partition_index": 0, "broker_ids": replicas}]
     counts = {"num_partitions": -1, "replication_factor": -1}
     settings = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
@@ -134,7 +134,7 @@ def isr(cluster: ZooKeeperCluster, topic: str) -> list[int]:
 
 @contextmanager
 def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Broker 2 leads, although only broker 3, now down, was in sync."""
+    """Causes an unclean election: broker 2 becomes leader after in-sync broker 3 was killed."""
     created(cluster, "risky", [3, 2], unclean_leader_election_enable="true")
     cluster.stop(2)
     until("3 is alone in sync", lambda: isr(cluster, "risky") == [3], WITHIN_S)
@@ -148,7 +148,7 @@ def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
 
 
 def throttled(cluster: ZooKeeperCluster, broker: int, bytes_a_second: int) -> None:
-    """Limits the throttled replication of a broker."""
+    """Sets follower.replication.throttled.rate of a broker."""
     rate = {"name": "follower.replication.throttled.rate", "value": str(bytes_a_second)}
     changes = [{**rate, "config_operation": 0}]
     resource = {"resource_type": BROKER, "resource_name": str(broker), "configs": changes}
@@ -159,7 +159,7 @@ def throttled(cluster: ZooKeeperCluster, broker: int, bytes_a_second: int) -> No
 
 @contextmanager
 def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Broker 3 may replicate 1 kB a second, and broker 1 receives more than that."""
+    """Makes broker 3 fall behind: it replicates 1 kB/s, and broker 1 receives 10 kB/s."""
     created(cluster, "slow", [1, 3], follower_replication_throttled_replicas="*")
     throttled(cluster, 3, 1000)
     cluster.stop(3)
@@ -178,7 +178,7 @@ def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
 
 
 def write(cluster: ZooKeeperCluster, done: threading.Event) -> None:
-    """Produces 10 kB a second until ``done`` is set."""
+    """Produces at most 10 kB/s until ``done`` is set."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     while not done.wait(0.1):
         producer.produce("slow", bytes(1000))
@@ -187,7 +187,7 @@ def write(cluster: ZooKeeperCluster, done: threading.Event) -> None:
 
 @contextmanager
 def standing_still(cluster: ZooKeeperCluster, broker: int) -> Iterator[None]:
-    """The broker's process is paused, for less than its ZooKeeper session lasts."""
+    """Pauses the broker's process for less time than its ZooKeeper session timeout."""
     cluster.pause(broker)
     try:
         yield
@@ -197,7 +197,7 @@ def standing_still(cluster: ZooKeeperCluster, broker: int) -> Iterator[None]:
 
 @contextmanager
 def nobody_elected(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """A client other than a broker owns `/controller`."""
+    """Replaces `/controller` in ZooKeeper, so that no broker is the controller."""
     nodes, path = cluster.nodes, "/controller"
     other = json.dumps({"version": 1, "brokerid": 9, "timestamp": "1"}).encode()
     change = nodes.transaction()

@@ -1,6 +1,6 @@
-"""Counts the words and sentence openings that CONTRIBUTING's "Language" avoids, by folder and kind.
+"""Finds the words and sentence openings that the section "Language" of CONTRIBUTING avoids.
 
-`python -m tests.house.language [FOLDER]` prints each finding with its place.
+`python -m tests.house.language [FOLDER]` prints each finding with its file and line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEXTS = ("*.md", "docs/**/*.md", "broker/web/**/*.md", "dashboards/**/*.md")
 PAGES = ("broker/web/page/*.js", "broker/web/page/*.html", "dashboards/**/*.yml")
 NOT_READ = ("protocol/generated/", "tests/house/language.py", "LICENSE")
 NO_USER_READS = ("tests/", "tools/", "bench/")
-"""Strings of these folders are not counted."""
+"""Folders whose strings no user reads; only their docstrings and comments are checked."""
 
 OPENINGS = re.compile(
     r"(?:^|(?<=[.!?:;])\s+)(who|what|those|whoever|somebody|nobody)\b(?![^.!?]*\?)", re.IGNORECASE
@@ -34,11 +34,11 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"(?:^ *|  )# (.+)$")
-"""Comments in the form that ruff formats."""
+"""A comment as ruff formats it: at the start of a line, or after two spaces."""
 QUOTED = re.compile(
     r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*|nobody(?:[ -]runs[ -]it| left)"
 )
-"""Code, and public names: of a verdict, and of the outcome of a rebalance."""
+"""Text that is not checked: quoted code, links, and two public names with an avoided word."""
 RIDDLES = re.compile(
     r"_(told|tells?|mend\w*|anew|meanwhile|likewise|nobody|somebody|whoever|in_vain|is_no|are_no|"
     r"stands|stood|beside)(_|$)|^test_(a_|an_)?\w+_(who|that)_\w+_(is|are|was)(_not)?$"
@@ -46,23 +46,23 @@ RIDDLES = re.compile(
 
 
 class Finding(NamedTuple):
-    """One use of a word: its file, line, kind of text, and the word."""
+    """One use of an avoided word."""
 
     file: str
     line: int
     kind: str
-    """docstring, comment, string, document, page or test name."""
+    """One of: docstring, comment, string, document, page, test name."""
     word: str
 
     @property
     def folder(self) -> str:
-        """The first folder, and below broker/, cli/ and tests/ the second; `.` for the root."""
+        """The top folder of the file, two levels in broker/, cli/ and tests/; `.` for the root."""
         parts = self.file.split("/")[:-1]
         return "/".join(parts[: 2 if parts[:1] in (["broker"], ["tests"], ["cli"]) else 1]) or "."
 
 
 def findings() -> Iterator[Finding]:
-    """Every finding in the checkout."""
+    """Yields all findings in the checkout."""
     for room in PYTHON:
         for path in sorted((CHECKOUT / room).rglob("*.py")):
             name = str(path.relative_to(CHECKOUT))
@@ -79,16 +79,16 @@ def findings() -> Iterator[Finding]:
 
 
 def words(text: str) -> Iterator[str]:
-    """The avoided words and openings of a text; quoted code is left out."""
+    """Yields the avoided words and openings of a text, except those in quoted code."""
     text = QUOTED.sub("0", text)
     yield from (each[1] for each in OPENINGS.finditer(text))
     yield from (each[1] for each in WORDS.finditer(text))
 
 
 def in_python(name: str, source: str) -> Iterator[Finding]:
-    """The findings of one module."""
+    """Yields the findings in the source of the module ``name``."""
     docstrings: set[ast.expr] = set()
-    for node in ast.walk(ast.parse(source)):  # a body is visited before its contents
+    for node in ast.walk(ast.parse(source)):  # visits a function before its docstring
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             kind = "docstring" if node in docstrings else "string"
             if kind == "docstring" or (" " in node.value and not name.startswith(NO_USER_READS)):

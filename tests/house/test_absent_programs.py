@@ -1,4 +1,4 @@
-"""A missing program is a named skip on a developer's machine, and a failure in CI."""
+"""A test that needs a missing program is skipped on a developer's machine and fails in CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.absent import program
 @pytest.mark.parametrize(
     ("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)]
 )
-def test_missing_program_skips_locally_and_fails_in_ci(
+def test_missing_program_skips_the_test_locally_and_fails_it_in_ci(
     ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", ci)

@@ -1,4 +1,4 @@
-"""Advice does no harm: a suggested command deletes nothing, and shows its plan before a change."""
+"""Suggested commands are harmless: they do not delete, and need no --execute or --force."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ROOMS = (
 )  # fmt: skip
 
 HARMS = re.compile(r"--execute|--yes|--force|\bgroups delete\b|--delete\b|\btopics delete\b")
-"""Options and commands that a command to copy must not have."""
+"""Options and commands that a suggested command must not have."""
 UNCLEAR = re.compile(r"behind (it|its|the record|that)\b|\banew\b|\bin vain\b|\bmend\b")
-"""Ambiguous words: "behind" an offset means before it in English."""
+"""Ambiguous or avoided words; "behind" an offset, for example, means before the offset."""
 
 ANSWERS = {
     "cli/groups/evict.py": "a plan that names a member by its number",
     "cli/plans.py": "a plan without a terminal",
     "cli/words.py": "a word of another tool that was typed",
 }
-"""Sentences that answer a command which changes something, by module."""
+"""Modules that may suggest --execute or `groups delete`, each with the reason."""
 
 
 @pytest.mark.parametrize("facts", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
@@ -43,24 +43,24 @@ def test_advice_of_verdicts_is_harmless(facts: GroupFacts) -> None:
         assert not UNCLEAR.search(finding.advice)
 
 
-def test_advice_of_every_verdict_is_checked() -> None:
+def test_table_of_facts_causes_every_verdict() -> None:
     found = {finding.verdict for each in TABLE for finding in judged(each[1]).findings}
     assert found == set(Verdict) - {Verdict.OK}
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
-def test_commands_of_runbooks_are_harmless(path: Path) -> None:
+def test_commands_in_runbooks_are_harmless(path: Path) -> None:
     page = path.read_text()
     commands = [line for line in page.splitlines() if line.startswith("    ")]
     commands += re.findall(r"`(muster [^`]+)`", page)
     assert not [line for line in commands if HARMS.search(line)]
 
 
-def test_commands_of_alerts_are_harmless() -> None:
+def test_alert_rules_suggest_no_harmful_command() -> None:
     assert not HARMS.search(RULES.read_text())
 
 
-def test_commands_of_the_page_are_harmless() -> None:
+def test_page_scripts_suggest_no_harmful_command() -> None:
     assert not [path.name for path in PAGE if HARMS.search(path.read_text())]
 
 
@@ -75,7 +75,7 @@ def test_only_listed_modules_suggest_execute_or_groups_delete() -> None:
 
 
 def _texts(module: ast.Module) -> Iterator[str]:
-    """The strings of a module, without its docstrings."""
+    """Yields the strings of a module, except its docstrings."""
     nodes = list(ast.walk(module))
     docs = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
     for each in nodes:

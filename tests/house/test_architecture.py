@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and the lists "Where to change" of the rooms name files and code that exist."""
+"""Files and code named in ARCHITECTURE.md and in "Where to change" lists of rooms exist."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LISTS = {
     for path in (ROOT / room).rglob("__init__.py")
     if "Where to change:" in (text := ast.get_docstring(ast.parse(path.read_text())) or "")
 }
-"""The lists "Where to change" in the docstrings of rooms."""
+"""The list "Where to change" in the docstring of each room, by the path of its __init__.py."""
 TEXT = "\n".join((PAGE, *LISTS.values()))
 
 PLACES = sorted(set(re.findall(r"`([a-z_/]+\.py):([A-Za-z_.]+)`", PAGE)))
-"""`file.py:Class.method` and `file.py:function`."""
+"""File and name of each `file.py:Class.method` or `file.py:function` in ARCHITECTURE.md."""
 METHODS = sorted(set(re.findall(r"`([A-Z]\w+\.[a-z_]+)`", PAGE)))
-"""`Class.method`; its file is named before it."""
+"""Each `Class.method` in ARCHITECTURE.md that is written without its file."""
 FILES = sorted(
     set(re.findall(r"`([a-z0-9_/]+\.py|[a-z0-9_]+/[a-z0-9_/]+\.(?:json|js|txt))`", TEXT))
 )
@@ -37,7 +37,7 @@ FOLDERS = sorted(set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`|`(tests/[a-z_/]+)`",
 
 
 def files(name: str) -> list[Path]:
-    """The files with this path, from the root or at the end of their path."""
+    """The file with this path from the root; else all files of rooms whose path ends so."""
     if (ROOT / name).is_file():
         return [ROOT / name]
     return [path for room in CODE for path in (ROOT / room).rglob(name.rpartition("/")[2])
@@ -46,7 +46,7 @@ def files(name: str) -> list[Path]:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """The classes and functions of a module, methods as `Class.method`."""
+    """The names of the classes, functions and methods (`Class.method`) of a module."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -60,18 +60,18 @@ def names(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def test_architecture_page_has_its_walks() -> None:
+def test_architecture_page_names_functions_with_their_files() -> None:
     assert len(PLACES) > 25
     assert "broker/net/connection.py:Connection.data_received" in map(":".join, PLACES)
 
 
 @pytest.mark.parametrize(("file", "name"), PLACES)
-def test_functions_of_the_walks_exist(file: str, name: str) -> None:
+def test_each_function_named_in_architecture_exists(file: str, name: str) -> None:
     assert any(name in names(path) for path in files(file)), f"{file} has no {name}"
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_methods_of_the_walks_exist(method: str) -> None:
+def test_each_method_named_in_architecture_exists(method: str) -> None:
     modules = [path for room in CODE for path in (ROOT / room).rglob("*.py")]
 
     assert any(method in names(path) for path in modules), f"nothing is called {method}"
@@ -87,7 +87,7 @@ def test_each_document_named_in_architecture_exists(document: str) -> None:
     assert (ROOT / document).is_file()
 
 
-def test_docstrings_of_rooms_name_a_place_for_each_kind_of_change() -> None:
+def test_where_to_change_lists_name_a_place_and_a_next_step_per_change() -> None:
     assert len(LISTS) > 20
     assert "coordinator/__init__.py" in LISTS
     rows = [row for text in LISTS.values() for row in re.split(r"^- ", text, flags=re.M)[1:]]

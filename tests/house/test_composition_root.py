@@ -1,4 +1,4 @@
-"""The composition root passes each part everything that it uses when it is made."""
+"""The composition root passes all dependencies of a part to its constructor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def assigned_to_parts(source: str) -> list[str]:
-    """Assignments to an attribute of an attribute of ``self``, as source text."""
+    """Returns the targets of assignments such as ``self.part.attribute = value`` in ``source``."""
     found = []
     for node in ast.walk(ast.parse(source)):
         targets: list[ast.expr] = []
@@ -26,11 +26,11 @@ def assigned_to_parts(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["broker", "standalone", "in_cluster"])
-def test_parts_are_not_changed_after_they_are_made(name: str) -> None:
+def test_composition_root_sets_no_attribute_of_a_constructed_part(name: str) -> None:
     assert assigned_to_parts((ROOT / "broker" / f"{name}.py").read_text()) == []
 
 
 @pytest.mark.planted("composition root")
-def test_assignment_to_a_part_is_found() -> None:
+def test_assignment_to_an_attribute_of_a_part_is_found() -> None:
     assert assigned_to_parts("self.groups.on_fatal = self.fail") == ["self.groups.on_fatal"]
     assert assigned_to_parts("self.groups.seen += [1]\nself.part = 1") == ["self.groups.seen"]

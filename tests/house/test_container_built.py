@@ -1,5 +1,4 @@
-"""The container file is built and run by buildah, which needs no daemon; it takes minutes, so
-`make soak`.
+"""Builds and runs the container file with buildah, which needs no daemon. This takes minutes.
 
 The base image must be in buildah's storage: `buildah pull python:3.12-slim`.
 """
@@ -34,7 +33,7 @@ def buildah(*words: str, within_s: float = 600) -> str:
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[str]:
-    """A container of the image, built according to docs/operate/operating.md."""
+    """The name of a container of the image, which is built as docs/operate/operating.md says."""
     if not buildah("images", "--filter", f"reference={BASE}", "--quiet"):
         absent(f"this test builds on {BASE}: buildah pull {BASE}")
     in_place = ("--isolation", "chroot", "--network", "host", "--pull=never")
@@ -67,7 +66,7 @@ def test_image_runs_a_broker_without_root(container: str, tmp_path: Path) -> Non
         )
         said = buildah("run", *run[2:], container, "--", "sh", "-c", inside).split("\n")
         assert said[:2] == ["10001", "Created topic orders"]
-        assert said[-1] == "refused", "the programs are not the broker's to write"
+        assert said[-1] == "refused", "the broker's user can't write the program files"
         pids = [
             int(each.name)
             for each in Path("/proc").iterdir()
@@ -83,7 +82,7 @@ def test_image_runs_a_broker_without_root(container: str, tmp_path: Path) -> Non
 
 
 def is_serving(process: Path, address: str) -> bool:
-    """Whether it is the broker itself, and not its parent."""
+    """Whether a process in /proc is the broker, not the chroot process that started it."""
     try:
         words = (process / "cmdline").read_bytes().decode().split("\0")
     except OSError:

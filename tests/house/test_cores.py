@@ -1,4 +1,4 @@
-"""The edge reads a core only by its view: the rest is between the core and its host."""
+"""Modules outside broker/cores read a core only through its attribute ``view``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EDGE = sorted((ROOT / "broker").rglob("*.py"))
 VERBS = {name for name in vars(Core) if not name.startswith("_")}
 OF_GROUPS = {"do", "topics_deleted", "is_sweeping", "sweep"}
-"""Verbs of group cores only, for broker/cores/groups."""
+"""Methods that only cores of groups have and broker/cores/groups calls."""
 OF_THE_CONTROLLER = {name for name in vars(Controller) if not name.startswith("_")}
-"""The controller's verbs, for the one module that hosts it."""
+"""The public methods of the controller, for the one module that calls them."""
 HIDDEN = {
     "coordinator.shard",
     "coordinator.classic.group",
@@ -26,7 +26,7 @@ HIDDEN = {
 
 
 def reads_of_cores(tree: ast.AST) -> set[str]:
-    """The attributes read from `….core`; a core of settings does not count."""
+    """The attributes read from an attribute ``core``, except a ``core`` of settings."""
     return {
         node.attr
         for node in ast.walk(tree)
@@ -38,7 +38,7 @@ def reads_of_cores(tree: ast.AST) -> set[str]:
 
 
 @pytest.mark.parametrize("path", EDGE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_modules_read_a_core_only_by_its_view(path: Path) -> None:
+def test_modules_read_a_core_only_through_its_view(path: Path) -> None:
     tree = ast.parse(path.read_text())
     place = path.relative_to(ROOT / "broker").parts
     allowed = {"view"} if place[0] != "cores" else VERBS | OF_GROUPS
@@ -51,7 +51,7 @@ def test_modules_read_a_core_only_by_its_view(path: Path) -> None:
 
 
 @pytest.mark.planted("what cores read")
-def test_read_of_a_core_is_found() -> None:
+def test_reads_of_cores_finds_an_attribute_of_a_core() -> None:
     assert reads_of_cores(ast.parse("hosted.core.groups; settings.core.x")) == {"groups"}
     assert {"handle", "replay", "unload", "view"} <= VERBS
     assert {"handle", "work", "next_deadline"} <= OF_THE_CONTROLLER

@@ -1,4 +1,4 @@
-"""The systemd unit, the container file and their settings fit the program that they start."""
+"""The systemd unit, the container file and the manifests start a broker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_systemd_unit_starts_a_broker_without_root() -> None:
 
 
 def test_files_with_secrets_are_installed_for_the_broker_only() -> None:
-    """Settings may contain a token, and the certificate's file has its key."""
+    """Secrets are the token in the settings and the private key in the certificate file."""
     page = (ROOT / "docs" / "operate" / "operating.md").read_text()
     installed = re.findall(r"^    install .*-m (\d+) .*?(\S+) /etc/muster/\S*$", page, re.MULTILINE)
 
@@ -65,7 +65,7 @@ def test_files_with_secrets_are_installed_for_the_broker_only() -> None:
 
 
 def test_systemd_analyze_accepts_the_unit(tmp_path: Path) -> None:
-    """systemd's own parser reports unknown keys and values, and missing programs."""
+    """systemd-analyze reports unknown keys and values, and programs that do not exist."""
     verify = program("systemd-analyze", "systemd")
     installed = tmp_path / "muster"
     installed.write_text("#!/bin/sh\n")
@@ -82,10 +82,10 @@ def test_systemd_analyze_accepts_the_unit(tmp_path: Path) -> None:
         said[name] = f"{done.stdout}{done.stderr}"
 
     assert said["muster"] == ""
-    assert "mixt" in said["wrong"], "it does read them"
+    assert "mixt" in said["wrong"], "systemd-analyze did not report the wrong value"
 
 
-def test_settings_of_the_unit_are_all_honoured() -> None:
+def test_all_settings_of_the_systemd_unit_are_supported() -> None:
     rows = rows_of(DEPLOY / "server.properties")
     assert rows
     assert {row["verdict"] for row in rows} == {HONOURED}
@@ -103,7 +103,7 @@ def test_container_starts_a_broker_without_root() -> None:
 
 
 def test_container_healthcheck_fails_when_the_broker_is_dead(tmp_path: Path) -> None:
-    """The container's own command, with a free port for it and the broker."""
+    """The test runs the HEALTHCHECK command of the container file on a free port."""
     options = _parser().parse_args(json.loads(container("ENTRYPOINT")[0])[2:])
     _, _, port = options.http.rpartition(":")
     free = str(free_port())
@@ -115,7 +115,7 @@ def test_container_healthcheck_fails_when_the_broker_is_dead(tmp_path: Path) -> 
     def is_healthy() -> bool:
         return subprocess.run(check, check=False, capture_output=True, timeout=30).returncode == 0
 
-    assert not is_healthy(), "nobody is there yet"
+    assert not is_healthy(), "no broker runs yet"
     address = f"127.0.0.1:{free_port()}"
     broker = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "serve", "--data", str(tmp_path / "data"),
@@ -130,7 +130,7 @@ def test_container_healthcheck_fails_when_the_broker_is_dead(tmp_path: Path) -> 
     assert not is_healthy()
 
 
-def test_sources_of_the_container_exist() -> None:
+def test_files_copied_by_the_container_file_exist() -> None:
     sources = [line.split()[-2] for line in container("COPY") if "--from" not in line]
     assert sources
     assert all((ROOT / source).exists() for source in sources)
@@ -138,14 +138,14 @@ def test_sources_of_the_container_exist() -> None:
 
 
 def locked(name: str) -> dict[str, str]:
-    """The versions in a file of locked packages."""
+    """The version of each package in ``requirements/NAME.txt``."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
-    assert "://" not in text, "whoever installs says from where"
+    assert "://" not in text, "the file must not name an index"
     assert text.count("--hash=") >= text.count("==") > 0
     return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE))
 
 
-def test_packages_of_the_container_are_locked() -> None:
+def test_packages_installed_by_the_container_file_are_locked() -> None:
     named = re.findall(r'PACKAGES=(?:"([^"]+)"|(\w+))', CONTAINER.partition("\nFROM")[2])
     lists = {each for words in named for word in words for each in word.split()}
 
@@ -153,7 +153,7 @@ def test_packages_of_the_container_are_locked() -> None:
     assert all(locked(each) for each in lists)
 
 
-def test_oauthbearer_packages_equal_those_of_the_tests() -> None:
+def test_oauthbearer_packages_have_the_locked_versions_of_the_tests() -> None:
     found, broker = locked("oauthbearer"), locked("broker")
 
     assert "pyjwt" in found
@@ -181,7 +181,7 @@ def checked(validator: list[str], file: Path) -> tuple[int, str]:
         (CRONJOB, KUBERNETES_CHECK, "podFailurePolicy:", "podFailingPolicy:"),
     ],
 )
-def test_manifests_pass_their_validators(
+def test_validator_accepts_the_manifest_and_rejects_a_planted_fault(
     tmp_path: Path, file: Path, validator: list[str], right: str, wrong: str
 ) -> None:
     code, said = checked(validator, file)
@@ -189,12 +189,12 @@ def test_manifests_pass_their_validators(
     planted = tmp_path / file.name
     planted.write_text(file.read_text().replace(right, wrong))
     code, said = checked(validator, planted)
-    assert code != 0, "it does look"
+    assert code != 0, "the validator accepts a planted fault"
     assert wrong.rstrip(":") in said
 
 
 def serves(words: list[str], environment: dict[str, str], data: Path) -> str:
-    """The output of a broker once it is ready: with these words and settings, on free ports."""
+    """Start a broker with these options and variables, and return its first output line."""
     names = ("PATH", "HOME", "LANG")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     broker = subprocess.Popen(
@@ -223,7 +223,9 @@ def test_compose_file_starts_a_broker(tmp_path: Path) -> None:
 
     assert "accepts connections" in said
     assert published <= set(container("EXPOSE")[0].split())
-    assert all(port.startswith("127.0.0.1:") for port in service["ports"]), "no TLS, no password"
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"]), (
+        "published without TLS and password"
+    )
     assert [volume.partition(":")[2] for volume in service["volumes"]] == container("VOLUME")
 
 

@@ -1,7 +1,7 @@
 """Each secured deployment starts a broker that accepts only its administrator.
 
-The test does what a runtime does: it appends the arguments to those of the image's ENTRYPOINT,
-sets the variables, maps the container's folders, and uses free ports.
+The test does the work of a container runtime: it appends the arguments to the ENTRYPOINT, sets
+environment variables, replaces the container's folders by local folders, and uses free ports.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from tests.waiting import until
 SETTINGS = (DEPLOY / "secured.properties").read_text()
 PASSWORD, TOKEN = "hers, and nobody else's", "the-token-of-Prometheus"
 GIVEN = {"MUSTER_HOST": "broker.example", "MUSTER_HTTP_METRICS_TOKEN": TOKEN}
-"""Environment variables of the operator."""
+"""Environment variables that an operator sets for compose-secured.yaml."""
 
 
 class Way(NamedTuple):
-    """The parts of a deployment that a runtime starts."""
+    """The parts of a deployment that a container runtime uses."""
 
     words: list[str]
-    """Arguments after those of the ENTRYPOINT."""
+    """The arguments that follow the arguments of the ENTRYPOINT."""
     environment: dict[str, str]
     settings: str
     adds_admin: list[str]
     """The command that creates the administrator."""
     health: str
-    """The address of the health check."""
+    """The URL that the health check requests."""
 
 
 def by_docker() -> Way:
-    """According to docs/operate/operating.md."""
+    """Read the `docker run` commands of docs/operate/operating.md."""
     page = (ROOT / "docs" / "operate" / "operating.md").read_text().replace("\\\n", "")
     [adds] = re.findall(r"^    docker run (.* users add .*)$", page, re.MULTILINE)
     [runs] = re.findall(r"^    docker run (.*secured\.properties)$", page, re.MULTILINE)
@@ -70,7 +70,7 @@ def by_docker() -> Way:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words before and after the name of the image."""
+    """The words of a `docker run` command before and after the image name."""
     at = len(words) - words[::-1].index("muster") - 1
     return words[:at], words[at + 1 :]
 
@@ -104,7 +104,7 @@ def by_kubernetes() -> Way:
 
 
 class Placed:
-    """The folders of a container, in one of this machine."""
+    """The files of a container, in local folders; `of` replaces container paths by local paths."""
 
     def __init__(self, folder: Path, settings: str) -> None:
         self._folder = folder
@@ -129,7 +129,7 @@ class Placed:
 
 
 def started(command: list[str], more: Mapping[str, str], **pipes: Any) -> subprocess.Popen[str]:
-    """Start the command as in the container: `muster` and `python` are on its PATH."""
+    """Start a command with `muster` and `python` on its PATH, as in the container."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": os.environ["HOME"], **more}
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
@@ -142,7 +142,7 @@ def test_each_secured_deployment_accepts_its_administrator(
     found = way()
     placed = Placed(tmp_path, found.settings)
     assert {row["verdict"] for row in rows_of(placed.file)} == {HONOURED}
-    for _ in range(2 if way is by_kubernetes else 1):  # each start of a pod runs it
+    for _ in range(2 if way is by_kubernetes else 1):  # each start of a pod adds the user again
         words = [placed.of(word) for word in found.adds_admin]
         adding = started(words, {}, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         _, said = adding.communicate(PASSWORD + "\n", 60)
@@ -172,14 +172,14 @@ def test_each_secured_deployment_accepts_its_administrator(
             lambda: started(check, health, **silent).wait(30) == 0 or broker.poll() is not None,
         )
         assert broker.poll() is None, log.read_text()
-        let_in(placed, at.partition("://")[2])
+        check_logins(placed, at.partition("://")[2])
     finally:
         broker.terminate()
         broker.wait(30)
 
 
-def let_in(placed: Placed, bootstrap: str) -> None:
-    """The administrator sees topics, and groups over HTTP; another password is rejected."""
+def check_logins(placed: Placed, bootstrap: str) -> None:
+    """Assert that Kafka's protocol and HTTP accept PASSWORD and reject another password."""
     for password, code in ((PASSWORD, 0), ("wrong", 1)):
         client = placed.etc / "client.properties"
         client.write_text(
@@ -191,7 +191,7 @@ def let_in(placed: Placed, bootstrap: str) -> None:
         listed = run("topics", "list", *as_her)
         assert listed.code == code, listed.err
         told = run("groups", "why", "none", *as_her).err
-        assert ("group none does not exist" in told) == (code == 0), "its HTTP has let her in"
+        assert ("group none does not exist" in told) == (code == 0), "HTTP accepts only PASSWORD"
 
 
 def settings_of(text: str) -> list[str]:
@@ -202,7 +202,7 @@ def test_kubernetes_manifest_has_the_settings_of_secured_properties() -> None:
     assert settings_of(by_kubernetes().settings) == settings_of(SETTINGS)
 
 
-def test_secured_manifests_differ_only_in_security() -> None:
+def test_secured_manifests_differ_from_the_others_only_in_security() -> None:
     opened, secured = (yaml.safe_load(each.read_text()) for each in (COMPOSE, COMPOSE_SECURED))
     one, other = opened["services"]["muster"], secured["services"]["muster"]
     assert {key for key in one if one[key] != other[key]} == {
@@ -230,4 +230,4 @@ def test_secured_manifests_differ_only_in_security() -> None:
     passwords = {mount["name"] for mount in first["volumeMounts"]} - {
         mount["name"] for mount in theirs["volumeMounts"]
     }
-    assert passwords == {"passwords"}, "the broker has no need of them"
+    assert passwords == {"passwords"}, "only the init container mounts the passwords"

@@ -1,4 +1,4 @@
-"""House rules that no linter checks: lengths, places, forbidden names."""
+"""Rules of the project that no linter checks: lengths, docstrings, packaging, metrics."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ MODULE_LINES = 400
 FUNCTION_LINES = 60
 
 LONGER = {
-    # A table of data reads best in one piece.
+    # A table of data is easiest to read in one module.
     "broker/config/config_table.py",
     "protocol/log_records.py",
-    # The code that holds requests back needs both incoming requests and pending responses.
+    # Back pressure needs both the incoming requests and the pending responses.
     "broker/net/connection.py",
-    # Stable records, waiting replies, and the effect of a failed write on both: one state.
+    # Stable records, parked replies and failed writes share one state.
     "broker/topics/partition.py",
-    # The effect of each role on the log, the waiting replies and the other replicas: one state.
+    # The roles of a replica share one state: log, parked replies and other replicas.
     "broker/topics/replicas/replica.py",
-    # The operations on a log, each with its conditions: one interface, one state.
+    # The operations on a log share one state.
     "log/partition_log.py",
-    # The life of a shard: led, loaded, failed, loaded again, given up. One state.
+    # The states of a shard: led, loaded, failed, loaded again, given up.
     "broker/cores/shard_lifecycle.py",
-    # The arrays of offsets have one writer: the cost of one slot, and of a whole column.
+    # The arrays of offsets have one writer, for a single slot and for a whole column.
     "offsets/columns.py",
-    # The composition root: the parts of each part, and the order of start and stop, in one place.
+    # The composition root constructs all parts and defines the order of start and stop.
     "broker/broker.py",
 }
-"""Modules that may be longer than 400 lines, each with its reason."""
+"""Modules that may be longer than 400 lines; a comment gives the reason."""
 
 FUNCTIONS_LONGER: dict[str, str] = {
     "protocol/records/section.py:check_section": "one tight loop over every produced record, its"
@@ -45,7 +45,7 @@ FUNCTIONS_LONGER: dict[str, str] = {
     "broker/broker.py:__init__": "each part of a broker, with what it is",
     "broker/net/connection.py:__init__": "each value of a connection, with what it is",
 }
-"""`file:function` that may be longer than 60 lines, with its reason."""
+"""Functions (`file:function`) that may be longer than 60 lines, each with the reason."""
 
 
 def modules() -> list[Path]:
@@ -53,7 +53,7 @@ def modules() -> list[Path]:
     return [p for p in found if "generated" not in p.parts]
 
 
-def test_house_rules_find_modules_to_check() -> None:
+def test_modules_returns_the_modules_of_all_rooms() -> None:
     assert len(modules()) > 100
 
 
@@ -109,7 +109,7 @@ def tracked() -> list[Path]:
         pytest.param(r"files\.pythonhosted|pypi\.org/simple|repo\d?\.maven", id="a registry host"),
     ],
 )
-def test_project_names_nothing_outside_itself(pattern: str) -> None:
+def test_files_do_not_name_foreign_folders_or_registry_hosts(pattern: str) -> None:
     named = []
     for path in tracked():
         if path == Path(__file__) or path.stat().st_size > 4_000_000:
@@ -124,7 +124,7 @@ def test_project_names_nothing_outside_itself(pattern: str) -> None:
     assert named == []
 
 
-def test_every_package_is_installed_privately() -> None:
+def test_wheel_contains_every_package_below_musterd_rooms() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     wheel, sdist = build["targets"]["wheel"], build["targets"]["sdist"]
 

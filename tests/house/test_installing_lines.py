@@ -1,4 +1,4 @@
-"""Install commands of the docs work: Muster is on no package index."""
+"""The install commands of the docs work although Muster is not on a package index."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from tests.house.test_links import PAGES
 
 _BY_NAME = re.compile(r"pip install [^\n`]*?(?<![/\w])musterd(\[\w+\])?(?![\w\[-]| @ git\+)")
-"""`pip install` of Muster by its name alone."""
+"""A `pip install` command that would look for Muster on a package index."""
 _ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
-"""There pip accepts the installed version, and looks for no other."""
+"""An allowed command: Muster is installed, so pip does not look for it on an index."""
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ _ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
         ("pip install git+URL", False),
     ],
 )
-def test_an_install_by_name_is_found(line: str, expected: bool) -> None:
+def test_by_name_matches_an_install_command_that_needs_an_index(line: str, expected: bool) -> None:
     assert bool(_BY_NAME.search(line)) is expected
 
 
-def test_pages_do_not_install_muster_from_an_index() -> None:
+def test_pages_do_not_install_muster_from_a_package_index() -> None:
     found = [
         f"{page.name}: {match[0]}"
         for page in PAGES

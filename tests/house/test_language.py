@@ -1,4 +1,4 @@
-"""Texts keep to the language of CONTRIBUTING: each folder has a limit that falls."""
+"""Texts follow "Language" of CONTRIBUTING: the findings per folder stay within a limit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.brokers import CHECKOUT
 from tests.house.language import findings, in_python, words
 
 LIMITS = Path(__file__).parent.parent / "data" / "language_limits.json"
-"""`folder: kind` to the largest number of findings. MUSTER_GOLDEN=write lowers the limits to the
-present counts."""
+"""The allowed number of findings per `folder: kind`. MUSTER_GOLDEN=write lowers the limits to the
+current counts."""
 
 
-def test_no_folder_exceeds_its_limit() -> None:
+def test_findings_per_folder_do_not_exceed_the_limits() -> None:
     limits = json.loads(LIMITS.read_text())
     found = list(findings())
     counts = Counter(f"{each.folder}: {each.kind}" for each in found)
@@ -48,7 +48,7 @@ def test_words_finds_avoided_words(text: str, expected: list[str]) -> None:
     assert list(words(text)) == expected
 
 
-def test_each_kind_of_text_is_read() -> None:
+def test_in_python_checks_docstrings_strings_comments_and_test_names() -> None:
     source = '''
 """Who docstring."""
 VALUE = "it is told"  # nobody knows

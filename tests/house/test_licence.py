@@ -1,4 +1,4 @@
-"""The licence equals that of pyproject.toml, and its text is installed."""
+"""The licence text is Apache 2.0, and pyproject.toml declares and installs it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 """SHA-256 of the text that the Apache Software Foundation publishes as LICENSE-2.0.txt."""
 
 
-def test_licence_is_the_published_text_with_the_copyright_line() -> None:
+def test_licence_is_the_apache_2_text_with_the_copyright_line() -> None:
     text = TEXT.read_text()
 
     assert text.count(OWNER) == 1
     assert hashlib.sha256(text.replace(OWNER, BLANK).encode()).hexdigest() == APACHE_2
 
 
-def test_licence_is_declared_and_installed() -> None:
+def test_pyproject_declares_the_licence_and_its_file() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert project["license"] == "Apache-2.0"

@@ -1,4 +1,4 @@
-"""Every link of the pages leads to an existing file, and to one of its headings."""
+"""Links in the docs lead to existing files and headings; named files exist."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page in the form of GitHub's anchors."""
+    """The anchors that GitHub makes from the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}
 
 
-def test_link_check_finds_pages() -> None:
+def test_pages_includes_all_docs() -> None:
     assert len(PAGES) > 30
 
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
-def test_links_of_a_page_have_targets(page: str) -> None:
+def test_links_of_a_page_lead_to_existing_files_and_headings(page: str) -> None:
     path = ROOT / page
     broken = []
     for link in LINK.findall(path.read_text()):

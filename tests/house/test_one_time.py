@@ -1,9 +1,8 @@
-"""One module per package reads a clock, waits, makes timers, threads, processes, ids, random
-numbers.
+"""Only one module per package uses clocks, timers, threads, processes and random numbers.
 
-A test that needs another time, or two equal runs, has one thing to replace. In the broker it is
-`broker/time.py`; the pure packages have none. Computing with times and writing about them is
-allowed; the syntax trees are read, not the comments.
+A test that needs another time, or two equal runs, replaces this module: `broker/time.py` in the
+broker. The pure packages have no such module. The tests read syntax trees. Calculations with times
+are allowed.
 """
 
 from __future__ import annotations
@@ -27,18 +26,17 @@ ONE_PLACE = {
     "controller": None,
     "replication": None,
     "security": None,
-    # its `main` is the entry point of a process
+    # the entry point of the cleaner process
     "log": "log/cleaner/cleaner_process.py",
     "broker": "broker/time.py",
     "cli": "cli/clock.py",
     "musterd": "musterd/testing/clock.py",
     "pipeline": "pipeline/clock.py",
 }
-"""Package to its only module that may use the functions below; None if no module may."""
+"""The only module of each package that may use `FORBIDDEN`; None: no module may."""
 
 ALSO = {"broker/test_mode/clock/mock_time.py": {"self.call_later", "_real.call_later"}}
-"""A module that is also a `Time`, and what it may use: its own, and those of the system's `Time`
-below it."""
+"""Another module that implements `Time`, with the calls that it may make."""
 
 FORBIDDEN = (
     "time",
@@ -74,20 +72,20 @@ FORBIDDEN = (
     "asyncio.create_subprocess_exec",
     "asyncio.create_subprocess_shell",
 )
-"""A module means everything in it."""
+"""Modules and functions; the name of a module includes all its functions."""
 
 LOOPS_OWN = ("call_at", "call_later", "run_in_executor", "subprocess_exec", "subprocess_shell")
-"""Methods of an event loop, under any name; a `Time`'s methods are allowed."""
+"""Methods of an event loop, forbidden on any variable except those in `TIMES`."""
 
 TIMES = ("time", "_time", "real")
 """Names of variables that hold a `Time`."""
 
 WAITING = ("acquire", "as_completed", "get", "join", "result", "wait")
-"""Functions and methods that wait, for a length of time if they get a ``timeout``."""
+"""Functions and methods that are forbidden with an argument ``timeout``."""
 
 
 def uses(tree: ast.AST) -> list[str]:
-    """A module's forbidden uses: line and full name, without imports."""
+    """The forbidden uses in a module as ``LINE: FULL NAME``; import statements do not count."""
     names = dict(_imported(tree))
     names.update(_assigned(tree, names))
     found = set()
@@ -105,7 +103,7 @@ def _is_forbidden(name: str) -> bool:
 
 
 def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
-    """Uses that need no import: a loop's own methods, a timeout, an import by name."""
+    """The forbidden use in a node that needs no import statement, or None."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
         if node.attr in LOOPS_OWN and owner not in TIMES:
@@ -130,7 +128,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """A module's local names of its imports, and the full names."""
+    """Yield the local name and the full name of each import of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
@@ -141,7 +139,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Further local names of imports."""
+    """Yield variables that are assigned an imported name, each with the full name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and (full := _full_name(node.value, names)) is not None:
             for target in node.targets:
@@ -150,7 +148,7 @@ def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _without_annotations(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node except type annotations: naming a thread makes none."""
+    """Yield all nodes except type annotations, which call no function."""
     yield tree
     for field, value in ast.iter_fields(tree):
         if field not in ("annotation", "returns"):
@@ -169,7 +167,7 @@ def _full_name(node: ast.AST, names: dict[str, str]) -> str | None:
 
 
 @pytest.mark.parametrize("package", ONE_PLACE)
-def test_only_one_module_of_a_package_uses_clocks_and_random_numbers(package: str) -> None:
+def test_only_one_module_per_package_uses_clocks_and_random_numbers(package: str) -> None:
     places, place = set(), ONE_PLACE[package]
     elsewhere = []
     for path in sorted((ROOT / package).rglob("*.py")):
@@ -182,11 +180,11 @@ def test_only_one_module_of_a_package_uses_clocks_and_random_numbers(package: st
                 elsewhere.append(f"{name}:{use}")
 
     assert elsewhere == []
-    assert places == ({place} if place else set()), "it is the place"
+    assert places == ({place} if place else set()), "the listed module uses these functions"
 
 
 @pytest.mark.parametrize("name", ALSO)
-def test_exceptions_for_other_modules_are_used(name: str) -> None:
+def test_calls_allowed_in_other_modules_are_used(name: str) -> None:
     found = {use.partition(": ")[2] for use in uses(ast.parse((ROOT / name).read_text()))}
     assert found == ALSO[name]
 
@@ -246,5 +244,5 @@ def test_planted_use_of_a_clock_is_found(planted: str, name: str) -> None:
         "import asyncio\nasyncio.get_running_loop().call_soon(print)\nasyncio.wait(tasks)",
     ],
 )
-def test_computing_with_times_is_allowed(fine: str) -> None:
+def test_use_without_a_clock_is_allowed(fine: str) -> None:
     assert uses(ast.parse(fine)) == []

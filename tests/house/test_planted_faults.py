@@ -1,8 +1,8 @@
 """Every planted fault is found, and `make test` proves each checker once.
 
-`python -m tests.planted` prints where each is found. After a fault was added, or moved between
-`make test` and the campaign, MUSTER_GOLDEN=write writes the list. A fault leaves it only when
-another replaces it.
+`python -m tests.planted` prints the test that finds each fault. When a fault is added, or moves
+between `make test` and the campaign, MUSTER_GOLDEN=write rewrites the list. Remove a fault from the
+list only if another fault replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIST = Path(__file__).parent.parent / "data" / "planted_faults.txt"
 
 @pytest.fixture(scope="module")
 def found() -> list[list[str]]:
-    """Checker, place, and node id of each fault; the collection takes six seconds."""
+    """For each fault: the checker, `make test` or the slice, and the node id of the test."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.planted"],
         cwd=CHECKOUT,
@@ -44,11 +44,11 @@ def test_planted_faults_equal_the_list(found: list[list[str]]) -> None:
     assert text.splitlines() == LIST.read_text().splitlines()
 
 
-def test_each_checker_is_proven_in_make_test(found: list[list[str]]) -> None:
+def test_each_checker_finds_a_planted_fault_in_make_test(found: list[list[str]]) -> None:
     proven = {checker for checker, where, _ in found if where == "make test"}
     assert sorted({checker for checker, _, _ in found} - proven) == []
 
 
-def test_each_slice_proves_the_checkers_of_clusters(found: list[list[str]]) -> None:
+def test_each_slice_has_a_planted_fault_of_the_simulated_cluster(found: list[list[str]]) -> None:
     proven = {where for checker, where, _ in found if checker == "simulated cluster"}
     assert proven >= {f"slice {number}" for number in range(1, 7)}

@@ -23,15 +23,15 @@ MENTIONS = {
     "security": r"rap[_ ](\d+)(?:_| of security)",
     "clusters": r"\b[Tt]rap (\d+)(?! of security)",
 }
-"""How docstrings and names of tests refer to a statement."""
+"""The pattern with which test names and docstrings refer to a statement, by topic."""
 
 
-def test_page_of_proofs_equals_the_generated_one() -> None:
+def test_proofs_page_equals_the_generated_page() -> None:
     page = make_proofs.page(make_proofs.statements(), list(make_proofs.proofs()))
     assert make_proofs.PAGE.read_text() == page, "run make proofs"
 
 
-def test_each_statement_has_a_test_and_each_mark_a_statement() -> None:
+def test_each_statement_has_a_test_and_each_proves_mark_a_statement() -> None:
     assert make_proofs.faults(make_proofs.statements(), list(make_proofs.proofs())) == []
 
 
@@ -65,7 +65,7 @@ def test_tests_named_by_a_trap_of_security_are_marked() -> None:
     assert unmarked == []
 
 
-def test_faults_names_missing_tests_statements_and_files() -> None:
+def test_faults_reports_missing_tests_statements_and_files() -> None:
     source = """
 pytestmark = [pytest.mark.proves("clusters 1")]
 @pytest.mark.proves("clusters 2", "golden/absent.txt")

@@ -1,4 +1,4 @@
-"""Every API has the rights of its requests in its row, in every table of a broker."""
+"""Each API in the broker's tables of served APIs declares the rights that requests need."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_api_row_names_the_rights_of_its_requests(row: ServedApi) -> None:
+def test_api_row_declares_the_rights_of_its_requests(row: ServedApi) -> None:
     rights = row.rights
-    assert rights != UNSAID, "a row without rights lets everybody do everything"
+    assert rights != UNSAID, "without declared rights any principal may send the request"
     if rights.why_none:
         assert rights == Rights(why_none=rights.why_none)

@@ -1,4 +1,4 @@
-"""The distribution of tests to `make test` and the slices, and the summary of a run."""
+"""How tests are distributed to `make test` and to slices, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project with a test of each kind."""
+    """A pytest project with one test per combination of marks."""
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_kinds=TESTS)
     return pytester
@@ -63,7 +63,9 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
         ("soak", {"test_for_hours"}),
     ],
 )
-def test_tier_runs_only_its_tests(tier: str, tests: set[str], project: pytest.Pytester) -> None:
+def test_tier_option_runs_only_tests_of_the_tier(
+    tier: str, tests: set[str], project: pytest.Pytester
+) -> None:
     done = project.inline_run("--tier", tier, "-p", "no:randomly")
     passed, skipped, failed = done.listoutcomes()
     assert {report.nodeid.rpartition("::")[2] for report in passed} == tests
@@ -81,7 +83,7 @@ def test_each_test_of_the_campaign_is_in_one_slice(project: pytest.Pytester) -> 
     assert ran == {"test_slow": 1, "test_with_clients": 1}
 
 
-def test_recorded_durations_make_slices_of_equal_length() -> None:
+def test_slices_have_equal_recorded_durations() -> None:
     seconds: defaultdict[int, float] = defaultdict(float)
     for node, (number, each) in tiers.recorded().items():
         assert tiers.slice_of(node) == number
@@ -90,7 +92,7 @@ def test_recorded_durations_make_slices_of_equal_length() -> None:
     assert max(seconds.values()) < 1.05 * min(seconds.values())
 
 
-def test_durations_are_folded_from_all_slices(
+def test_fold_merges_the_durations_of_all_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -106,7 +108,7 @@ def test_durations_are_folded_from_all_slices(
     assert tiers.recorded() == {f"test_{n}.py::test_a": [7 - n, float(n)] for n in range(1, 7)}
 
 
-def test_file_is_in_one_slice_unless_it_is_long_or_simulates() -> None:
+def test_deal_splits_only_long_files_and_simulations_over_slices() -> None:
     seconds = {"a.py::x": 50.0, "a.py::y": 50.0, "b.py::x": 70.0, "b.py::y": 60.0}
     simulated = {"tests/simulation/s.py::x": 1.0, "tests/simulation/s.py::y": 1.0}
     dealt = tiers.deal(seconds | simulated)
@@ -139,12 +141,12 @@ def test_durations_of_a_partial_slice_are_not_recorded(
     done.stderr.fnmatch_lines(["*a whole slice is recorded"])
 
 
-def test_each_worker_starts_with_long_tests() -> None:
+def test_in_order_gives_each_worker_long_tests_first() -> None:
     order = tiers.in_order(["a", "long", "b", "c", "longer"], 2, lambda node: "long" in node)
     assert order == ["long", "a", "b", "longer", "c"]
 
 
-def test_summary_names_reasons_and_one_command_that_installs() -> None:
+def test_summary_lists_skip_reasons_and_one_install_command() -> None:
     def skipped(reason: str) -> pytest.TestReport:
         return pytest.TestReport(
             "a", ("a", 1, "a"), {}, "skipped", ("a", 1, f"Skipped: {reason}"), "call"
@@ -159,7 +161,7 @@ def test_summary_names_reasons_and_one_command_that_installs() -> None:
     ]
 
 
-def test_failed_slice_prints_the_command_that_repeats_it(project: pytest.Pytester) -> None:
+def test_failed_slice_prints_the_command_that_reruns_the_slice(project: pytest.Pytester) -> None:
     project.makepyfile(test_broken="import pytest\n\n@pytest.mark.campaign\ndef test_x(): assert 0")
     number = tiers.slice_of("test_broken.py")
     done = project.runpytest("--tier", "campaign", "--slice", str(number), "-p", "randomly")
@@ -171,8 +173,8 @@ def test_failed_slice_prints_the_command_that_repeats_it(project: pytest.Pyteste
     )
 
 
-def test_program_of_a_test_handles_sigint_when_the_shell_ignores_it() -> None:
-    """As in a background job. The inner test fails if SIGINT stays ignored."""
+def test_child_process_handles_sigint_when_the_shell_ignores_it() -> None:
+    """The shell ignores SIGINT in background jobs. The inner test fails if SIGINT stays ignored."""
     ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
     done = subprocess.run(
         [
@@ -180,7 +182,7 @@ def test_program_of_a_test_handles_sigint_when_the_shell_ignores_it() -> None:
             "-c",
             f"{ignoring} os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
             *["-m", "pytest", "-q", "-p", "no:randomly"],
-            f"{__file__}::test_program_of_a_test_does_not_ignore_sigint",
+            f"{__file__}::test_child_process_does_not_ignore_sigint",
         ],
         cwd=CHECKOUT,
         capture_output=True,
@@ -190,7 +192,7 @@ def test_program_of_a_test_handles_sigint_when_the_shell_ignores_it() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_program_of_a_test_does_not_ignore_sigint() -> None:
+def test_child_process_does_not_ignore_sigint() -> None:
     asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

@@ -16,12 +16,12 @@ SHARED = "# conftest.py\n"
 
 
 def blocks(page: str) -> list[str]:
-    """The Python examples of a page before its section "Over HTTP", in order."""
+    """The Python code blocks of a page, up to its section "Over HTTP"."""
     return BLOCK.findall((CHECKOUT / page).read_text().split("\n## Over HTTP\n")[0])
 
 
 def run(folder: Path, *files: str) -> str:
-    """Run files of tests as a user does, and return the last line of pytest's output."""
+    """Run test files with pytest in ``folder``; returns the last line of pytest's output."""
     for number, text in enumerate(files):
         name = "conftest.py" if text.startswith(SHARED) else f"test_example_{number}.py"
         (folder / name).write_text(text)
@@ -34,7 +34,7 @@ def run(folder: Path, *files: str) -> str:
 
 
 @pytest.mark.campaign
-def test_every_example_of_the_page_passes(tmp_path: Path) -> None:
+def test_python_examples_in_testing_with_muster_pass(tmp_path: Path) -> None:
     found = blocks("docs/test/testing-with-muster.md")
     tests = sum(len(re.findall(r"^(?:async )?def test_", text, re.M)) for text in found)
 

@@ -1,4 +1,4 @@
-"""The pytest plugin in separate runs: a user's fixtures, with xdist and without."""
+"""The pytest plugin: its fixtures and options, in pytest runs of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def topics(broker):
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """A function that runs a file of tests as a user does, with the needed plugins."""
+    """A function that runs a test file in a pytest process and returns the result."""
 
     def go(tests: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_user=CLIENT + dedent(tests))
@@ -35,7 +35,7 @@ def run(pytester: pytest.Pytester) -> Run:
     return go
 
 
-def test_each_test_gets_an_empty_broker_of_one_process(run: Run) -> None:
+def test_muster_fixture_gives_each_test_an_empty_broker_of_one_process(run: Run) -> None:
     done = run(
         """
         import pytest
@@ -76,7 +76,7 @@ def test_each_xdist_worker_has_its_own_broker(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_broker_that_a_test_stopped_or_killed_is_running_for_the_next_test(run: Run) -> None:
+def test_muster_fixture_restarts_a_broker_that_a_test_stopped_or_killed(run: Run) -> None:
     done = run(
         """
         import os, pytest, signal
@@ -98,7 +98,7 @@ def test_broker_that_a_test_stopped_or_killed_is_running_for_the_next_test(run: 
 
 
 @pytest.mark.campaign
-def test_muster_server_is_fresh_and_ends_after_its_test(run: Run) -> None:
+def test_muster_server_fixture_starts_a_broker_per_test(run: Run) -> None:
     done = run(
         """
         import os, pytest
@@ -119,7 +119,7 @@ def test_muster_server_is_fresh_and_ends_after_its_test(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_muster_topic_has_a_unique_name_and_the_settings_of_its_marker(run: Run) -> None:
+def test_muster_topic_fixture_has_a_unique_name_and_the_marker_settings(run: Run) -> None:
     done = run(
         """
         import pytest
@@ -141,7 +141,7 @@ def test_muster_topic_has_a_unique_name_and_the_settings_of_its_marker(run: Run)
     done.assert_outcomes(passed=3)
 
 
-def test_settings_come_from_the_ini_file(run: Run, pytester: pytest.Pytester) -> None:
+def test_muster_settings_are_read_from_the_ini_file(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makeini(
         "[pytest]\nmuster_settings =\n    auto.create.topics.enable = false\n"
         "    num.partitions = 3\n"
@@ -156,7 +156,7 @@ def test_settings_come_from_the_ini_file(run: Run, pytester: pytest.Pytester) ->
     done.assert_outcomes(passed=1)
 
 
-def test_settings_fixture_is_used_and_a_wrong_setting_is_reported(run: Run) -> None:
+def test_invalid_setting_in_the_muster_settings_fixture_is_reported(run: Run) -> None:
     done = run(
         """
         import pytest
@@ -189,7 +189,7 @@ def test_it(muster):
 
 
 @pytest.mark.campaign
-def test_broker_log_is_printed_for_a_failed_test_with_muster_log(run: Run) -> None:
+def test_muster_log_option_prints_the_broker_log_of_a_failed_test(run: Run) -> None:
     told = run(FAILS, "--muster-log")
 
     told.assert_outcomes(failed=1)
@@ -200,12 +200,12 @@ def test_broker_log_is_printed_for_a_failed_test_with_muster_log(run: Run) -> No
 
 
 @pytest.mark.campaign
-def test_broker_log_is_printed_with_xdist(run: Run) -> None:
+def test_muster_log_option_prints_the_broker_log_with_xdist(run: Run) -> None:
     expected = ["*muster: the broker's groups*", "billing *"]
     run(FAILS, "--muster-log", "-n1").stdout.fnmatch_lines(expected)
 
 
-def test_run_without_a_broker_does_not_import_musterd_testing(run: Run) -> None:
+def test_plugin_does_not_import_musterd_testing_when_no_test_uses_a_broker(run: Run) -> None:
     done = run(
         """
         import sys

@@ -1,5 +1,4 @@
-"""The program finds its packages whatever other modules are called; other programs do not see
-them."""
+"""musterd imports its own packages even if other modules have the same names."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "signal")
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Path:
-    """A folder with modules that have the names of ours, and of some that ours import."""
+    """A folder with modules named like packages of Muster and modules that Muster imports."""
     for name in CLASHING:
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
     return tmp_path
@@ -39,8 +38,8 @@ def test_musterd_ignores_modules_of_the_working_folder(flags: list[str], strange
     assert said == f"muster {__version__}\n"
 
 
-def test_modules_in_pythonpath_come_after_those_of_musterd(strangers: Path) -> None:
-    for name in ("typer", "signal"):  # in PYTHONPATH these names replace the originals on purpose
+def test_musterd_ignores_modules_in_pythonpath_with_names_of_its_packages(strangers: Path) -> None:
+    for name in ("typer", "signal"):  # PYTHONPATH may replace modules that are not Muster's
         (strangers / f"{name}.py").unlink()
     path = str(strangers)
 
@@ -49,7 +48,7 @@ def test_modules_in_pythonpath_come_after_those_of_musterd(strangers: Path) -> N
     assert said == f"muster {__version__}\n"
 
 
-def test_musterd_replaces_modules_of_its_names_imported_before(tmp_path: Path) -> None:
+def test_musterd_replaces_imported_modules_with_names_of_its_packages(tmp_path: Path) -> None:
     (tmp_path / "cli.py").write_text("")
     (tmp_path / "sitecustomize.py").write_text("import cli")
 
@@ -58,7 +57,7 @@ def test_musterd_replaces_modules_of_its_names_imported_before(tmp_path: Path) -
     assert said == f"muster {__version__}\n"
 
 
-def test_import_of_musterd_imports_no_other_package() -> None:
+def test_import_of_musterd_does_not_import_its_other_packages() -> None:
     asked = (
         "import sys; before, path = set(sys.modules), list(sys.path); import musterd;"
         "print(sorted(set(sys.modules) - before), sys.path == path)"
@@ -67,5 +66,5 @@ def test_import_of_musterd_imports_no_other_package() -> None:
     assert python("-c", asked, at=Path("/")) == "['musterd'] True\n"
 
 
-def test_every_package_of_musterd_exists() -> None:
+def test_every_package_listed_in_rooms_exists() -> None:
     assert all((Path(rooms.FOLDER) / name / "__init__.py").is_file() for name in rooms.ROOMS)

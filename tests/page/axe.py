@@ -1,4 +1,4 @@
-"""axe-core, which finds accessibility faults of a page: contrast, headings, names, order."""
+"""Runs axe-core, which finds accessibility violations of a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = """
 
 @functools.cache
 def script() -> str:
-    """axe-core by version and hash of the lock file, downloaded with npm."""
+    """The source of axe-core, which npm downloads in the version and hash of package-lock.json."""
     lock = DESCRIBED / "package-lock.json"
     return (cached("axe-core", lock, _bring) / "node_modules/axe-core/axe.min.js").read_text()
 
@@ -37,7 +37,7 @@ def _bring(folder: Path) -> None:
 
 
 def violations(browser: Browser) -> list[str]:
-    """axe's violations on the page as it is shown now, one line per element."""
+    """Axe-core's violations on the shown page, one line per element."""
     if not browser.ask("return 'axe' in window"):
         browser.driver.execute_script(script())
     found = browser.driver.execute_async_script(RUN)

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by selenium: a browser that opens the page and reads it."""
+"""Controls Debian's Chromium with selenium, for tests of the broker's page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESK = (1280, 900)
 
 
 class Browser:
-    """The browser at one broker's page."""
+    """A browser that shows the page of the broker at ``address``."""
 
     def __init__(self, driver: webdriver.Chrome, address: str) -> None:
         self.driver = driver
@@ -30,9 +30,9 @@ class Browser:
     def open(
         self, place: str = "#/groups", *, size: tuple[int, int] = DESK, dark: bool = False
     ) -> None:
-        """Load the page at `place`, on a screen of `size` of a light or dark system.
+        """Load ``place`` on a screen of ``size``, with the system's theme light or ``dark``.
 
-        A view of the page starts with #; other places are other pages.
+        A ``place`` that starts with # is a view of the page; any other is a path.
         """
         self.system(dark)
         self.screen(size)
@@ -43,14 +43,14 @@ class Browser:
         until("the view is drawn", lambda: self.find("main h1"))
 
     def screen(self, size: tuple[int, int]) -> None:
-        """Make the screen as wide and high as `size`, without a window's frame."""
+        """Set width and height of the screen in pixels, without the frame of the window."""
         self._command(
             "Emulation.setDeviceMetricsOverride",
             width=size[0], height=size[1], deviceScaleFactor=1, mobile=size[0] < 700,
         )  # fmt: skip
 
     def system(self, dark: bool) -> None:
-        """Set the system's preference for light or dark."""
+        """Set the system's preference for a light or dark theme."""
         value = "dark" if dark else "light"
         feature = {"name": "prefers-color-scheme", "value": value}
         self._command("Emulation.setEmulatedMedia", features=[feature])
@@ -59,35 +59,35 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, arguments)
 
     def find(self, selector: str) -> list[WebElement]:
-        """The elements that match."""
+        """The elements that match a CSS selector."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        """The visible text of the first matching element, or ""."""
+        """The visible text of the first element that matches a CSS selector, or ""."""
         script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : ''"
         return str(self.ask(script, selector))
 
     def ask(self, script: str, *arguments: Any) -> Any:
-        """The result of `script` in the page."""
+        """Run ``script`` in the page and return its result."""
         return self.driver.execute_script(script, *arguments)
 
     def press(self, *keys: str) -> None:
-        """Press and release keys, one after another, wherever the focus is."""
+        """Press and release each key in the focused element."""
         for key in keys:
             ActionChains(self.driver, duration=0).send_keys(key).perform()
 
     def focused(self) -> str:
-        """The text, or the name, of the focused element; BODY if no element has the focus."""
+        """The label or the text of the focused element; BODY: no element has the focus."""
         script = (
             "const e = document.activeElement;"
-            "if (e === document.body) return e.tagName;"  # its text is the whole page
+            "if (e === document.body) return e.tagName;"  # the text of BODY is the whole page
             "return e.getAttribute('aria-label') || e.innerText || e.id || e.tagName"
         )
         return str(self.ask(script)).strip()
 
     @contextmanager
     def processor_time(self) -> Iterator[Callable[[], float]]:
-        """A function that returns the CPU time of the page's main thread, in milliseconds."""
+        """Yield a function that returns the CPU time in ms of the page's main thread."""
 
         def used_ms() -> float:
             metrics = self._command("Performance.getMetrics")["metrics"]
@@ -103,13 +103,13 @@ class Browser:
         return str(self.ask("return document.title"))
 
     def complaints(self) -> list[str]:
-        """The console's messages since the last call, including the policy's rejections."""
+        """The console messages since the last call, such as content security policy violations."""
         return [json.dumps(entry) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def browsing(address: str) -> Iterator[Browser]:
-    """A headless browser, ended with the block."""
+    """Yield a headless browser, which ends at the end of the block."""
     options = webdriver.ChromeOptions()
     options.binary_location = program("chromium", "chromium")
     options.add_argument("--headless=new")

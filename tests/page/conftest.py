@@ -1,4 +1,4 @@
-"""A broker with two topics and one browser at its page, and functions that read it."""
+"""A broker with two topics, a browser that shows its page, and functions that read the page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """The shared browser; an unexpected console message fails the test."""
+    """The shared browser; a test fails if the console has a message at its end."""
     chromium.complaints()
     yield chromium
     assert chromium.complaints() == []
@@ -56,7 +56,7 @@ def asked(broker: PageBroker, path: str) -> Any:
 
 
 def rows(browser: Browser, heading: str) -> list[str]:
-    """The rows of the table with a caption, each as one line."""
+    """The text of each row of the table whose caption is ``heading``."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);
@@ -67,7 +67,7 @@ def rows(browser: Browser, heading: str) -> list[str]:
 
 
 def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
-    """The cells of one row of a table by column title; empty without such a row."""
+    """The cells by column title of the row ``key`` of a table; empty if the row is missing."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);
@@ -79,7 +79,7 @@ def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
 
 
 def settled(group: Group, broker: PageBroker, members: int) -> None:
-    """Wait until a group is stable with so many members, each of which owns a partition."""
+    """Wait until a group is stable with ``members`` members and each member owns a partition."""
     path = f"/api/groups/{quote(group.name, safe='')}"
     until(
         f"{group.name} is stable with {members}",

@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of the page in docs, taken in Chromium of a fleet with problems."""
+"""`make pictures`: takes the pictures for docs of the page of a broker with problems."""
 
 from __future__ import annotations
 
@@ -44,11 +44,15 @@ LOOK = "document.querySelector('.findings [data-look]').click()"
 
 
 def main() -> None:
-    """Run the scene for about a minute and write docs/images/*.png."""
+    """Run the fleet of scene.py for about a minute and write docs/images/*.png."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, fleet(Path(folder) / "data") as (broker, life):
         life.open()
-        for name in ("billing-1", "billing-2", "billing-3"):  # two with the same name
+        for name in (
+            "billing-1",
+            "billing-2",
+            "billing-3",
+        ):  # billing then has two members billing-1
             pause(4)
             life.grow(name)
         pause(3)
@@ -71,9 +75,9 @@ def main() -> None:
 
 
 def take(browser: Browser, path: Path, **about: str) -> None:
-    """A picture of the page, in 256 colours: a third of the browser's size.
+    """Write a picture of the page to ``path``, with ``about`` as text in its metadata.
 
-    ``about`` is stored in the file.
+    It has 256 colours, which make the file a third as large as the browser's picture.
     """
     told = PngInfo()
     for name, text in about.items():
@@ -84,7 +88,7 @@ def take(browser: Browser, path: Path, **about: str) -> None:
 
 
 def pause(seconds: float) -> None:
-    """Wait while the shop produces and consumes."""
+    """Wait, so that the shop produces and consumes."""
     time.sleep(seconds)
 
 

@@ -1,4 +1,4 @@
-"""A broker with its page, and a small shop running on it: the scene of the pictures in README."""
+"""A broker with producers and groups of a small shop, for the pictures in README and docs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ GROUPS = {
     "recommendations": "clicks", "clickstream-archive": "clicks",
 }  # fmt: skip
 SLOW = {"shipping": 4, "clickstream-archive": 9}
-"""The groups that commit only every so many rounds."""
+"""Groups that commit only in every n-th round: the group and n."""
 
-# The same shop with two more groups, and its problems.
+# The fleet: the groups of the shop and two more groups, with problems.
 FLEET = {**GROUPS, "mailer": "payments", "reports": "clicks"}
 IN_TROUBLE = {
     "audit": "OUT_OF_RANGE",
@@ -32,11 +32,11 @@ IN_TROUBLE = {
     "fraud-check": "ABANDONED",
     "clickstream-archive": "LAGGING",
 }
-"""The verdicts of the fleet's groups; the others are OK."""
+"""The expected verdict of each group with a problem; the other groups are OK."""
 NEVER = 1 << 30
 SLOW_FLEET = {"clickstream-archive": 24, "recommendations": NEVER}
 STANDS_AT = ("orders", 3, 250)
-"""The order that the fleet's billing can't process."""
+"""Topic, partition and offset of the record that group billing can't process."""
 SOON = {
     "group.verdict.blocked.ms": "3000",
     "group.verdict.stalled.ms": "20000",
@@ -44,11 +44,11 @@ SOON = {
     "group.verdict.abandoned.ms": "10000",
     "group.verdict.lagging.ms": "3000",
 }
-"""Shorter verdict thresholds: with the defaults a verdict takes up to a minute."""
+"""Short thresholds of verdicts. With the default thresholds a verdict takes up to a minute."""
 
 
 class Sales(Feed):
-    """Produces orders, payments and clicks as JSON, one of them broken."""
+    """Produces the shop's records as JSON; the record at STANDS_AT is invalid."""
 
     def send(self, records: int, within_s: float = 20.0) -> list[str]:
         values = []
@@ -75,13 +75,13 @@ class Sales(Feed):
 
 
 class PageBroker(Broker):
-    """A broker whose HTTP listens on `http`, at the same address after a restart."""
+    """A broker whose HTTP listener keeps the address `http` after a restart."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(data, settings, http=f"127.0.0.1:{free_port()}")
 
     def start(self) -> Broker:
-        """Start, and wait until the HTTP listener is open too."""
+        """Start the broker and wait until the HTTP listener is open."""
         super().start()
         until("the page is served", lambda: f"http://{self.http}" in self.tail())
         return self
@@ -90,11 +90,13 @@ class PageBroker(Broker):
 def commit(
     broker: PageBroker, group: str, offset: int = 1, topic: str = "orders", partition: int = 0
 ) -> None:
-    """Commit ``offset`` of a partition for a group without members."""
+    """Commit ``offset`` for a group without members; retries until the coordinator accepts it."""
     read = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [read]}]
     cluster = Cluster(broker.bootstrap)
-    cluster.call("FindCoordinator", 0, key=group)  # the first one creates the offsets topic
+    cluster.call(
+        "FindCoordinator", 0, key=group
+    )  # the first FindCoordinator creates the offsets topic
 
     def taken() -> bool:
         reply = cluster.call("OffsetCommit", 7, group_id=group, topics=topics)
@@ -104,7 +106,7 @@ def commit(
 
 
 class Shop:
-    """The groups by name; `members[group]` are running now."""
+    """The groups of the shop; a thread makes the running ``members`` commit regularly."""
 
     def __init__(
         self,
@@ -134,7 +136,7 @@ class Shop:
         return member
 
     def kill(self, group: str) -> None:
-        """Kill -9 the newest member of ``group``."""
+        """Kill the newest member of ``group`` by SIGKILL."""
         self.members[group].pop().kill()
 
     def _commit(self) -> None:
@@ -148,13 +150,13 @@ class Shop:
 
 
 class Fleet(Shop):
-    """A shop whose groups get the verdicts of IN_TROUBLE."""
+    """A shop whose groups have the problems of IN_TROUBLE after `go_wrong`."""
 
     def __init__(self, broker: PageBroker, stack: ExitStack) -> None:
         super().__init__(broker, stack, FLEET, SLOW_FLEET)
 
     def open(self) -> None:
-        """Start a member of each group."""
+        """Start one member of each group."""
         for group in FLEET:
             if group not in ("billing", "reports"):
                 self.start(group, f"{group}-1")
@@ -162,11 +164,11 @@ class Fleet(Shop):
         self.start("billing", "billing-1", stands_at=[STANDS_AT])
 
     def grow(self, name: str) -> None:
-        """Start one more member of billing."""
+        """Start another member of group billing."""
         self.start("billing", name, stands_at=[STANDS_AT])
 
     def go_wrong(self) -> None:
-        """Cause the groups' problems; the verdicts follow seconds later."""
+        """Cause the problems of the groups; the verdicts change some seconds later."""
         self.members["fraud-check"].pop().leave()
         commit(self.broker, "audit", 60_000, "orders", 1)
         cluster = Cluster(self.broker.bootstrap)
@@ -180,14 +182,14 @@ class Fleet(Shop):
 
 @contextmanager
 def shop(data: Path, port: int = 0) -> Iterator[tuple[PageBroker, Shop]]:
-    """The broker, on a given or a free port, and the shop, ended with the block."""
+    """Yield a broker, on ``port`` or a free one, and a shop; both end with the block."""
     with ExitStack() as stack:
         yield (broker := _selling(data, {}, stack, port)), Shop(broker, stack)
 
 
 @contextmanager
 def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
-    """The broker and the fleet, in the same way."""
+    """Yield a broker with short verdict thresholds and a fleet; both end with the block."""
     with ExitStack() as stack:
         yield (broker := _selling(data, SOON, stack)), Fleet(broker, stack)
 
@@ -195,7 +197,7 @@ def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
 def _selling(
     data: Path, settings: Mapping[str, str], stack: ExitStack, port: int = 0
 ) -> PageBroker:
-    """A broker to which the shop's records are produced."""
+    """Start a broker and the producers of the shop; ``stack`` ends them."""
     broker = PageBroker(data, {"group.initial.rebalance.delay.ms": "300", **settings})
     broker.port = port
     broker.start()

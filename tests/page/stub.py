@@ -1,5 +1,4 @@
-"""The page's files with made-up responses of a broker: tests of how exactly these values are
-drawn."""
+"""A server of the page's files and of made-up API responses, for tests of how values are shown."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ BROKER = {
     "state": "ready",
 }
 Watched = Mapping[str, Any]
-"""``head`` and ``rows`` of an event of `/api/live`, by watched object."""
+"""The fields ``head`` and ``rows`` of an event of `/api/live`."""
 
 
 class Stub(ThreadingHTTPServer):
-    """Serves the page; ``watched`` may be changed before a view is opened."""
+    """Serves the page; a test sets ``watched``, the event per watched object, and opens a view."""
 
     daemon_threads = True
 
@@ -79,11 +78,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing."""
+        """Discard the access log."""
 
 
 def now_ms() -> int:
-    """The stub's clock, which the page follows."""
+    """The time of the stub in ms since 1970, from which the page computes durations."""
     return int(time.time() * 1000)
 
 

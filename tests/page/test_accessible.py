@@ -1,4 +1,4 @@
-"""Every view passes axe in both themes, on a desktop and on a phone."""
+"""Axe-core finds no violation in any view: both themes, desktop and phone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPEN = "document.querySelectorAll('details').forEach((each) => { each.open = tru
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_views_have_no_accessibility_violation(
+def test_page_views_have_no_accessibility_violations(
     browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
 ) -> None:
     commit(broker, "behind", 2)
@@ -40,7 +40,7 @@ def test_views_have_no_accessibility_violation(
 
 
 def test_axe_finds_planted_violations(browser: Browser) -> None:
-    """Repeated, since the page may redraw itself and drop the heading before axe has run."""
+    """The check is repeated, because a redraw of the page may remove the planted heading."""
     browser.open()
 
     def found() -> set[str]:

@@ -1,4 +1,4 @@
-"""Important values on the page, with made-up data: causes, deadlines, durations, charts."""
+"""How the page shows causes, deadlines, durations and charts, tested with made-up data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def shown(
     rows: list[Any],
     size: tuple[int, int] = LAPTOP,
 ) -> None:
-    """Open the view of made-up values."""
+    """Open the view of ``watch`` with these values of ``head`` and ``rows``."""
     stub.watched = {watch: {"head": head, "rows": rows}}
     browser.open(f"#/{watch}", size=size)
 
@@ -147,7 +147,7 @@ def rebalance(**more: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("size", [SMALL, LAPTOP, PHONE, WALL], ids=lambda size: str(size[0]))
-def test_cause_of_the_last_rebalance_comes_first_and_is_not_cut_off(
+def test_groups_table_shows_the_full_cause_of_the_last_rebalance(
     stub: Stub, browser: Browser, size: tuple[int, int]
 ) -> None:
     long = "a" * 30 + " " + "the-group-of-a-name-that-is-long"
@@ -161,7 +161,9 @@ def test_cause_of_the_last_rebalance_comes_first_and_is_not_cut_off(
     assert browser.ask("return arguments[0].scrollWidth <= arguments[0].clientWidth", table)
 
 
-def test_group_begins_with_the_cause_of_its_last_rebalance(stub: Stub, browser: Browser) -> None:
+def test_group_view_shows_the_cause_of_the_last_rebalance_at_the_top(
+    stub: Stub, browser: Browser
+) -> None:
     earlier = rebalance(number=1, cause="member_joined", why="x joined")
     rows = [member("a-1"), earlier, rebalance(number=2)]
     shown(stub, browser, "groups/billing", group_head(), rows)
@@ -173,8 +175,8 @@ def test_group_begins_with_the_cause_of_its_last_rebalance(stub: Stub, browser: 
 
 
 def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
-    """A group whose join phase lasts 4 more minutes, and whose awaited member's session 13
-    seconds."""
+    """Head and rows of a group in a join phase: its deadline is in 4 min, and the session of the
+    awaited member expires in 13 s."""
     at_ms = now_ms()
     who = {"member": "a-1", "instance": None, "client": "a", "host": "127.0.0.1"}
     ends_ms = at_ms + 13_000
@@ -207,11 +209,11 @@ def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
     return head, rows
 
 
-def test_phase_has_one_deadline(stub: Stub, browser: Browser) -> None:
+def test_join_phase_is_shown_with_its_earliest_deadline_only(stub: Stub, browser: Browser) -> None:
     shown(stub, browser, "groups/billing", *waiting())
     told = browser.text()
     deadlines = re.findall(r"for at most (\d+) s", told)
-    assert len(deadlines) == 2, "in the banner and in the finding"
+    assert len(deadlines) == 2, "one in the banner, one in the finding"
     assert abs(int(deadlines[0]) - int(deadlines[1])) <= 1
     assert 5 <= int(deadlines[0]) <= 13
     assert "4 min" not in told
@@ -225,7 +227,7 @@ def test_phase_has_one_deadline(stub: Stub, browser: Browser) -> None:
         ("silent", "a (127.0.0.1, last heartbeat 47 s ago)"),
     ],
 )
-def test_banner_has_the_last_sign_of_the_awaited_member(
+def test_banner_shows_the_last_heartbeat_of_the_awaited_member(
     stub: Stub, browser: Browser, sign: str, told: str
 ) -> None:
     shown(stub, browser, "groups/billing", *waiting(sign=sign))
@@ -233,7 +235,9 @@ def test_banner_has_the_last_sign_of_the_awaited_member(
     assert told in banner
 
 
-def test_waiting_and_awaited_members_are_not_ok(stub: Stub, browser: Browser) -> None:
+def test_members_in_a_join_phase_are_shown_as_waits_or_awaited(
+    stub: Stub, browser: Browser
+) -> None:
     head, rows = waiting()
     shown(stub, browser, "groups/billing", {**head, "findings": [], "verdict": "OK"}, rows)
     assert cells(browser, "Members", "a-1")["Verdict"] == "AWAITED"
@@ -245,7 +249,9 @@ def test_waiting_and_awaited_members_are_not_ok(stub: Stub, browser: Browser) ->
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
-def test_times_are_durations_with_the_instant_on_hover(stub: Stub, browser: Browser) -> None:
+def test_group_view_shows_durations_and_the_instants_as_tooltips(
+    stub: Stub, browser: Browser
+) -> None:
     head, rows = waiting()
     shown(stub, browser, "groups/billing", head, rows)
     assert not INSTANT.search(browser.text())
@@ -290,12 +296,12 @@ def test_instants_in_sentences_are_shown_as_durations(
         "sentence": sentence.format(past=past, future=future),
     }  # fmt: skip
     shown(stub, browser, "groups/billing", group_head(findings=[finding]), [])
-    # A countdown has seconds: of "3 min" some may have passed.
+    # The countdown also shows seconds, and some seconds may have passed.
     found = re.sub(r"2 min 5\d s|3 min 0 s", "3 min", browser.text(".findings .sentence"))
     assert told in found
 
 
-def test_charts_have_scales_and_sample_values(stub: Stub, browser: Browser) -> None:
+def test_charts_have_scales_and_tooltips_with_sample_values(stub: Stub, browser: Browser) -> None:
     shown(stub, browser, "groups", {"loading": False, "unreadable": {}}, [group_row()])
     assert "at most 1,200" in cells(browser, "Consumer groups", "billing")["Lag in 10 minutes"]
     shown(stub, browser, "groups/billing", group_head(), [])
@@ -320,7 +326,7 @@ def broker_head() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_tiles_of_the_broker_agree_with_their_charts(stub: Stub, browser: Browser) -> None:
+def test_broker_tiles_show_the_last_value_of_their_charts(stub: Stub, browser: Browser) -> None:
     shown(stub, browser, "broker", broker_head(), [])
     told = browser.ask("return [...document.querySelectorAll('.tile')].map((e) => e.innerText)")
     tiles = [" ".join(each.split()) for each in told]
@@ -328,7 +334,9 @@ def test_tiles_of_the_broker_agree_with_their_charts(stub: Stub, browser: Browse
     assert tiles[2] == "CPU 200.0 % of one core 400.0 % 0.0 % 10 s ago now"
 
 
-def test_topic_shows_its_own_settings_first(stub: Stub, browser: Browser) -> None:
+def test_topic_view_lists_settings_of_the_topic_before_defaults(
+    stub: Stub, browser: Browser
+) -> None:
     head = {
         "topic": "orders", "exists": True, "partitions": 1, "records": 5, "size_bytes": 100,
         "cleanup_policy": "delete", "internal": False,
@@ -354,7 +362,9 @@ def test_topic_shows_its_own_settings_first(stub: Stub, browser: Browser) -> Non
     assert "need DESCRIBE_CONFIGS" in browser.text()
 
 
-def test_standalone_broker_has_no_cluster_view(stub: Stub, browser: Browser) -> None:
+def test_cluster_view_of_a_standalone_broker_explains_why_it_is_empty(
+    stub: Stub, browser: Browser
+) -> None:
     shown(stub, browser, "groups", {"loading": False, "unreadable": {}}, [group_row()])
     keys = browser.text(".foot")
     assert "cluster" not in keys

@@ -1,5 +1,4 @@
-"""The page's view of a cluster: leaders with their cause, replicas out of sync; hidden for a
-standalone broker."""
+"""The cluster view of the page; a standalone broker's page has no link to the view."""
 
 from __future__ import annotations
 
@@ -18,7 +17,9 @@ pytestmark = pytest.mark.interop
 LINK = "return document.querySelector('[data-view=cluster]').offsetParent !== null"
 
 
-def test_cluster_view_shows_leaders_causes_and_replicas_out_of_sync(tmp_path: Path) -> None:
+def test_cluster_view_shows_causes_of_leader_elections_and_replicas_out_of_sync(
+    tmp_path: Path,
+) -> None:
     with running(tmp_path / "c", dict.fromkeys((1, 2, 3), MUSTER)) as cluster:
         cluster.create("orders", 3, 3)
         leaders = {index: leader for index, (leader, _) in cluster.partitions("orders").items()}

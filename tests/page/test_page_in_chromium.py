@@ -1,4 +1,4 @@
-"""The page in a real browser: real clients join, one is killed; keys, themes, a phone's width."""
+"""The page in Chromium with real clients: live updates, keys, themes, width of a phone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
 SHOWN_WITHIN_MS = 2000
 FILTER = "Filter by group, client, host, topic, verdict"
-# When the page first showed an expired session, by its own clock.
+# Sets window.toldAt to the time at which the page first shows an expired session.
 WATCH_THE_STORY = """
     const told = () => {
         const story = document.querySelector('.story');
@@ -51,7 +51,7 @@ TOO_WIDE = """
 
 
 @pytest.mark.smoke
-def test_page_shows_joining_members_and_the_expiry_of_a_killed_one(
+def test_page_shows_joined_members_and_the_expired_session_of_a_killed_one(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open(group_page("billing"))
@@ -64,7 +64,7 @@ def test_page_shows_joining_members_and_the_expiry_of_a_killed_one(
         settled(group, broker, 2)
         until("both are shown", lambda: len(rows(browser, "Members")) == 2)
         until("both own some", lambda: browser.text("table").count(f"{INVOICES}:") == 2)
-        left, right = sorted(rows(browser, "Members"))  # the one with a lag is first
+        left, right = sorted(rows(browser, "Members"))  # a member with a lag is listed first
         assert left.startswith("#1 left-hand")
         assert right.startswith("#2 right-hand")
         assert "127.0.0.1" in left
@@ -97,7 +97,7 @@ def test_page_shows_joining_members_and_the_expiry_of_a_killed_one(
         until("its offsets, all read", all_is_committed)
 
 
-def test_hostile_names_are_shown_as_text(browser: Browser, broker: PageBroker) -> None:
+def test_names_with_markup_are_shown_as_text(browser: Browser, broker: PageBroker) -> None:
     with Group("confluent", broker.bootstrap, HOSTILE, topics=[TOPIC]) as group:
         group.start(HOSTILE)
         settled(group, broker, 1)
@@ -112,7 +112,7 @@ def test_hostile_names_are_shown_as_text(browser: Browser, broker: PageBroker) -
         assert browser.find("main img, main script") == []
 
 
-def test_content_policy_blocks_markup_and_foreign_scripts(chromium: Browser) -> None:
+def test_content_security_policy_blocks_added_scripts_and_markup(chromium: Browser) -> None:
     chromium.open()
     refused = chromium.ask(
         "const s = document.createElement('script');"
@@ -168,7 +168,9 @@ def test_every_view_is_reachable_by_keys(browser: Browser, broker: PageBroker) -
     until("groups", lambda: browser.text("h1") == "Groups")
 
 
-def test_focus_survives_an_update(browser: Browser, broker: PageBroker) -> None:
+def test_focus_and_filter_are_kept_when_the_table_is_updated(
+    browser: Browser, broker: PageBroker
+) -> None:
     commit(broker, "focus-1")
     browser.open()
     until("it is there", lambda: "focus-1" in browser.text("table"))
@@ -180,7 +182,7 @@ def test_focus_survives_an_update(browser: Browser, broker: PageBroker) -> None:
     assert browser.ask("return document.querySelector('input').value") == "focus"
 
 
-def test_theme_follows_the_system_and_the_switch(browser: Browser) -> None:
+def test_theme_follows_the_system_until_the_theme_button_is_clicked(browser: Browser) -> None:
     def brightness() -> int:
         color = browser.ask("return getComputedStyle(document.body).backgroundColor")
         return sum(int(part) for part in color[4:-1].split(","))
@@ -192,7 +194,7 @@ def test_theme_follows_the_system_and_the_switch(browser: Browser) -> None:
     button = browser.find("#theme")[0]
     button.click()
     assert (button.text, brightness() > 600) == ("Light", True)
-    browser.open(dark=True)  # it is remembered
+    browser.open(dark=True)  # the page has stored the choice
     assert brightness() > 600
     button = browser.find("#theme")[0]
     button.click()
@@ -220,7 +222,9 @@ def test_views_fit_the_width_of_a_phone(browser: Browser, broker: PageBroker) ->
         assert least >= 30
 
 
-def test_topic_and_broker_views_show_their_tables(browser: Browser, broker: PageBroker) -> None:
+def test_topic_and_broker_views_show_partitions_groups_and_requests(
+    browser: Browser, broker: PageBroker
+) -> None:
     commit(broker, "readers")
     browser.open("#/topics")
     until(
@@ -239,7 +243,9 @@ def test_topic_and_broker_views_show_their_tables(browser: Browser, broker: Page
     assert "ready" in browser.text(".title")
 
 
-def test_age_of_unread_records_is_updated_live(browser: Browser, broker: PageBroker) -> None:
+def test_age_of_unread_records_is_updated_after_a_commit(
+    browser: Browser, broker: PageBroker
+) -> None:
     Cluster(broker.bootstrap).create_topic("fresh", 1)
     Feed(broker.bootstrap, "fresh", 1).send(1)
     commit(broker, "slow", 0, "fresh")
@@ -269,7 +275,9 @@ def test_page_reports_a_killed_broker_and_reconnects(chromium: Browser, tmp_path
         chromium.complaints()
 
 
-def test_events_from_before_a_restart_are_marked(chromium: Browser, tmp_path: Path) -> None:
+def test_rebalances_from_before_a_broker_restart_are_marked(
+    chromium: Browser, tmp_path: Path
+) -> None:
     other = PageBroker(tmp_path / "data")
     other.start()
     held, chromium.address = chromium.address, other.http

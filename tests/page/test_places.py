@@ -1,4 +1,4 @@
-"""The page's address has filter, order and number of rows; keys scroll."""
+"""The page's URL has filter, order and number of rows; sorting, filtering and scroll keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def address(browser: Browser) -> str:
 
 
 def sort(browser: Browser, caption: str, title: str) -> str:
-    """Click a column's title; returns the new order."""
+    """Click the header of a column and return the new order, ascending or descending."""
     pressed = browser.ask(
         """
         const table = [...document.querySelectorAll('table')].find(
@@ -59,7 +59,7 @@ def sort(browser: Browser, caption: str, title: str) -> str:
     return str(pressed)
 
 
-def test_filter_and_order_are_in_the_address(browser: Browser) -> None:
+def test_filter_and_sort_order_are_in_the_url(browser: Browser) -> None:
     browser.open()
     until("three are there", lambda: set(BY_LAG) <= set(names(browser)))
     browser.press("/", *"place-")
@@ -75,10 +75,10 @@ def test_filter_and_order_are_in_the_address(browser: Browser) -> None:
     assert browser.ask("return document.querySelector('input[type=search]').value") == "place-"
 
     browser.open("#/groups?sort=-nothing&show=x&q=place-a")
-    assert names(browser) == ["place-a"], "what the address says wrongly is as if it were not there"
+    assert names(browser) == ["place-a"], "invalid parameters are ignored"
 
 
-def test_back_button_undoes_each_step(browser: Browser) -> None:
+def test_back_button_undoes_filter_sort_and_opened_group(browser: Browser) -> None:
     browser.open()
     browser.press("/", *"place-")
     until("filtered", lambda: sorted(names(browser)) == BY_LAG)
@@ -111,7 +111,9 @@ def test_escape_returns_to_the_filtered_list(browser: Browser) -> None:
     assert browser.focused() == "place-b"
 
 
-def test_every_column_of_every_table_sorts_both_ways(browser: Browser, broker: PageBroker) -> None:
+def test_every_table_column_sorts_ascending_and_descending(
+    browser: Browser, broker: PageBroker
+) -> None:
     with Group("confluent", broker.bootstrap, "place-a", topics=[TOPIC]) as group:
         group.start("member")
         pressed = 0
@@ -133,10 +135,10 @@ def test_every_column_of_every_table_sorts_both_ways(browser: Browser, broker: P
         assert pressed > 35
 
 
-def test_unknown_values_are_last_in_both_orders(browser: Browser) -> None:
+def test_order_of_rows_with_unknown_values_does_not_change_when_sorted(browser: Browser) -> None:
     browser.open("#/groups?q=place-")
     until("three", lambda: sorted(names(browser)) == BY_LAG)
-    # None of these groups has rebalanced: they keep their order in both directions.
+    # None of these groups has rebalanced, so the order of the rows does not change.
     standing = names(browser)
     sort(browser, GROUPS, "Last rebalance")
     assert names(browser) == standing
@@ -154,13 +156,15 @@ def test_filter_finds_a_group_by_client_host_topic_and_state(
         for words in ("own of-its", "127.0.0.1", "sought orders stable"):
             browser.press("/", *words)
             until(f"only it by {words}", lambda: names(browser) == ["sought"])
-            browser.press(ESCAPE, ESCAPE)  # clears the field, then leaves it
+            browser.press(
+                ESCAPE, ESCAPE
+            )  # the first clears the filter, the second leaves the field
             until("all again", lambda: len(names(browser)) > 1)
         browser.press("/", *TOPIC)
         until("by what they committed", lambda: set(BY_LAG) <= set(names(browser)))
 
 
-def test_scroll_keys_are_left_to_the_browser_with_any_focus(browser: Browser) -> None:
+def test_page_does_not_handle_scroll_keys(browser: Browser) -> None:
     browser.open(size=(1280, 300))
     until("rows", lambda: len(names(browser)) >= 3)
     browser.press(ARROW_DOWN)
@@ -194,7 +198,7 @@ def test_header_and_title_name_cluster_and_broker(browser: Browser, broker: Page
     until("there too", lambda: cluster[1] in browser.text(".top"))
 
 
-def test_times_are_durations_with_utc_and_local_time_on_hover(
+def test_durations_have_a_tooltip_with_utc_and_local_time(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Group("confluent", broker.bootstrap, "timely", topics=[TOPIC]) as group:

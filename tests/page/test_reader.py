@@ -1,4 +1,4 @@
-"""The page of a secured broker in Chromium: a reader logs in, and sees only what the ACLs allow."""
+"""The page of a secured broker in Chromium: users see only what their ACLs allow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ALICES = (
 
 
 def filled(bootstrap: str) -> None:
-    """Two topics and two groups, one of which has offsets in both; alice may see one of each."""
+    """Create two topics and two groups; alice may describe topic orders and group billing."""
     admin: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -91,7 +91,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
         yield broker
 
 
-def test_reader_sees_only_authorized_topics_and_groups(secured: PageBroker) -> None:
+def test_page_shows_a_user_only_authorized_topics_and_groups(secured: PageBroker) -> None:
     with browsing(secured.http) as browser:
         log_in(browser, "alice")
         browser.open("#/topics")
@@ -112,7 +112,7 @@ def test_reader_sees_only_authorized_topics_and_groups(secured: PageBroker) -> N
         assert browser.complaints() == []
 
 
-def test_administrator_sees_connected_principals_and_denials(
+def test_broker_view_shows_principals_and_denied_requests_to_an_administrator(
     secured: PageBroker,
 ) -> None:
     alice = {
@@ -150,7 +150,7 @@ def rows_of(browser: Browser, heading: str, word: str) -> list[str]:
 
 
 def log_in(browser: Browser, who: str) -> None:
-    """Log in as for a request for name and password, which the browser remembers."""
+    """Open the page with a name and password in the URL; the browser keeps them."""
     browser.driver.get(f"http://{who}:{who}-secret@{browser.address}/")
     until("the page is there", lambda: browser.find("#link"))
     browser.complaints()

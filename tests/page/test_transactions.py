@@ -1,4 +1,4 @@
-"""The page of transactions: open ones, held back partitions, waiting groups, and outcomes."""
+"""The page's views of transactions: open and ended ones, held back partitions and groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = "Transactional ids"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker on which transactions may hang."""
+    """A broker without transaction verification, on which a transaction may hang."""
     broker = PageBroker(
         tmp_path_factory.mktemp("transactions") / "data",
         {"transaction.partition.verification.enable": "false"},
@@ -50,7 +50,7 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 
 def opened(broker: PageBroker, name: str, partition: int) -> Producer:
-    """A producer with an open transaction."""
+    """A producer with an open transaction of three records."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "client.id": "till-2"}
     )
@@ -62,7 +62,7 @@ def opened(broker: PageBroker, name: str, partition: int) -> Producer:
     return producer
 
 
-def test_open_transaction_shows_held_back_groups_until_it_ends(
+def test_transactions_view_shows_held_back_groups_until_the_transaction_ends(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open("#/transactions")
@@ -126,7 +126,7 @@ def test_transaction_views_are_accessible_and_fit_the_screen(
     producer.abort_transaction(30)
 
 
-def test_transactions_and_their_rows_are_reachable_by_keys(
+def test_transactions_view_and_its_rows_are_reachable_by_keys(
     browser: Browser, broker: PageBroker
 ) -> None:
     opened(broker, "by-keys", 3).abort_transaction(30)

@@ -1,4 +1,4 @@
-"""Problems, the worst first: badges, sentences, commands to copy, and a view of the record."""
+"""How the page shows verdicts, findings with their commands, and the record of a finding."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ LETTERS = "letters"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker with short verdict thresholds, with a group for each kind of problem and many
-    without."""
+    """A broker with short verdict thresholds, three groups with problems and 60 groups without."""
     broker = PageBroker(tmp_path_factory.mktemp("verdicts") / "data", SOON)
     broker.start()
     for topic in (TOPIC, LETTERS):
@@ -56,7 +55,7 @@ def verdict(browser: Browser, group: str) -> str:
 
 
 def judged(browser: Browser) -> None:
-    """Wait until each group has its verdict."""
+    """Wait until the page shows the verdicts of the three groups with problems."""
     for group, word in ((OUT, "OUT_OF_RANGE"), (STUCK, "STALLED"), (LEFT, "ABANDONED")):
         until(f"{group} is {word}", lambda: verdict(browser, group).startswith(word))  # noqa: B023
 
@@ -76,7 +75,9 @@ def test_groups_with_problems_are_listed_first(browser: Browser) -> None:
     until("by its verdict", lambda: [row.split()[0] for row in rows(browser, GROUPS)] == [STUCK])
 
 
-def test_finding_has_advice_and_its_command_is_copied(browser: Browser, broker: PageBroker) -> None:
+def test_finding_has_advice_and_a_command_that_can_be_copied(
+    browser: Browser, broker: PageBroker
+) -> None:
     browser.driver.execute_cdp_cmd(
         "Browser.grantPermissions",
         {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]},
@@ -102,8 +103,8 @@ def test_finding_has_advice_and_its_command_is_copied(browser: Browser, broker: 
     until("and is ready again", lambda: browser.text(".findings [data-copy]") == "Copy")
 
 
-def test_command_is_selected_without_a_clipboard(browser: Browser) -> None:
-    """Such as on a page that is loaded by plain HTTP from another machine."""
+def test_command_is_selected_when_the_clipboard_is_not_available(browser: Browser) -> None:
+    """A page that is loaded over plain HTTP from another machine can't use the clipboard."""
     browser.open(group_page(STUCK))
     until("it is found", lambda: browser.find(".findings [data-copy]"))
     browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
@@ -112,7 +113,9 @@ def test_command_is_selected_without_a_clipboard(browser: Browser) -> None:
     assert browser.ask("return String(getSelection())") == browser.text(".findings code")
 
 
-def test_partition_with_an_offset_outside_its_log_is_listed_first(browser: Browser) -> None:
+def test_partition_with_an_offset_outside_its_log_is_shown_with_the_reason(
+    browser: Browser,
+) -> None:
     browser.open(group_page(OUT))
     until("judged", lambda: "OUT_OF_RANGE" in browser.text(".findings"))
     row = cells(browser, "Partitions", f"{TOPIC}\n0")
@@ -122,7 +125,7 @@ def test_partition_with_an_offset_outside_its_log_is_listed_first(browser: Brows
         "why there is none",
         lambda: "ends at 10; offset 60,000 does not exist yet" in browser.text("#look"),
     )
-    browser.press("\ue00c")  # Escape closes it, and does not leave the group
+    browser.press("\ue00c")  # Escape closes the dialog and does not leave the group
     until("closed", lambda: not browser.find("#look[open]"))
     assert browser.text("h1") == OUT
 
@@ -146,7 +149,7 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def letters(broker: PageBroker) -> None:
-    """A partition with records of every kind."""
+    """Produce records with JSON, markup, bytes, a tombstone and a large value to partition 1."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for key, value, headers in RECORDS:
         producer.produce(LETTERS, value, key, partition=1, headers=headers)
@@ -154,7 +157,7 @@ def letters(broker: PageBroker) -> None:
 
 
 def look(browser: Browser, broker: PageBroker, offset: int) -> str:
-    """The dialog of a group that is stuck at a record."""
+    """Open the dialog that shows the record at ``offset`` and return the dialog's text."""
     group = f"reader-{offset}"
     commit(broker, group, offset, LETTERS, 1)
     browser.open(group_page(group))
@@ -166,7 +169,9 @@ def look(browser: Browser, broker: PageBroker, offset: int) -> str:
 
 
 @pytest.mark.usefixtures("letters")
-def test_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBroker) -> None:
+def test_record_dialog_shows_json_text_hex_and_commands(
+    browser: Browser, broker: PageBroker
+) -> None:
     shown = look(browser, broker, 0)
     assert f"{LETTERS}:1 at 0" in shown
     assert '"total": 12.5,\n  "of": [' in shown
@@ -184,7 +189,9 @@ def test_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBrok
 
 
 @pytest.mark.usefixtures("letters")
-def test_record_content_is_shown_as_text(browser: Browser, broker: PageBroker) -> None:
+def test_record_dialog_shows_markup_as_text_and_bytes_as_hex(
+    browser: Browser, broker: PageBroker
+) -> None:
     shown = look(browser, broker, 1)
     assert RECORDS[1][1] is not None
     assert RECORDS[1][1].decode() in shown
@@ -201,7 +208,9 @@ def test_record_content_is_shown_as_text(browser: Browser, broker: PageBroker) -
     assert "Muster" in browser.title()
 
 
-def test_commands_quote_hostile_names(browser: Browser, broker: PageBroker) -> None:
+def test_commands_on_the_page_quote_group_names_for_the_shell(
+    browser: Browser, broker: PageBroker
+) -> None:
     commit(broker, HOSTILE, 60_000)
     browser.open("#/groups/" + quote(HOSTILE, safe=""))
     until("judged", lambda: browser.find(".findings code"))
@@ -233,7 +242,7 @@ def test_verdicts_findings_and_record_dialog_are_accessible(
     assert browser.ask("return document.documentElement.scrollWidth") <= size[0]
 
 
-def test_members_with_equal_client_id_and_host_are_numbered(
+def test_members_with_equal_client_id_and_host_have_different_numbers(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Group("confluent", broker.bootstrap, "twins", topics=[TOPIC]) as group:
@@ -258,7 +267,7 @@ def test_members_with_equal_client_id_and_host_are_numbered(
 
 
 def unquoted_by_bash(command: str) -> list[str]:
-    """The words of a command after the shell's parsing."""
+    """The words into which bash splits a command."""
     script = f"set -- {command}; printf '%s\\0' \"$@\""
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=10)
     return done.stdout.decode().split("\0")[:-1]

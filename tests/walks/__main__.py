@@ -1,4 +1,7 @@
-"""Print the walk of a request: `python -m tests.walks OffsetCommit`; without a name, a table."""
+"""Prints the functions that handle a request: `python -m tests.walks OffsetCommit`.
+
+Without a name it prints the number of functions and files of each request.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from tests.walks.requests import WALKS, walk
 
 
 def main(names: list[str]) -> int:
-    """Print one page for each name, or the counts of all walks."""
+    """Print the walk of each name, or the counts of all walks; returns the exit code."""
     unknown = [name for name in names if name not in WALKS]
     if unknown:
         print(f"unknown walk: {unknown[0]}; there are {', '.join(WALKS)}", file=sys.stderr)

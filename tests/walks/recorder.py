@@ -1,8 +1,8 @@
-"""Records which functions of Muster run, in the order of their calls.
+"""Records the functions of Muster that run for a request, in the order of their calls (a walk).
 
 A walk leaves out constructors, comprehensions, lambdas, generated code, background tasks, and the
-files that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/test_mode`). The
-functions that remain are those that a reader of the request's path reads.
+files that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/test_mode`). A reader
+who follows the request through the code reads the remaining functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.brokers import CHECKOUT
 LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
 NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
 CONSTRUCTORS = ("_init",)
-"""And every name with two underscores. `_init` is that of `protocol/slotted.py`."""
+"""Omitted functions in addition to ``__init__`` etc.; `_init` is in `protocol/slotted.py`."""
 BACKGROUND = frozenset(
     [
         each.__code__
@@ -37,22 +37,22 @@ BACKGROUND = frozenset(
         )
     ]
 )
-"""Background tasks: nothing that they call is recorded."""
+"""Background tasks, which a walk omits together with all functions that they call."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call: the number of recorded calls around it, and the function."""
+    """A recorded call of a function; ``depth`` is the number of recorded calls around the call."""
 
     depth: int
     function: str
     file: str
-    """Relative to the checkout."""
+    """The path of the file, relative to the checkout."""
     line: int
 
 
 class Walk:
-    """The calls that were made while it was recorded."""
+    """The calls that were made in the block of `recorded`, in order."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -72,7 +72,7 @@ class Walk:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record the calls of this block."""
+        """Record the calls that are made in this block."""
         sys.setprofile(self._profile)
         try:
             yield
@@ -80,7 +80,7 @@ class Walk:
             sys.setprofile(None)
 
     def page(self) -> str:
-        """A line for each call: file and line, and the function, indented by depth."""
+        """One line per call: file, line, and the function, indented by its depth."""
         wide = max(len(f"{step.file}:{step.line}") for step in self.steps)
         lines: list[str] = []
         for step in self.steps:
@@ -109,7 +109,7 @@ class Walk:
 
 
 def _place(code: CodeType) -> tuple[str, str, int] | None:
-    """Function, file and line; None for what a walk leaves out."""
+    """Function, file and line of ``code``; None if a walk leaves the function out."""
     if not Path(code.co_filename).is_relative_to(CHECKOUT):
         return None
     file = str(Path(code.co_filename).relative_to(CHECKOUT))

@@ -1,4 +1,4 @@
-"""The requests whose walks are recorded, each sent to a simulated broker that is warm."""
+"""The requests whose walks are recorded; a simulated broker with loaded shards handles them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Value = dict[str, Any]
 
 
 class WalkedBroker(LivingWorld):
-    """A simulated broker with one connection; nothing fails, and each request arrives whole."""
+    """A simulated broker with one connection and no faults; a request arrives in one read."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(seed=1)
@@ -45,7 +45,7 @@ class WalkedBroker(LivingWorld):
         self._correlation_id = 0
 
     def ask(self, name: str, version: int, walk: Walk | None = None, **value: Any) -> Value:
-        """The answer to a request; ``walk`` records what the broker does for it."""
+        """Send a request and return the response; ``walk`` records the broker's calls for it."""
         api = BY_NAME[name]
         self._correlation_id += 1
         body = encode_request_header(api.key, version, self._correlation_id, CLIENT)
@@ -111,7 +111,7 @@ def _sync(broker: WalkedBroker, joined: Value, walk: Walk | None = None) -> Valu
 
 
 def _joined(broker: WalkedBroker) -> Value:
-    """A group with one member, which has its assignment."""
+    """Create a group whose only member has joined and synced; returns the JoinGroup response."""
     joined = _join(broker, member_id=_join(broker)["member_id"])
     assert _sync(broker, joined)["error_code"] == 0
     broker.run(1.0)
@@ -228,7 +228,7 @@ def _fetch(broker: WalkedBroker, walk: Walk) -> int:
 
 
 def _end_txn(broker: WalkedBroker, walk: Walk) -> int:
-    """Record the second transaction, and what the broker does within 0.1 s of its answer."""
+    """Record EndTxn of a second transaction, and the calls in the 0.1 s after its response."""
     code = -1
     while code:  # until the shard of the transactional id is loaded
         asked = {"transactional_id": PRODUCER, "transaction_timeout_ms": 60_000}
@@ -282,7 +282,7 @@ WALKS: dict[str, tuple[str, Callable[[WalkedBroker, Walk], int], int]] = {
     "EndTxn": ("EndTxn v1, the answer and the markers", _end_txn, 0),
     "denied": ("OffsetCommit v8 of a principal without ACLs", _denied_commit, 30),
 }
-"""By name: the recorded request, the function that does it, and the error code of the answer."""
+"""By name: a title, the function that sends the requests, and the expected error code."""
 
 
 def walk(name: str) -> Walk:

@@ -1,4 +1,4 @@
-"""The walk of a request stays within its limit: a handler reads top to bottom."""
+"""The number of functions and files in the walk of a request stays within its limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMITS = {
     "EndTxn": (84, 32),
     "denied": (21, 11),
 }
-"""Functions and files; a limit only falls."""
+"""The most functions and files of each walk; a change may only lower a limit."""
 
 
 def test_each_recorded_request_has_limits_of_functions_and_files() -> None:
@@ -26,14 +26,14 @@ def test_each_recorded_request_has_limits_of_functions_and_files() -> None:
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_walk_stays_within_its_limit(name: str) -> None:
+def test_walk_has_at_most_its_limit_of_functions_and_files(name: str) -> None:
     recorded = walk(name)
     functions_max, files_max = LIMITS[name]
     assert recorded.functions <= functions_max, recorded.page()
     assert recorded.files <= files_max, recorded.page()
 
 
-def test_walk_shows_who_calls_whom() -> None:
+def test_walk_has_connection_handler_and_shard_in_call_order() -> None:
     steps = walk("Heartbeat").steps
     places = [(step.file, step.depth) for step in steps]
     connection = places.index(("broker/net/connection.py", 1))
@@ -43,13 +43,13 @@ def test_walk_shows_who_calls_whom() -> None:
     assert shard.depth > 2
 
 
-def test_page_collapses_repeated_calls() -> None:
+def test_page_shows_repeated_calls_in_one_line() -> None:
     recorded = Walk()
     recorded.steps = [Step(0, "a", "x.py", 1), *[Step(1, "b", "y.py", 22)] * 3]
     assert recorded.page() == "x.py:1   a\ny.py:22    b"
 
 
-def test_constructors_counters_and_background_are_left_out() -> None:
+def test_walk_omits_constructors_and_files_that_only_count_or_simulate() -> None:
     files = {step.file for step in walk("OffsetCommit").steps}
     assert "log/segment.py" in files
     assert not [file for file in files if file.startswith(LEFT_OUT)]

@@ -1,4 +1,4 @@
-"""`muster acls` at a broker with an authorizer, and on a data directory without one running."""
+"""`muster acls` on a running broker with an authorizer, and on a stopped broker's directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def acls(words: str, *more: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker whose administrator gets its rights from entries made before the first start."""
+    """A broker whose administrator's ACLs are in the data directory before its first start."""
     broker = Broker(tmp_path_factory.mktemp("acls") / "data", SETTINGS)
     made = acls(f"add {ADMIN}", "--data-dir", str(broker.data))
     assert (made.code, made.err) == (0, f"muster: created {broker.data}, which did not exist\n")
@@ -33,7 +33,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def at(secured: Broker) -> Iterator[list[str]]:
-    """The options that name the broker, which has no entries for topics and groups."""
+    """The options that name the broker; ACLs of topics and groups are removed after the test."""
     at = ["--bootstrap", secured.bootstrap]
     yield at
     assert acls("remove --topic * --execute", *at).code == 0
@@ -48,7 +48,7 @@ def told(ran: Ran) -> list[tuple[str, ...]]:
     return [tuple(row[key] for key in keys) for row in ran.json]
 
 
-def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
+def test_acls_are_added_listed_and_removed(at: list[str]) -> None:
     alice, bob = ("User:alice", "Allow"), ("User:bob", "Allow")
     acls("add --principal User:alice --producer --topic orders", *at)
     acls("add --principal User:bob --consumer --topic ord --group billing --pattern prefixed", *at)
@@ -72,7 +72,7 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
     ]
     assert told(acls("list --deny --json", *at)) == covering[:1]
 
-    assert acls("remove --topic orders", *at).code == 2, "nobody was asked"
+    assert acls("remove --topic orders", *at).code == 2, "without a terminal --execute is required"
     assert told(acls("list --topic orders --json", *at)) == covering
     removed = acls("remove --topic orders --execute --json", *at).json
     assert (removed["executed"], len(removed["changes"])) == (True, 3)
@@ -112,7 +112,7 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
         ),
     ],
 )
-def test_explain_prints_the_decision_and_its_rule(
+def test_acls_explain_prints_the_decision_and_its_reason(
     at: list[str], question: str, answer: str
 ) -> None:
     acls("add --principal User:alice --operation read --topic ord --pattern prefixed", *at)
@@ -120,7 +120,7 @@ def test_explain_prints_the_decision_and_its_rule(
     assert acls(f"explain --principal {question}", *at).out == answer
 
 
-def test_remedy_command_of_explain_removes_only_that_entry(at: list[str]) -> None:
+def test_command_suggested_by_acls_explain_removes_only_the_denying_acl(at: list[str]) -> None:
     acls("add --principal User:alice --deny --operation read --topic ord --pattern prefixed", *at)
     acls("add --principal User:alice --deny --operation read --topic ord --host 10.0.0.9", *at)
     acls("add --principal User:alice --operation read --topic ord --pattern prefixed", *at)
@@ -133,7 +133,7 @@ def test_remedy_command_of_explain_removes_only_that_entry(at: list[str]) -> Non
     assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
 
 
-def test_explain_names_what_depends_on_host_and_super_users(
+def test_acls_explain_says_when_the_decision_depends_on_host_or_super_users(
     at: list[str], secured: Broker, tmp_path: Path
 ) -> None:
     acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)
@@ -162,7 +162,7 @@ def test_explain_names_what_depends_on_host_and_super_users(
     )
 
 
-def test_acls_without_an_authorizer_allow_everything_and_reject_entries(broker: Broker) -> None:
+def test_acls_list_fails_and_explain_allows_when_no_authorizer_is_set(broker: Broker) -> None:
     at = ["--bootstrap", broker.bootstrap]
     assert acls("explain --principal User:a --operation read --topic t", *at).out == (
         "User:a may Read Topic t: the broker has no authorizer, so every principal may do"
@@ -173,7 +173,9 @@ def test_acls_without_an_authorizer_allow_everything_and_reject_entries(broker: 
     assert refused.err.startswith("muster: ACLs: No Authorizer is configured")
 
 
-def test_acls_with_data_dir_need_a_stopped_broker(secured: Broker, tmp_path: Path) -> None:
+def test_acls_with_data_dir_is_rejected_while_a_broker_uses_the_directory(
+    secured: Broker, tmp_path: Path
+) -> None:
     refused = acls(f"add {ADMIN}", "--data-dir", str(secured.data))
     assert (refused.code, refused.err) == (
         1,
@@ -196,7 +198,7 @@ def test_acls_with_data_dir_need_a_stopped_broker(secured: Broker, tmp_path: Pat
     "words",
     ["list", "remove --topic t --execute", "explain --principal User:a --operation read --topic t"],
 )
-def test_folder_without_broker_files_is_rejected_as_data_dir(words: str, tmp_path: Path) -> None:
+def test_data_dir_without_broker_files_is_rejected(words: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, why in (
         ("nowhere", "is not a broker's data directory: the directory does not exist"),
@@ -209,7 +211,7 @@ def test_folder_without_broker_files_is_rejected_as_data_dir(words: str, tmp_pat
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_topic_acl_may_have_the_name_of_the_cluster_resource(tmp_path: Path) -> None:
+def test_acls_of_topic_kafka_cluster_and_of_the_cluster_are_kept_apart(tmp_path: Path) -> None:
     at = ["--data-dir", str(tmp_path / "data"), "--json"]
     words = "--principal User:a --operation alter --topic kafka-cluster --pattern prefixed"
     added = acls(f"add {words} --cluster", *at).json
@@ -236,7 +238,7 @@ def test_topic_acl_may_have_the_name_of_the_cluster_resource(tmp_path: Path) -> 
         ("explain --principal User:a --topic t", "name one --principal"),
     ],
 )
-def test_wrong_use_of_acls_is_one_sentence(words: str, sentence: str) -> None:
+def test_invalid_acls_command_is_rejected_with_the_reason(words: str, sentence: str) -> None:
     ran = acls(words, "--data-dir", "/nowhere")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"muster: {sentence}"), ran.err

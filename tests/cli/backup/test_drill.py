@@ -1,4 +1,4 @@
-"""The restore drill: offsets, settings and topics are lost and restored from a backup."""
+"""Restore drill: `muster backup restore` brings back deleted offsets, settings and topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Muster = Callable[..., Ran]
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker that only this module uses."""
+    """A broker for this module only, whose coordinator is available."""
     make = Broker if request.param == "muster" else KafkaBroker
     broker = make(tmp_path_factory.mktemp(request.param) / "data").start()
     try:
@@ -34,13 +34,13 @@ def cluster(
 
 
 def serves_groups(broker: Broker) -> bool:
-    """Kafka's coordinator of a fresh cluster returns NOT_COORDINATOR for a while."""
+    """Whether the coordinator is available; a new Kafka returns NOT_COORDINATOR for a while."""
     return "GROUP_ID_NOT_FOUND" in run("offsets", "get", "nobody", "-b", broker.bootstrap).err
 
 
 @pytest.fixture
 def muster(cluster: Broker) -> Muster:
-    """A function that runs a command, which must exit with ``code``."""
+    """A function that runs a command on the broker and asserts that it exits with ``code``."""
 
     def ran(*words: str, code: int = 0) -> Ran:
         done = run(*words, "--bootstrap", cluster.bootstrap)
@@ -51,14 +51,14 @@ def muster(cluster: Broker) -> Muster:
 
 
 def state(muster: Muster, group: str, topic: str) -> tuple[Any, ...]:
-    """The state that the drill loses: a group's offsets, and a topic's settings and partitions."""
+    """The state to restore: the group's offsets, the topic's retention.ms and partition count."""
     offsets = muster("offsets", "get", group, "--json").json
     [described] = muster("topics", "describe", topic, "--json").json
     kept = [(row["partition"], row["offset"], row["metadata"]) for row in offsets]
     return kept, described["configs"].get("retention.ms"), len(described["partitions"])
 
 
-def test_restore_recovers_lost_offsets_and_settings(
+def test_backup_restore_recovers_deleted_offsets_and_settings(
     cluster: Broker, muster: Muster, name: str, tmp_path: Path
 ) -> None:
     group, file = f"{name}-group", str(tmp_path / "backup.json")
@@ -83,7 +83,7 @@ def test_restore_recovers_lost_offsets_and_settings(
     assert "Nothing to restore" in muster("backup", "restore", file, "--execute").out
 
 
-def test_restore_recreates_a_lost_topic_and_reports_offsets_outside_it(
+def test_backup_restore_recreates_a_topic_and_reports_offsets_outside_its_log(
     cluster: Broker, muster: Muster, name: str, tmp_path: Path
 ) -> None:
     group, file = f"{name}-group", str(tmp_path / "backup.json")
@@ -107,7 +107,7 @@ def test_restore_recreates_a_lost_topic_and_reports_offsets_outside_it(
     assert (row["partition"], row["offset"]) == (0, 2)
 
 
-def test_restore_does_not_overwrite_a_group_with_members(
+def test_backup_restore_rejects_a_group_with_members(
     cluster: Broker, muster: Muster, name: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "backup.json")

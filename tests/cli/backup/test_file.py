@@ -1,4 +1,4 @@
-"""The file of a backup: it survives a round trip, and changed, cut or forged files are rejected."""
+"""The backup file: a round trip keeps its content; changed and truncated files are rejected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_offsets_import_reads_a_backup() -> None:
     assert offset_files.read(to_text(BACKUP), "f", None) == BACKUP.groups
 
 
-def test_example_of_the_backup_page_is_a_backup() -> None:
+def test_example_in_backup_md_is_a_valid_backup() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     backup = from_text(example, "docs/operate/backup.md")
     assert to_text(backup) == example
@@ -49,7 +49,7 @@ def test_example_of_the_backup_page_is_a_backup() -> None:
     assert backup.groups
 
 
-def test_checksum_covers_every_value_but_not_the_layout() -> None:
+def test_backup_checksum_covers_the_values_but_not_the_json_indentation() -> None:
     value = json.loads(to_text(BACKUP))
     assert from_text(json.dumps(value, indent=8), "f") == BACKUP
     value["groups"][0]["offsets"][0]["offset"] += 1
@@ -78,7 +78,7 @@ def test_checksum_covers_every_value_but_not_the_layout() -> None:
         ({"groups": None}, "is not an offsets file"),
     ],
 )
-def test_forged_backup_is_rejected_with_the_reason(
+def test_backup_with_invalid_content_is_rejected_with_the_reason(
     change: dict[str, object], sentence: str
 ) -> None:
     value = json.loads(to_text(BACKUP)) | change
@@ -86,7 +86,7 @@ def test_forged_backup_is_rejected_with_the_reason(
         from_text(json.dumps(value), "f", edited=True)
 
 
-def test_truncated_file_and_other_json_are_rejected() -> None:
+def test_truncated_backup_and_other_json_are_rejected() -> None:
     text = to_text(BACKUP)
     for length in range(0, len(text) - 2, 7):
         with pytest.raises(CommandError, match=r"truncated or not JSON"):

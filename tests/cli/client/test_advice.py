@@ -1,4 +1,4 @@
-"""Advice for a broker that does not answer: the one in --bootstrap, or another one."""
+"""The advice in the error about an unreachable broker: in --bootstrap or elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from client.errors import NoBroker
 
 
 @pytest.fixture(autouse=True)
-def only_the_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def only_port_9001_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(_: object, host: str, port: int, *more: object) -> None:
         if port != 9001:
             raise NoBroker(f"no broker answers at {host}:{port} (Connection refused)")
@@ -21,7 +21,7 @@ def only_the_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.connection.Connection, "__init__", connect)
 
 
-def test_unreachable_bootstrap_advises_to_start_a_broker() -> None:
+def test_error_of_an_unreachable_bootstrap_advises_to_start_a_broker() -> None:
     with pytest.raises(
         CommandError, match=r"9002 .*; start a broker with `muster serve`"
     ) as caught:
@@ -29,7 +29,7 @@ def test_unreachable_bootstrap_advises_to_start_a_broker() -> None:
     assert caught.value.exit_code == UNREACHABLE
 
 
-def test_unreachable_other_broker_advises_cluster_check() -> None:
+def test_error_of_another_unreachable_broker_advises_cluster_check() -> None:
     cluster = Cluster("a:9001", security=Mock())
     with pytest.raises(CommandError, match=r"9002 .*; `muster cluster check` shows") as caught:
         cluster.connect("a", 9002)

@@ -23,7 +23,7 @@ Value = dict[str, Any]
 
 
 class Lane:
-    """A connection whose responses wait until so many requests are in flight."""
+    """A connection whose responses wait until the barrier's number of requests is in flight."""
 
     def __init__(self, together: threading.Barrier) -> None:
         self.together = together
@@ -36,7 +36,7 @@ class Lane:
 
 
 class Lanes:
-    """A cluster that opens lanes."""
+    """A cluster that opens `Lane` connections; ``made`` has the number per call."""
 
     def __init__(self, together: int) -> None:
         self.barrier = threading.Barrier(together)
@@ -53,7 +53,7 @@ def ask(cluster: Lanes, values: Iterable[Value]) -> list[Value]:
     return at_once(cluster, calls)  # type: ignore[arg-type]
 
 
-def test_answers_are_in_call_order_with_one_request_per_lane_in_flight() -> None:
+def test_at_once_keeps_call_order_and_one_request_per_connection_in_flight() -> None:
     cluster = Lanes(together=LANES)
     values = [{"number": number} for number in range(3 * LANES)]
 
@@ -61,14 +61,14 @@ def test_answers_are_in_call_order_with_one_request_per_lane_in_flight() -> None
     assert cluster.made == [LANES]
 
 
-def test_one_call_needs_no_further_connection() -> None:
+def test_at_once_opens_no_connection_for_a_single_call() -> None:
     cluster = Lanes(together=1)
 
     assert ask(cluster, [{"number": 1}]) == [{"number": 1}]
     assert cluster.made == []
 
 
-def test_rejected_call_ends_all_calls() -> None:
+def test_at_once_raises_the_error_of_a_rejected_call() -> None:
     with pytest.raises(CommandError, match="refused"):
         ask(Lanes(together=1), [{"wrong": 1}, *({"number": n} for n in range(50))])
 
@@ -78,10 +78,10 @@ PARTITIONS = 4
 
 
 @pytest.mark.interop
-def test_many_groups_need_few_requests(
+def test_offsets_of_many_groups_are_fetched_in_batches(
     broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One request per batch of groups, and two per leader for all log bounds."""
+    """One request per batch of groups, and two ListOffsets requests per leader for all logs."""
     Asked(broker.bootstrap).create_topic(name, PARTITIONS)
     cluster = Cluster(broker.bootstrap)
     asked: Counter[str] = Counter()
@@ -108,7 +108,7 @@ def test_many_groups_need_few_requests(
     assert len(bounds) == PARTITIONS
     batches = -(-GROUPS // GROUPS_AT_ONCE)
     assert len(rows) == GROUPS * PARTITIONS
-    assert asked.total() <= 2 * batches + 12, "no request that each group makes"
+    assert asked.total() <= 2 * batches + 12, "no API is called once per group"
     assert reading == {
         "FindCoordinator": 1,
         "DescribeGroups": batches,

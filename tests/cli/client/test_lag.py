@@ -1,4 +1,4 @@
-"""The lag of a committed offset in its log."""
+"""The lag of a committed offset, computed from the log start and log end offset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cli.client.offsets_at import Bounds
         (None, None, Lag(None)),
     ],
 )
-def test_lag_of_a_partition_is_counted_from_its_log_bounds(
+def test_lag_is_computed_from_the_committed_offset_and_the_log_bounds(
     committed: int | None, bounds: Bounds | None, expected: Lag
 ) -> None:
     assert lag_of(committed, bounds) == expected

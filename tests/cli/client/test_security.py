@@ -1,4 +1,4 @@
-"""Ignored properties of a client properties file are reported, at most one line of them."""
+"""The --command-config option, its environment variable and ignored client properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from client.security import PLAINTEXT
 from tests.cli.running import run
 
 
-def test_ignored_properties_are_named_up_to_five_and_counted(
+def test_warning_about_ignored_properties_names_five_and_counts_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "client.properties"
@@ -28,7 +28,7 @@ def test_ignored_properties_are_named_up_to_five_and_counted(
     )
 
 
-def test_every_command_with_bootstrap_has_command_config(tmp_path: Path) -> None:
+def test_every_command_with_bootstrap_accepts_command_config(tmp_path: Path) -> None:
     for path, each in commands(command_of()):
         names = {param.name for param in each.params}
         assert "bootstrap" not in names or "command_config" in names, path
@@ -58,7 +58,7 @@ def test_command_without_a_broker_ignores_muster_command_config(
 
 
 @pytest.mark.parametrize("words", [["topics", "list"], ["groups", "why", "g"]])
-def test_error_of_an_unreadable_file_names_muster_command_config(
+def test_unreadable_file_of_muster_command_config_is_reported_with_the_variable(
     monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
@@ -70,7 +70,9 @@ def test_error_of_an_unreadable_file_names_muster_command_config(
     assert "[env var: MUSTER_COMMAND_CONFIG]" in " ".join(run(*words[:2], "--help").out.split())
 
 
-def test_command_config_option_overrides_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_config_option_overrides_the_environment_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
 
     for words in (["--command-config", "/x", "topics", "list"],

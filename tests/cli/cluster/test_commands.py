@@ -1,4 +1,4 @@
-"""`muster cluster` and its subcommands: where options are allowed."""
+"""Options of `muster cluster` are rejected before the name of a subcommand."""
 
 from __future__ import annotations
 

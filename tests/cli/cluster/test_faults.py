@@ -1,4 +1,4 @@
-"""Faults of a cluster: fake Metadata responses in, verdicts out."""
+"""The faults of a cluster that `muster cluster check` finds in Metadata responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cli.cluster.faults import Fault, faults
 from cli.errors import CommandError
 
 Partition = tuple[int, list[int], list[int]]
-"""Leader, replicas, in-sync replicas."""
+"""The leader, the replicas and the in-sync replicas of a partition."""
 WELL: Mapping[str, list[Partition]] = {
     "orders": [(1, [1, 2, 3], [1, 2, 3]), (2, [2, 3, 1], [2, 3, 1])],
     "events": [(3, [3, 1, 2], [3, 1, 2])],
@@ -24,7 +24,6 @@ WELL: Mapping[str, list[Partition]] = {
 def answer(
     topics: Mapping[str, list[Partition]], brokers: tuple[int, ...] = (1, 2, 3), controller: int = 2
 ) -> dict[str, Any]:
-    """A Metadata response."""
     return {
         "cluster_id": "c1",
         "controller_id": controller,
@@ -56,25 +55,25 @@ def seen(
     moves: Moves | None = None,
     min_isr: int = 2,
 ) -> Facts:
-    """The facts of a response, with one min.insync.replicas for every topic."""
+    """The facts of a Metadata response; every topic has the same min.insync.replicas."""
     return facts_of(answer(topics, *more), moves or {}, dict.fromkeys(topics, min_isr))
 
 
 def judged(facts: Facts, views: Mapping[int, Facts | str] | None = None) -> list[Fault]:
-    """The faults; without other views all brokers see the same."""
+    """The faults; by default all brokers report the same Metadata."""
     return faults(facts, dict.fromkeys(facts.brokers, facts) if views is None else views)
 
 
 def verdicts(found: list[Fault]) -> list[tuple[str, int | None]]:
-    """Each fault's verdict and broker."""
+    """The verdict and the broker of each fault."""
     return [(each.verdict, each.broker) for each in found]
 
 
-def test_intact_cluster_has_no_faults() -> None:
+def test_healthy_cluster_has_no_faults() -> None:
     assert judged(seen()) == []
 
 
-def test_broker_down_is_reported_after_its_worse_consequences() -> None:
+def test_broker_down_is_listed_after_faults_of_higher_severity() -> None:
     topics = {
         "orders": [(1, [1, 2, 3], [1, 2]), (2, [2, 3, 1], [2]), (-1, [3], [3])],
         "events": [(1, [3, 1, 2], [1, 2])],
@@ -97,7 +96,7 @@ def test_broker_down_is_reported_after_its_worse_consequences() -> None:
     assert lagging.sentence == ("broker 1 is out of the ISR of 1 partition: orders:1")
 
 
-def test_leaderless_partition_with_live_replicas_points_to_the_controller() -> None:
+def test_leaderless_partition_with_live_replicas_refers_to_the_controller_log() -> None:
     [found] = judged(seen({"orders": [(-1, [1, 2], [1, 2])]}))
 
     assert found.verdict == "LEADERLESS"
@@ -137,7 +136,7 @@ def test_missing_controller_is_a_fault(controller: int) -> None:
     assert verdicts(found) == [("NO_CONTROLLER", None)]
 
 
-def test_brokers_with_other_views_or_no_answer_are_named() -> None:
+def test_brokers_with_different_metadata_or_without_response_are_faults() -> None:
     facts = seen()
     stale = {**WELL, "events": [(1, [3, 1, 2], [3, 1, 2])]}
     views: dict[int, Facts | str] = {
@@ -170,7 +169,7 @@ def test_brokers_with_other_views_or_no_answer_are_named() -> None:
         (None, "check that the broker runs and that clients can reach its advertised listener"),
     ],
 )
-def test_advice_on_a_broker_that_just_died_names_the_end_of_its_session(
+def test_advice_on_an_unreachable_broker_names_its_zookeeper_session_timeout(
     session: Session | None, advice: str
 ) -> None:
     facts = seen()
@@ -178,7 +177,7 @@ def test_advice_on_a_broker_that_just_died_names_the_end_of_its_session(
     assert [each.advice for each in faults(facts, views, session)] == [advice]
 
 
-def test_broker_that_does_not_answer_is_reported_once(
+def test_unreachable_broker_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts, why = seen(), "no broker answers at 10.0.0.1:9003"
@@ -192,13 +191,13 @@ def test_broker_that_does_not_answer_is_reported_once(
     assert printed.count("broker 2 could not be queried") == 1
 
 
-def test_different_controller_is_not_a_different_view() -> None:
-    """With KRaft each response names an arbitrary broker."""
+def test_response_with_another_controller_is_not_a_fault() -> None:
+    """In KRaft mode each Metadata response names an arbitrary broker as controller."""
     facts = seen()
     assert judged(facts, {1: seen(WELL, (1, 2, 3), 1), 2: facts}) == []
 
 
-def test_many_topics_are_complete_only_in_json() -> None:
+def test_fault_sentence_names_three_partitions_and_its_json_all() -> None:
     topics = {f"t{number}": [(-1, [3], [3])] for number in range(9)}
     [leaderless, _] = judged(seen(topics, (1, 2)))
 
@@ -206,7 +205,7 @@ def test_many_topics_are_complete_only_in_json() -> None:
     assert len(leaderless.partitions) == 9
 
 
-def test_description_includes_brokers_that_are_down() -> None:
+def test_cluster_describe_includes_brokers_that_are_down() -> None:
     topics = {"orders": [(1, [1, 2, 3], [1]), (1, [3, 1], [1])], "events": [(-1, [3], [3])]}
     view = described(seen(topics, (1, 2), 1, moves={("orders", 1): ()}))
     rows = [[*row.values()] for row in view.pop("brokers")]
@@ -228,7 +227,7 @@ def test_description_includes_brokers_that_are_down() -> None:
     ]
 
 
-def test_unknown_values_of_the_description_are_null() -> None:
+def test_cluster_describe_shows_unknown_values_as_null() -> None:
     view = described(facts_of(answer(WELL, controller=-1), None, {}))
 
     assert (view["reassigning"], view["controller"], view["under_min_isr"]) == (None, None, 0)

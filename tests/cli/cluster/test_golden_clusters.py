@@ -1,7 +1,7 @@
-"""Golden sessions of `muster cluster describe|why|check`: the output for each kind of trouble.
+"""Golden sessions of `muster cluster describe|why|check`: the output for each kind of fault.
 
-Three brokers run in this process, over a ZooKeeper in memory; the files are in
-`tests/cli/golden/clusters`. Durations differ from run to run and are shown as N.
+Three brokers run in this process with a simulated ZooKeeper. The expected output is in
+`tests/cli/golden/clusters`, where N replaces durations and epochs that differ from run to run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.tiers import sampled
 from tests.wire import batch
 
 ORDERS = [[3, 1, 2], [2, 1, 3], [1, 2, 3]]
-"""The replicas of each partition; the first leads."""
+"""The replicas of each partition; the first one is the leader."""
 SETTINGS = {
     "http.listener": "127.0.0.1:0",
     "auto.leader.rebalance.enable": "false",
@@ -48,7 +48,7 @@ LAG = {
     "replica.fetch.backoff.ms": "50",
 }
 AT_ONCE = {"controlled.shutdown.enable": "false"}
-"""A broker stops without notifying the controller: to the others it was killed."""
+"""With these settings a stopped broker looks killed: it does not notify the controller."""
 AHEAD_S = 90
 WITHIN_S = 240
 _VARIES = re.compile(r"\d+\.\d s(?= ago| or more)|(?<=broker epoch )\d+|(?<=  epoch )\d+")
@@ -58,8 +58,8 @@ _SOONER = re.compile(
     r"\S+  broker \2 has registered \(broker epoch N\)\n)",
     re.MULTILINE,
 )
-"""The controller may hear of a registration before the broker itself, or within the millisecond
-of its session: such entries are in the order of the brokers that reported them."""
+"""The controller's entry about a registration, before the broker's own entries about the same
+registration. Their order differs from run to run."""
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def three(
     settings: Mapping[str, str] | None = None,
     files: Mapping[int, FileSystem] | None = None,
 ) -> AsyncIterator[Members]:
-    """A cluster with a topic, whose controller is broker 1."""
+    """A cluster of three brokers with the topic orders; broker 1 is the controller."""
     with capture_logs():
         async with members(folder, {**SETTINGS, **(settings or {})}, files) as there:
             await create(there, "orders", ORDERS)
@@ -76,12 +76,12 @@ async def three(
 
 
 async def called(broker: Broker, name: str, version: int, **value: Any) -> Any:
-    """The response of a broker."""
+    """The response of ``broker`` to a request."""
     return await asked(broker, lambda wire: wire.call(name, version, value))
 
 
 async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
-    """Create a topic; return when its replicas are in sync and known to all brokers."""
+    """Create a topic and wait until its replicas are in sync and all brokers know the topic."""
     placed = [
         {"partition_index": index, "broker_ids": brokers} for index, brokers in enumerate(replicas)
     ]
@@ -90,7 +90,7 @@ async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
         there.brokers[1], "CreateTopics", 5, topics=[{**made, "configs": []}], timeout_ms=10_000
     )
     assert [each["error_code"] for each in answer["topics"]] == [0], answer
-    await whole(there, name, replicas)
+    await await_in_sync(there, name, replicas)
 
 
 def isr(there: Members, name: str, index: int) -> list[int]:
@@ -99,8 +99,8 @@ def isr(there: Members, name: str, index: int) -> list[int]:
     return sorted(topics.decode_state(name, index, node.data or b"").isr)
 
 
-async def whole(there: Members, name: str, replicas: list[list[int]]) -> None:
-    """Wait until all replicas are in sync, and all brokers know it."""
+async def await_in_sync(there: Members, name: str, replicas: list[list[int]]) -> None:
+    """Wait until all brokers know a leader and the full ISR of each partition of a topic."""
 
     def is_so() -> bool:
         for index, brokers in enumerate(replicas):
@@ -116,7 +116,7 @@ async def whole(there: Members, name: str, replicas: list[list[int]]) -> None:
 
 
 def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bool:
-    """Whether each leader has received a fetch of each follower."""
+    """Whether each leader of the topic has received a Fetch from each of its followers."""
     for broker in there.brokers.values():
         for index, brokers in enumerate(replicas):
             entry = broker.logs.topics.get(name)
@@ -131,7 +131,7 @@ def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bo
 
 
 async def known(there: Members, name: str, index: int, leader: int, in_sync: list[int]) -> None:
-    """Wait until all brokers know a leader and its ISR."""
+    """Wait until all brokers know this leader and this ISR of the partition."""
 
     def is_so() -> bool:
         views = [each.cluster.partition(name, index) for each in there.brokers.values()]
@@ -150,7 +150,7 @@ async def without_three(there: Members) -> None:
 
 
 async def play(there: Members, name: str, more: Iterable[Broker] = ()) -> None:
-    """Play a session at the running brokers."""
+    """Run the commands of a golden session on the running brokers and compare the output."""
     ports = {node: each.sockets.addresses()[0][1] for node, each in there.brokers.items()}
     addresses = [f"127.0.0.1:{port}" for port in ports.values()]
     addresses += [f"127.0.0.1:{each.sockets.addresses()[0][1]}" for each in more]
@@ -180,7 +180,7 @@ async def a_broker_is_stopped_and_comes_back(folder: Path) -> None:
         await without_three(there)
         await play(there, "stopped")
         await there.start(3)
-        await whole(there, "orders", ORDERS)
+        await await_in_sync(there, "orders", ORDERS)
         await play(there, "back")
         elected = await called(
             there.brokers[1], "ElectLeaders", 2, election_type=0, topic_partitions=None,
@@ -211,7 +211,7 @@ async def replicas_move(folder: Path) -> None:
             there.brokers[1], "AlterPartitionReassignments", 0, timeout_ms=10_000, topics=[moved]
         )
         assert answer["error_code"] == 0
-        await whole(there, "events", [[3, 2]])
+        await await_in_sync(there, "events", [[3, 2]])
         await play(there, "reassigned")
 
 
@@ -231,7 +231,7 @@ async def a_deletion_waits_and_the_controller_moves(folder: Path) -> None:
 
 
 def waits(broker: Broker) -> bool:
-    """Whether a broker is the controller and waits for a broker."""
+    """Whether a broker is the controller and has an operation that waits for another broker."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term
@@ -266,7 +266,7 @@ async def all_is_wrong(folder: Path) -> None:
     async with three(folder) as there:
         await there.stop(3)
         await there.start(3, free_port())
-        await whole(there, "orders", ORDERS)
+        await await_in_sync(there, "orders", ORDERS)
         old = there.brokers.pop(3)
         member = old.sources.member
         assert member is not None
@@ -281,7 +281,7 @@ async def all_is_wrong(folder: Path) -> None:
         there.folder = folder / "of others"
         await there.start(3, time=ahead)
         await there.settled()
-        await whole(there, "orders", ORDERS)
+        await await_in_sync(there, "orders", ORDERS)
         try:
             await play(there, "wrong", [old])
         finally:
@@ -301,7 +301,7 @@ STORIES = [
 @pytest.mark.parametrize(
     "story", sampled(STORIES, (replicas_move,)), ids=lambda story: story.__name__
 )
-def test_cluster_commands_print_the_golden_output_for_each_trouble(
+def test_cluster_commands_print_the_golden_output_for_each_fault(
     story: Callable[[Path], Coroutine[Any, Any, None]], tmp_path: Path
 ) -> None:
     async def told() -> None:

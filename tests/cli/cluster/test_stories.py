@@ -1,4 +1,4 @@
-"""`muster cluster why`: journals of several brokers in, one story in words out."""
+"""`muster cluster why`: it merges the journals of several brokers into one history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = dict[str, Any]
 
 
 def entry(at_s: int, kind: str, cause: str, why: str, **more: Any) -> Value:
-    """A journal entry, in the API's form."""
+    """A journal entry as Muster's API returns it."""
     return {
         "at_ms": 1_700_000_000_000 + 1000 * at_s,
         "kind": kind,
@@ -62,7 +62,7 @@ ASKED = entry(
 )  # fmt: skip
 
 
-def test_merged_story_keeps_the_entry_with_the_cause() -> None:
+def test_merged_journals_keep_the_entry_that_has_the_cause() -> None:
     story = merged({1: [TOLD, SLOW], 2: [CREATED, GONE, ASKED], 3: [TOLD]})
 
     assert [(each["cause"], each["told_by"]) for each in story] == [
@@ -72,12 +72,12 @@ def test_merged_story_keeps_the_entry_with_the_cause() -> None:
     ]
 
 
-def test_merged_story_keeps_second_hand_entries_without_a_better_one() -> None:
+def test_merged_journals_keep_entries_without_a_cause_when_no_other_has_one() -> None:
     assert [each["cause"] for each in merged({1: [TOLD], 3: [TOLD, ASKED]})] == ["told", "isr"]
     assert merged({}) == []
 
 
-def test_left_isr_finds_the_entry_since_which_a_replica_is_out() -> None:
+def test_left_isr_returns_the_entry_of_the_last_removal_from_the_isr() -> None:
     back = entry(95, "isr", "in", "broker 2 has caught up", isr=[1, 2], isr_before=[1])
     story = [CREATED, GONE, SLOW]
 
@@ -87,13 +87,13 @@ def test_left_isr_finds_the_entry_since_which_a_replica_is_out() -> None:
     assert left_isr(story, 1) is None
 
 
-def test_last_move_finds_the_election_of_the_present_leader() -> None:
+def test_last_move_returns_the_election_of_the_current_leader() -> None:
     assert last_move([CREATED, GONE, SLOW], 1) == GONE
     assert last_move([CREATED, GONE], 2) is None
     assert last_move([], 1) is None
 
 
-def test_lines_of_a_partition_name_replicas_out_of_isr_and_waits() -> None:
+def test_lines_of_partition_show_replicas_out_of_isr_and_pending_operations() -> None:
     story = merged({1: [SLOW], 2: [CREATED, GONE]})
     found = {
         "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
@@ -131,7 +131,7 @@ def test_lines_of_a_partition_name_replicas_out_of_isr_and_waits() -> None:
     ]
 
 
-def test_lines_of_a_partition_without_history_say_so() -> None:
+def test_lines_of_partition_report_a_missing_history() -> None:
     found = {
         "topic": "orders", "partition": 0, "leader": None, "leader_epoch": None, "replicas": [3],
         "isr": [3], "adding": [], "moving": False, "controller": None, "unasked": [],
@@ -146,7 +146,7 @@ def test_lines_of_a_partition_without_history_say_so() -> None:
     ]
 
 
-def test_lines_of_a_broker_name_where_it_is_out_of_sync_and_why() -> None:
+def test_lines_of_broker_show_its_out_of_sync_partitions_with_the_reason() -> None:
     row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
            "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None,
            "held_up": "the disk is full"}  # fmt: skip
@@ -170,7 +170,7 @@ def test_lines_of_a_broker_name_where_it_is_out_of_sync_and_why() -> None:
     ]
 
 
-def test_lines_of_the_controller_name_its_operations_and_waits() -> None:
+def test_lines_of_controller_show_its_pending_work_and_waits() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
         "shutdowns": [{"broker": 3, "partitions": 2}],
@@ -215,7 +215,7 @@ def test_cluster_why_rejects_an_unknown_subject(what: str) -> None:
     )
 
 
-def test_unqueried_broker_that_knows_the_history_is_named() -> None:
+def test_unreachable_broker_that_has_the_missing_history_is_named() -> None:
     unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster broker"}]
     moved = merged({2: [TOLD]})[0]
     out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,
@@ -247,7 +247,7 @@ def test_unqueried_broker_that_knows_the_history_is_named() -> None:
     ]
 
 
-def test_left_isr_uses_second_hand_entries() -> None:
+def test_left_isr_uses_an_entry_without_a_previous_isr() -> None:
     first = led(0, "told", "the controller reports broker 3 as leader", 3, 0, [1, 2, 3])
     then = {**TOLD, "isr_before": []}
 

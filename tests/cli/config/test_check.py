@@ -1,4 +1,4 @@
-"""`muster config check` finds the faults that would end a start."""
+"""`muster config check` reports the settings with which the broker would not start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTENERS = "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0\n"
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files of a certificate with its key, and of its authority."""
+    """The paths of the broker's certificate with its key (OWN) and of the CA's certificate (CA)."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     return {"OWN": str(authority.issue("broker").pem), "CA": str(authority.certificate)}
 
@@ -46,7 +46,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ),
     ],
 )
-def test_key_store_that_a_start_rejects_is_a_fault(
+def test_config_check_reports_key_store_settings_that_prevent_a_start(
     tmp_path: Path, stores: dict[str, str], text: str, setting: str, why: str
 ) -> None:
     for name, path in stores.items():
@@ -59,9 +59,7 @@ def test_key_store_that_a_start_rejects_is_a_fault(
     assert fault["why"] == _refusal_of_the_start(file, tmp_path)
 
 
-def test_key_stores_that_a_start_accepts_are_not_a_fault(
-    tmp_path: Path, stores: dict[str, str]
-) -> None:
+def test_config_check_accepts_valid_key_stores(tmp_path: Path, stores: dict[str, str]) -> None:
     text = f"ssl.keystore.location={stores['OWN']}\nssl.truststore.location={stores['CA']}\n"
     file = _file(tmp_path, f"{LISTENERS}{text}ssl.client.auth=required")
 
@@ -88,7 +86,7 @@ def test_key_stores_that_a_start_accepts_are_not_a_fault(
         ),
     ],
 )
-def test_other_settings_that_a_start_rejects_are_a_fault(
+def test_config_check_reports_listener_settings_that_prevent_a_start(
     tmp_path: Path, text: str, why: str
 ) -> None:
     [fault] = _faults(_file(tmp_path, text))

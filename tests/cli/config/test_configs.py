@@ -1,4 +1,4 @@
-"""`muster configs --json`, and at old brokers; `golden/configs.txt` has the tables."""
+"""`muster configs`: its JSON, its errors, and requests to brokers before Kafka 2.3."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Muster = Callable[..., str]
 
 @pytest.fixture
 def muster(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Muster:
-    """A function that runs a command in this process; returns its output, or its error if
-    ``code`` is not 0."""
+    """A function that runs a command in this process and returns its standard output, or its
+    standard error if the expected exit ``code`` is not 0."""
 
     def run(*words: str, code: int = 0, to: Broker = broker) -> str:
         try:
@@ -64,7 +64,7 @@ def test_configs_get_shows_non_default_settings(
     assert len(everything) > 30
 
 
-def test_configs_set_dry_run_shows_the_result_and_changes_nothing(
+def test_configs_set_dry_run_shows_new_values_without_setting_them(
     muster: Muster, as_json: Muster, orders: str
 ) -> None:
     words = ("configs", "set", "segment.ms=5", "--append", "cleanup.policy=compact", "--dry-run")
@@ -87,7 +87,7 @@ def test_configs_set_dry_run_shows_the_result_and_changes_nothing(
         (["set", "listeners=x", "--broker", "1"], 1, "INVALID_REQUEST"),
     ],
 )
-def test_error_of_configs_has_advice(
+def test_error_of_configs_names_the_reason(
     muster: Muster, words: list[str], code: int, says: str
 ) -> None:
     wrong = muster("configs", *words, code=code)
@@ -107,7 +107,7 @@ def entry(name: str, value: str, source: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_alter_configs_before_kafka_2_3_contains_all_settings() -> None:
+def test_alter_configs_request_contains_all_settings_before_kafka_2_3() -> None:
     """AlterConfigs resets every setting that it does not name."""
     before = {
         each["name"]: each

@@ -1,4 +1,4 @@
-"""`muster dev cluster`: missing programs are reported; with a ZooKeeper three brokers run."""
+"""`muster dev cluster`: it reports a failed start, and runs a ZooKeeper with three brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.zookeeper import MAIN
 
 
 def free_ports(number: int) -> int:
-    """The first of a row of free ports."""
+    """The first of ``number`` consecutive free ports."""
     while True:
         first = free_port()
         try:
@@ -35,7 +35,7 @@ def free_ports(number: int) -> int:
         return first
 
 
-def test_dev_cluster_without_zookeeper_says_how_to_get_one(tmp_path: Path) -> None:
+def test_dev_cluster_advises_how_to_install_a_missing_zookeeper(tmp_path: Path) -> None:
     words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
     ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
 
@@ -60,7 +60,7 @@ def test_dev_cluster_names_a_port_in_use(tmp_path: Path) -> None:
     assert not (tmp_path / "dev").exists()
 
 
-def test_dev_cluster_shows_the_last_line_of_a_zookeeper_that_exited(tmp_path: Path) -> None:
+def test_dev_cluster_reports_the_last_output_line_of_an_exited_zookeeper(tmp_path: Path) -> None:
     script(tmp_path / "zkServer.sh", "echo java: not found; exit 127")
     words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
     ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
@@ -79,7 +79,7 @@ def test_dev_cluster_shows_the_last_line_of_a_zookeeper_that_exited(tmp_path: Pa
     ],
     ids=["Ctrl-C", "SIGTERM", "a terminal that is closed"],
 )
-def test_dev_cluster_runs_three_brokers_until_it_is_stopped(
+def test_dev_cluster_runs_three_brokers_until_a_signal_stops_it(
     ending: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     started = shlex.join(java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, MAIN))
@@ -114,7 +114,7 @@ def test_dev_cluster_runs_three_brokers_until_it_is_stopped(
 
 
 def works(bootstrap: str) -> None:
-    """A topic with a replica on each broker returns its records, and the cluster has no faults."""
+    """Assert that produced records are consumed and that the cluster has no faults."""
     created = run("topics", "create", "orders", "-p", "6", "-b", bootstrap)
     assert created.code == 0, created.err
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
@@ -136,13 +136,12 @@ def works(bootstrap: str) -> None:
 
 
 def polled(consumer: Consumer) -> list[int]:
-    """The values of the records polled so far."""
+    """The values of the records that one poll of at most 1 s returns."""
     messages = consumer.consume(60, 1.0)
     return [int(each.value() or b"") for each in messages if each.error() is None]
 
 
 def is_there(process: int) -> bool:
-    """Whether a process runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -151,13 +150,13 @@ def is_there(process: int) -> bool:
 
 
 def script(path: Path, line: str) -> None:
-    """Write an executable script."""
+    """Write an executable shell script of one line."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
 
 
 def free_again(port: int) -> bool:
-    """Whether the port is free."""
+    """Whether no process listens on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0

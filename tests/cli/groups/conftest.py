@@ -1,4 +1,4 @@
-"""A Muster and an Apache Kafka, for commands that work with either."""
+"""Fixtures that run each test on Muster and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def any_kafka(
 
 @pytest.fixture
 def at(any_kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """The broker that commands use by default."""
+    """The broker that MUSTER_BOOTSTRAP names during the test."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", any_kafka.bootstrap)
     return any_kafka

@@ -1,4 +1,4 @@
-"""The findings that `muster groups describe` prints before members and offsets."""
+"""`muster groups describe` prints a group's findings before its members and offsets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def finding(verdict: str) -> dict[str, Any]:
     }
 
 
-def test_every_finding_is_shown_with_its_advice() -> None:
+def test_headline_shows_each_finding_with_its_advice() -> None:
     told = GroupHealth("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED"), finding("FLAPPING")])
     assert headline(told) == [
         "BLOCKED: it is BLOCKED",
@@ -32,22 +32,22 @@ def test_every_finding_is_shown_with_its_advice() -> None:
     ]
 
 
-def test_findings_omitted_from_the_response_are_counted() -> None:
+def test_headline_counts_the_findings_that_the_response_omits() -> None:
     told = GroupHealth("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED")], more_findings=7)
     assert headline(told)[-1] == "and 7 more findings of the same or lower severity"
 
 
-def test_verdict_found_only_by_the_command_is_first() -> None:
+def test_verdict_computed_by_the_command_precedes_the_findings_of_the_broker() -> None:
     told = GroupHealth("OUT_OF_RANGE", None, "it is outside", [finding("FLAPPING")])
     assert headline(told)[:2] == ["OUT_OF_RANGE: it is outside", "FLAPPING: it is FLAPPING"]
 
 
-def test_group_without_findings_is_ok() -> None:
+def test_headline_of_a_group_without_findings_shows_ok() -> None:
     assert headline(GroupHealth("OK", None, "all is read")) == ["OK: all is read"]
     assert headline(GroupHealth()) == []
 
 
-def test_group_used_only_by_clients_of_the_new_protocol_is_described(tmp_path: Path) -> None:
+def test_group_with_only_refused_kip_848_clients_is_described(tmp_path: Path) -> None:
     described, unknown, why = asyncio.run(_commands(tmp_path))
 
     assert described.code == 0, described.err

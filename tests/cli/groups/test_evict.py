@@ -1,4 +1,4 @@
-"""`muster groups evict`: selection of members, the plan, and the result of each."""
+"""`muster groups evict`: the selection of members, the plan, and the result per member."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ for line in sys.stdin:
     consumer.poll(0.05)
     print("polled", flush=True)
 """
-"""A member in a child process that polls once per input line, and is killed at the end.
+"""The script of a member that polls once per input line.
 
-librdkafka 2.16 once waited forever for leaving a group of Kafka 4.3.1 that had evicted it. It
-holds Python's lock then, so that no timeout ended the test, and all workers waited for it.
+The member runs in a child process, which the test kills: librdkafka 2.16 once did not return from
+closing a consumer that Kafka 4.3.1 had evicted. The call holds Python's global interpreter lock,
+so that no timeout inside the process can end the test.
 """
 Row = dict[str, Any]
 Join = Callable[..., str]
@@ -46,8 +47,8 @@ def members(group: str) -> list[Row]:
 
 @pytest.fixture
 def join(at: Broker, name: str) -> Iterator[Join]:
-    """A function that starts a member of group ``name`` and returns its id once it owns
-    partitions."""
+    """A function that starts a member of group ``name``, waits until the member owns partitions,
+    and returns its member id."""
     Cluster(at.bootstrap).create_topic(name, 4)
     processes: list[subprocess.Popen[str]] = []
 
@@ -90,7 +91,7 @@ def poll(member: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.interop
-def test_evict_plan_names_the_member_and_changes_nothing(join: Join, name: str) -> None:
+def test_evict_without_execute_shows_the_plan_and_evicts_no_member(join: Join, name: str) -> None:
     member = join(client_id="payments")
     plan = run("groups", "evict", name, member)
     numbered = run("groups", "evict", name, "#1", "--dry-run")
@@ -135,7 +136,7 @@ def test_evict_accepts_the_member_id_of_a_static_member(join: Join, name: str) -
 
 @pytest.mark.interop
 @pytest.mark.parametrize("static", [False, True])
-def test_evict_removes_a_member_of_the_new_protocol(
+def test_evict_removes_a_member_of_a_kip_848_group(
     at: Broker, join: Join, name: str, static: bool
 ) -> None:
     if not isinstance(at, KafkaBroker):
@@ -178,7 +179,9 @@ def test_evict_rejects_an_empty_and_an_unknown_group(at: Broker, name: str) -> N
         (("a", "--execute", "--dry-run"), "choose one of --dry-run and --execute"),
     ],
 )
-def test_wrong_use_of_evict_is_rejected(words: tuple[str, ...], says: str) -> None:
+def test_invalid_evict_options_are_rejected_with_the_reason(
+    words: tuple[str, ...], says: str
+) -> None:
     ran = run("groups", "evict", "billing", *words)
 
     assert ran.code == USAGE
@@ -186,7 +189,7 @@ def test_wrong_use_of_evict_is_rejected(words: tuple[str, ...], says: str) -> No
 
 
 class Coordinator:
-    """Returns these error codes to LeaveGroup, in this version."""
+    """A coordinator that answers LeaveGroup in this version with these error codes."""
 
     def __init__(self, version: int, *codes: int) -> None:
         self.version = version
@@ -210,7 +213,7 @@ DYNAMIC: Row = {"member": "a-1", "instance": None}
 STATIC: Row = {"member": "b-2", "instance": "b"}
 
 
-def test_evict_sends_both_ids_of_a_static_member_to_protect_a_new_owner() -> None:
+def test_evict_sends_member_id_and_instance_id_of_a_static_member() -> None:
     broker = Coordinator(5, 0, errors.FENCED_INSTANCE_ID)
     codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
 
@@ -232,7 +235,7 @@ def test_evict_sends_one_request_per_member_before_kafka_2_4() -> None:
     assert list(map(_result, codes)) == ["evicted", "has already left"]
 
 
-def test_error_of_the_whole_group_applies_to_each_member() -> None:
+def test_group_level_error_of_leave_group_applies_to_each_member() -> None:
     class Whole(Coordinator):
         def call(self, _: str, value: Row) -> Row:
             return {"error_code": errors.UNKNOWN_MEMBER_ID, "members": []}

@@ -1,4 +1,4 @@
-"""Verdicts in the command line: from a Muster, and computed over the wire."""
+"""Verdicts of groups: read from Muster's HTTP API, or computed over Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.wire import Wire
 
 RECORDS = 5
 OLD_MS = 600_000
-"""The age of records that a group is LAGGING by."""
+"""An age of unread records at which a group is LAGGING."""
 UNJUDGED = "not checked: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, FLAPPING and ABANDONED"
 
 
@@ -39,7 +39,7 @@ def produce(broker: Broker, topic: str, age_ms: int) -> None:
 
 
 class Reader:
-    """A member that has committed the start of its partition, and reads no further."""
+    """A member that commits offset 0 of its partition and does not read."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         self.commands = Commands(broker.bootstrap)
@@ -58,12 +58,12 @@ def row(ran: Ran, group: str) -> dict[str, Any]:
     return found
 
 
-# -------------------------------------------------------------------------------- over the wire
+# ------------------------------------------------------ verdicts computed over Kafka's protocol
 
 
 @pytest.fixture
 def topic(at: Broker, name: str) -> str:
-    """An empty topic with one partition; a group of the same name will read it."""
+    """An empty topic with one partition. The group of the same name reads it."""
     Cluster(at.bootstrap).create_topic(name, 1)
     return name
 
@@ -76,7 +76,7 @@ def reader(at: Broker, topic: str) -> Iterator[Reader]:
 
 
 @pytest.mark.interop
-def test_group_with_old_unread_records_is_lagging_in_every_table(
+def test_group_with_old_unread_records_is_lagging_in_all_groups_commands(
     at: Broker, reader: Reader, topic: str
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -108,7 +108,7 @@ def test_group_with_new_unread_records_is_ok(at: Broker, topic: str) -> None:
 
 
 @pytest.mark.interop
-def test_empty_group_is_lagging_when_judged_over_the_wire(
+def test_empty_group_with_old_unread_records_is_lagging(
     at: Broker, reader: Reader, topic: str
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -129,7 +129,7 @@ def test_empty_group_is_lagging_when_judged_over_the_wire(
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("reader")
-def test_lag_is_judged_by_a_bound_when_there_are_too_many_partitions(
+def test_lagging_verdict_has_no_exact_age_above_the_limit_of_time_lookups(
     at: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -144,10 +144,10 @@ def test_lag_is_judged_by_a_bound_when_there_are_too_many_partitions(
     assert exact["lag_seconds"] * 1000 >= OLD_MS
 
 
-# ------------------------------------------------------------------------------------- a Muster
+# ------------------------------------------------------- verdicts read from Muster's HTTP API
 
 
-class SeeingBroker(Broker):
+class BrokerWithHttp(Broker):
     http = ""
 
     def _command(self) -> list[str]:
@@ -159,14 +159,14 @@ class SeeingBroker(Broker):
 
 @pytest.fixture
 def muster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    broker = SeeingBroker(tmp_path / "data", {"group.verdict.stalled.ms": "300"}).start()
+    broker = BrokerWithHttp(tmp_path / "data", {"group.verdict.stalled.ms": "300"}).start()
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     yield broker
     broker.kill()
 
 
 @pytest.mark.interop
-def test_muster_reports_verdicts_that_need_its_history(muster: Broker, name: str) -> None:
+def test_groups_commands_show_stalled_verdict_of_the_http_api(muster: Broker, name: str) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     reader = Reader(muster, name)
     produce(muster, name, 0)
@@ -205,7 +205,7 @@ def test_http_address_of_another_cluster_is_rejected(
 ) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     Reader(muster, name).close()
-    other = SeeingBroker(tmp_path / "other")
+    other = BrokerWithHttp(tmp_path / "other")
     other.start()
     try:
         ran = run("groups", "list", "--http", other.http)
@@ -217,7 +217,7 @@ def test_http_address_of_another_cluster_is_rejected(
 
 
 @pytest.mark.interop
-def test_out_of_range_is_reported_before_the_brokers_next_check(muster: Broker, name: str) -> None:
+def test_groups_list_reports_out_of_range_before_the_broker_does(muster: Broker, name: str) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     line = ("offsets", "set", name, f"{name}:0=7", "--force", "--execute")
     until("the offset is committed", lambda: run(*line).code == 0)
@@ -229,7 +229,9 @@ def test_out_of_range_is_reported_before_the_brokers_next_check(muster: Broker, 
 
 
 @pytest.mark.interop
-def test_offsets_of_an_open_transaction_are_shown(muster: Broker, name: str) -> None:
+def test_groups_describe_shows_offsets_pending_in_an_open_transaction(
+    muster: Broker, name: str
+) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     Reader(muster, name).close()
     with Wire(muster.port) as wire:
@@ -255,7 +257,7 @@ def test_offsets_of_an_open_transaction_are_shown(muster: Broker, name: str) -> 
 
 
 class Api:
-    """A Muster's HTTP API with groups of these verdicts."""
+    """Muster's HTTP API with one group per verdict; each detail request returns ``findings``."""
 
     def __init__(self, verdicts: list[str], findings: list[dict[str, Any]] | None = None) -> None:
         self.verdicts = verdicts
@@ -277,7 +279,7 @@ def told(api: Api) -> dict[str, GroupHealth]:
     return judging._by_history(api, known, Manner("test", None, 1))  # type: ignore[arg-type]
 
 
-def test_details_of_many_groups_are_requested_only_if_not_ok(
+def test_details_of_ok_groups_are_not_requested_when_there_are_many_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(judging, "MOST_ASKED", 2)
@@ -288,14 +290,14 @@ def test_details_of_many_groups_are_requested_only_if_not_ok(
     assert sorted(api.asked) == ["/api/groups/g3", "/api/groups/g4"]
 
 
-def test_details_of_few_groups_are_requested_for_all() -> None:
+def test_details_of_every_group_are_requested_when_there_are_few_groups() -> None:
     api = Api(["OK", "LAGGING"])
     told(api)
 
     assert sorted(api.asked) == ["/api/groups/g0", "/api/groups/g1"]
 
 
-def test_details_of_a_group_replace_its_listed_verdict() -> None:
+def test_verdict_in_the_group_details_replaces_the_listed_verdict() -> None:
     anew = {"verdict": "STALLED", "since_ms": 7, "sentence": "it stands"}
     found = told(Api(["OK"], [anew]))["g0"]
     well = told(Api(["LAGGING"]))["g0"]
@@ -304,7 +306,7 @@ def test_details_of_a_group_replace_its_listed_verdict() -> None:
     assert (well.verdict, well.sentence) == ("OK", "the group no longer has a problem")
 
 
-def test_partitions_of_an_ok_group_are_ok_without_lookups() -> None:
+def test_partitions_of_an_ok_group_are_ok_without_time_lookups() -> None:
     group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
     known = Known(group, {("t", 0): Committed(5)})
     logs = {("t", 0): Bounds(0, 9)}

@@ -1,4 +1,4 @@
-"""`muster groups lag` and `describe`, `muster offsets get`: empty logs, offsets outside a log."""
+"""The lag in `muster groups lag`, `groups describe` and `offsets get`: special cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS = 6
 
 @pytest.fixture
 def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of two partitions with six records each; commands use the broker by default."""
+    """A topic of two partitions with six records each. MUSTER_BOOTSTRAP names its broker."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     Cluster(broker.bootstrap).create_topic(name, 2)
     Feed(broker.bootstrap, name, 2).send(2 * RECORDS)
@@ -41,13 +41,13 @@ def commit(group: str, *offsets: str) -> None:
 
 @pytest.fixture
 def outside(broker: Broker, topic: str) -> str:
-    """A group with an offset above the end of partition 0, and one below the start of 1."""
+    """A group with an offset after the end of partition 0's log and one before 1's log start."""
     commit(topic, f"{topic}:0=10006", f"{topic}:1=1")
     trim(broker, topic, 1, 4)
     return topic
 
 
-def test_offsets_outside_their_logs_are_in_every_table(outside: str) -> None:
+def test_all_lag_tables_mark_offsets_outside_their_logs(outside: str) -> None:
     [above, below] = run("groups", "lag", outside, "--json").json
     [described] = run("groups", "describe", outside, "--json").json
     table = run("groups", "lag", outside).out
@@ -61,7 +61,9 @@ def test_offsets_outside_their_logs_are_in_every_table(outside: str) -> None:
     assert "-10000" in table
 
 
-def test_offset_outside_its_log_does_not_reduce_the_total_and_fails_the_check(outside: str) -> None:
+def test_offset_after_the_log_end_fails_the_check_and_does_not_reduce_total_lag(
+    outside: str,
+) -> None:
     line = ("groups", "lag", outside, "--fail-above", "1000000")
     total = run("groups", "lag", outside, "--total", "--json").json
 
@@ -71,7 +73,7 @@ def test_offset_outside_its_log_does_not_reduce_the_total_and_fails_the_check(ou
         assert f"offsets are outside the log: {outside}" in found.err
 
 
-def test_lost_records_column_is_absent_when_offsets_are_in_their_logs(topic: str) -> None:
+def test_lag_table_omits_lost_records_when_all_offsets_are_in_their_logs(topic: str) -> None:
     commit(topic, f"{topic}:0=2", f"{topic}:1=6")
 
     assert "LOST-RECORDS" not in run("groups", "lag", topic).out
@@ -92,18 +94,18 @@ def reader(broker: Broker, topic: str) -> Iterator[group_member.GroupMember]:
         commands.close()
 
 
-def lag_above_nothing(group: str) -> Ran:
+def lag_above_0(group: str) -> Ran:
     return run("groups", "lag", group, "--fail-above", "0")
 
 
 @pytest.mark.usefixtures("reader")
 def test_uncommitted_partition_has_lag_0_only_when_it_is_empty(broker: Broker, topic: str) -> None:
-    unread = lag_above_nothing(topic)
+    unread = lag_above_0(topic)
     trim(broker, topic, 1, RECORDS)
-    empty = lag_above_nothing(topic)
+    empty = lag_above_0(topic)
     [_, never] = run("groups", "lag", topic, "--json").json
 
-    assert unread.code == FOUND, "records in a log without an offset: nobody knows the lag"
+    assert unread.code == FOUND, "a log with records but without a committed offset has unknown lag"
     assert empty.code == 0, empty.err
     assert (never["committed"], never["lag"]) == (None, 0)
 
@@ -116,7 +118,7 @@ def test_group_that_never_committed_has_unknown_lag(broker: Broker, topic: str) 
     until("it is empty", lambda: run("groups", "list", topic, "--json").json[0]["state"] == "Empty")
     [listed] = run("groups", "list", topic, "--json").json
     [total] = run("groups", "lag", topic, "--total", "--json").json
-    checks = [lag_above_nothing(topic), run("groups", "lag", topic, "--total", "--fail-above", "9")]
+    checks = [lag_above_0(topic), run("groups", "lag", topic, "--total", "--fail-above", "9")]
 
     assert (owned["lag"], listed["lag"], total["lag"]) == (None, None, None)
     for each in checks:

@@ -1,4 +1,4 @@
-"""`muster groups list` when a broker returns less."""
+"""`muster groups list` without readable offsets, and without a matching group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 @pytest.mark.interop
-def test_groups_list_works_without_the_right_to_read_offsets(
+def test_groups_list_omits_verdicts_without_the_right_to_read_offsets(
     at: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(at.bootstrap).create_topic(name, 1)

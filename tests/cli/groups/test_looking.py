@@ -1,4 +1,4 @@
-"""A group as commands see it: when its lag is known, and what `--fail-above` finds."""
+"""The lag of a group in `muster groups list` and `lag`, and the check of `--fail-above`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.groups.looking import Look
 
 
 def look(*lags: int | None, state: str = "Stable") -> Look:
-    """A group with a partition for each of these lags."""
+    """A group that has one partition per lag; the lag None is unknown."""
     group = Group("billing", "classic", state, "consumer", "range", "b:9092", [], {})
     rows = [{"lag": each, "verdict": "OK", "partition": at} for at, each in enumerate(lags)]
     return Look(group, rows, GroupHealth("OK"))
@@ -22,7 +22,7 @@ def look(*lags: int | None, state: str = "Stable") -> Look:
     ("lags", "total"),
     [((), None), ((None,), None), ((0, None), None), ((3, None), None), ((0, 0), 0), ((4, -2), 4)],
 )
-def test_lag_of_a_listed_group_is_known_only_if_every_partition_lag_is(
+def test_lag_of_a_listed_group_is_unknown_when_one_partition_lag_is_unknown(
     lags: tuple[int | None, ...], total: int | None
 ) -> None:
     row = {"group": "billing", "state": "Stable", "type": "classic", "protocol_type": "consumer"}
@@ -48,7 +48,9 @@ def test_total_of_a_group_sums_known_lags_and_counts_unknown_ones() -> None:
         (look(9), "lag is above 0 records: billing"),
     ],
 )
-def test_fail_above_fails_when_lag_is_unknown(found: Look, reason: str, total: bool) -> None:
+def test_fail_above_fails_when_lag_is_unknown_or_above_the_limit(
+    found: Look, reason: str, total: bool
+) -> None:
     rows = lag._totals([found]) if total else lag._partitions([found], wide=False, json=True)
     with pytest.raises(CommandError) as error:
         lag._fail_above([found], rows, 0)
@@ -56,7 +58,7 @@ def test_fail_above_fails_when_lag_is_unknown(found: Look, reason: str, total: b
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty"])
-def test_fail_above_passes_when_everything_is_read(state: str) -> None:
+def test_fail_above_passes_when_the_lag_is_0(state: str) -> None:
     found = look(0, 0, state=state)
     lag._fail_above([found], lag._partitions([found], wide=False, json=True), 0)
     lag._fail_above([found], lag._totals([found]), 0)

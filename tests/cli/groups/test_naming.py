@@ -1,4 +1,4 @@
-"""Groups by name and by pattern, several at once, of other types, and unknown ones."""
+"""The selection of groups by name, by pattern and by --all-groups; unknown groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFFSETS = 2
 
 @pytest.fixture
 def groups(at: Broker, name: str) -> list[str]:
-    """Two groups with a common name prefix, each with a record to read in each partition."""
+    """Two groups with a common name prefix, each with one unread record per partition."""
     cluster = Cluster(at.bootstrap)
     cluster.create_topic(name, OFFSETS)
     data = [{"index": index, "records": batch(b"paid")} for index in range(OFFSETS)]
@@ -65,7 +65,7 @@ def test_pattern_selects_every_matching_group(groups: list[str], name: str) -> N
 
 
 @pytest.mark.interop
-def test_all_groups_selects_every_group_of_the_cluster(groups: list[str], name: str) -> None:
+def test_all_groups_option_selects_every_group_of_the_cluster(groups: list[str], name: str) -> None:
     rows = run("groups", "describe", "--all-groups", "--json").json
 
     assert [row["group"] for row in rows if row["group"] in groups] == groups
@@ -74,7 +74,7 @@ def test_all_groups_selects_every_group_of_the_cluster(groups: list[str], name: 
 
 
 @pytest.mark.interop
-def test_delete_with_an_unknown_group_deletes_nothing(groups: list[str], name: str) -> None:
+def test_groups_delete_with_an_unknown_group_deletes_no_group(groups: list[str], name: str) -> None:
     for wrong in (f"{name}-typo", f"{name}-typo*"):
         ran = run("groups", "delete", groups[0], wrong, "--execute")
         assert ran.code == REFUSED
@@ -83,12 +83,12 @@ def test_delete_with_an_unknown_group_deletes_nothing(groups: list[str], name: s
 
 
 @pytest.mark.interop
-def test_delete_names_deleted_and_not_deleted_groups(
+def test_groups_delete_reports_the_result_per_group(
     at: Broker, groups: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def agreed(*_: object, **__: object) -> bool:
         Cluster(at.bootstrap).call("DeleteGroups", 1, groups_names=[groups[1]])
-        return True  # another client deletes the group first
+        return True  # another client has deleted the second group
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(deletion, "agreed", agreed)
@@ -102,7 +102,9 @@ def test_delete_names_deleted_and_not_deleted_groups(
 
 
 @pytest.mark.interop
-def test_reset_of_an_unknown_group_needs_new_group(groups: list[str], name: str) -> None:
+def test_groups_reset_of_an_unknown_group_needs_the_option_new_group(
+    groups: list[str], name: str
+) -> None:
     line = ("groups", "reset", f"{name}-typo", "--topic", name, "--to-latest", "--execute")
     slip = run(*line)
     assert slip.code == REFUSED
@@ -113,7 +115,7 @@ def test_reset_of_an_unknown_group_needs_new_group(groups: list[str], name: str)
 
 
 @pytest.mark.interop
-def test_commands_reject_a_share_group_by_its_type(at: Broker, name: str) -> None:
+def test_commands_reject_a_share_group(at: Broker, name: str) -> None:
     if not isinstance(at, KafkaBroker):
         return  # Muster has no share groups
     asked = Cluster(at.bootstrap)
@@ -150,7 +152,7 @@ def test_commands_reject_a_share_group_by_its_type(at: Broker, name: str) -> Non
     assert run("groups", "lag", "--all-groups").code == 0
 
 
-def test_group_states_are_case_insensitive() -> None:
+def test_state_option_of_groups_list_is_case_insensitive() -> None:
     assert states_named([state.lower() for state in STATES]) == list(STATES)
 
 

@@ -1,4 +1,4 @@
-"""`muster groups watch`: which changes it prints, and its table."""
+"""`muster groups watch`: the lines about changed verdicts, and the table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _at_a_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS)
 
 
-def test_verdict_is_printed_only_when_it_changes() -> None:
+def test_watch_prints_a_line_only_when_a_verdict_changes() -> None:
     verdicts = Verdicts()
 
     assert verdicts.changes([group("billing"), group("audit", "LAGGING")]) == [
@@ -54,21 +54,21 @@ def test_verdict_is_printed_only_when_it_changes() -> None:
     assert verdicts.changes([group("billing")]) == []
 
 
-def test_group_name_cannot_move_the_cursor() -> None:
+def test_watch_escapes_control_characters_of_a_group_name() -> None:
     [line] = Verdicts().changes([group("\x1b[2J\n", "STALLED")])
 
     assert line.startswith(f"{NOW}  \\x1b[2J\\n is STALLED: ")
 
 
 class ScriptedApi:
-    """Returns one answer after the other, then raises Ctrl-C."""
+    """An HTTP API that returns these answers in order and then raises KeyboardInterrupt."""
 
     def __init__(self, answers: list[Any], journal: Any = None) -> None:
         self._answers = iter(answers)
         self._journal = journal
 
     def renew(self) -> None:
-        """No time passes."""
+        """Do nothing: the answers need no new deadline."""
 
     def get(self, path: str, **_: Any) -> Any:
         if path.endswith("/journal"):
@@ -89,7 +89,7 @@ def watched(
     return done.out
 
 
-def test_watch_into_a_pipe_prints_line_and_table_at_each_change(
+def test_watch_into_a_pipe_prints_line_and_table_when_a_verdict_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calm = {"groups": [group("audit"), group("billing")]}
@@ -108,7 +108,7 @@ def test_watch_into_a_pipe_prints_line_and_table_at_each_change(
     )
 
 
-def test_watch_json_has_one_line_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_json_prints_one_line_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [
         {"groups": [group("billing")]},
         {"groups": [group("billing", lag=100, verdict_since_ms=1)]},

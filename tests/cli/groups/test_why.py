@@ -1,4 +1,4 @@
-"""`muster groups why` and `watch`, `muster offsets expiring`: their lines, and their errors."""
+"""The output of `muster groups why`, `groups watch` and `offsets expiring`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def journal(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_rebalance_has_three_lines() -> None:
+def test_rebalance_is_shown_in_three_lines() -> None:
     assert story(journal(rebalances=[rebalance()])) == [
         "g  Stable  OK",
         "2026-11-22T12:05:31Z  a-1 from /10.0.0.1 left: bye",
@@ -91,7 +91,7 @@ def test_rebalance_has_three_lines() -> None:
     ]
 
 
-def test_rebalance_in_progress_names_awaited_members_and_deadline() -> None:
+def test_rebalance_in_progress_shows_awaited_members_and_deadline() -> None:
     going_on = rebalance(
         phase="join",
         outcome=None,
@@ -110,7 +110,7 @@ def test_rebalance_in_progress_names_awaited_members_and_deadline() -> None:
     ]
 
 
-def test_membership_changes_during_a_rebalance_omit_its_cause() -> None:
+def test_changes_listed_for_a_rebalance_omit_the_change_that_caused_it() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
@@ -124,7 +124,7 @@ def test_membership_changes_during_a_rebalance_omit_its_cause() -> None:
     ]
 
 
-def test_restarted_client_is_in_its_rebalance_and_at_the_end_with_advice() -> None:
+def test_restarted_client_is_shown_in_its_rebalance_and_in_the_last_line() -> None:
     same = {"member": "a-0", "words": "the same client rejoined with a new member id"}
     changes = [
         {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
@@ -152,7 +152,7 @@ def test_restarted_static_member_is_named_by_its_instance_id() -> None:
     )
 
 
-def test_takeovers_of_a_static_member_are_one_line() -> None:
+def test_takeovers_of_a_static_member_are_shown_in_one_line() -> None:
     text = "b at 10.0.0.2 took over si from a at 10.0.0.1"
     note = {"at_ms": NOW_MS + 60_000, "text": text, "source": "seen", "kind": "x"}
     note |= {"instance": "si", "times": 60, "since_ms": NOW_MS}
@@ -163,7 +163,7 @@ def test_takeovers_of_a_static_member_are_one_line() -> None:
     )
 
 
-def test_other_events_are_in_chronological_order() -> None:
+def test_events_of_all_kinds_are_shown_in_chronological_order() -> None:
     lines = story(
         journal(
             restored={
@@ -226,7 +226,7 @@ def test_other_events_are_in_chronological_order() -> None:
     ]
 
 
-def test_entries_kept_or_read_from_the_log_are_marked() -> None:
+def test_entries_from_before_the_start_are_marked_kept_or_log() -> None:
     log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
     kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
     lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
@@ -242,7 +242,7 @@ def test_entries_kept_or_read_from_the_log_are_marked() -> None:
     ]
 
 
-def test_group_without_events_says_so() -> None:
+def test_group_without_events_prints_no_events_since_the_broker_started() -> None:
     assert story(journal())[1:] == ["no events since the broker started"]
 
 
@@ -254,11 +254,11 @@ def test_group_without_events_says_so() -> None:
         (None, "9 bytes"),
     ],
 )
-def test_partitions_of_a_member_are_shown_as_ranges(owned: Any, shown: str) -> None:
+def test_groups_why_shows_partitions_of_a_member_as_ranges(owned: Any, shown: str) -> None:
     assert partitions_of(owned, 9) == shown
 
 
-# ----------------------------------------------------------------------------------- as commands
+# -------------------------------------------------------------------- commands as processes
 
 
 def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -274,14 +274,14 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_within_without_a_unit_is_wrong_use() -> None:
+def test_offsets_expiring_rejects_within_without_a_unit() -> None:
     done = run("offsets", "expiring", "--within", "30", code=2)
     assert "--within 30" in done.stderr
 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_watch_why_and_expiring_work_on_a_live_group(tmp_path: Path, name: str) -> None:
+def test_groups_watch_and_offsets_expiring_follow_a_real_group(tmp_path: Path, name: str) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     broker.start()
     at = ("--bootstrap", broker.bootstrap)
@@ -339,14 +339,14 @@ def test_watch_why_and_expiring_work_on_a_live_group(tmp_path: Path, name: str) 
     assert watcher.returncode == 130
     states = [each["state"] for each in watched if each["group"] == name]
     assert states[-1] == "Empty"
-    assert len(states) < 40, "a line per change, not one per look"
+    assert len(states) < 40, "one line per change, not per request"
     assert [(row["partition"], row["offset"]) for row in listed["offsets"]] == [(0, 2), (1, 2)]
     assert "the group has no members" in table
     assert nothing == "No offset expires within 1d\n"
 
 
 def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
-    """The first line that a live command writes into a pipe; it is then interrupted."""
+    """Run an endless command in a pipe, interrupt it after one line, and return this line."""
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", *words, *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
@@ -360,7 +360,8 @@ def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
 
 
 def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int, str]:
-    """The output of `groups watch` until it contains ``until`` and Ctrl-C is pressed."""
+    """Run `groups watch` on a terminal until it shows ``until``, press Ctrl-C, and return the exit
+    code and the output."""
     ours, its = os.openpty()
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "groups", "watch", group, "--bootstrap", bootstrap],
@@ -379,7 +380,7 @@ def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int,
     return code, shown.decode()
 
 
-def test_rejected_joins_have_client_host_and_reason() -> None:
+def test_refused_joins_are_shown_with_client_host_and_reason() -> None:
     refused = [
         {
             "error": "INVALID_SESSION_TIMEOUT",
@@ -402,7 +403,7 @@ def test_rejected_joins_have_client_host_and_reason() -> None:
     ]
 
 
-def test_client_of_the_new_protocol_is_shown_as_not_served() -> None:
+def test_client_of_the_kip_848_protocol_is_shown_as_not_served() -> None:
     last = {"member": None, "client": "billing", "host": "/h", "why": NEW_PROTOCOL}
     refused = {
         "error": "UNSUPPORTED_VERSION",
@@ -418,7 +419,7 @@ def test_client_of_the_new_protocol_is_shown_as_not_served() -> None:
     )
 
 
-def test_losses_are_in_chronological_order() -> None:
+def test_forward_move_of_an_offset_is_shown_at_its_time() -> None:
     sentence = (
         "User:ops (client cli) from 10.0.0.9 moved the committed offset of t:1 forward from 5 to 20"
     )
@@ -431,7 +432,7 @@ def test_losses_are_in_chronological_order() -> None:
 
 
 @pytest.mark.parametrize(("by", "has_command"), [("groups why", False), ("groups watch", True)])
-def test_finding_omits_its_command_when_that_command_prints_it(by: str, has_command: bool) -> None:
+def test_groups_why_omits_the_advice_to_run_groups_why(by: str, has_command: bool) -> None:
     finding = {
         "verdict": "FLAPPING",
         "sentence": "the group has rebalanced 9 times",

@@ -1,4 +1,4 @@
-"""Changing offsets: confirmation, requests, and the error of a partial failure."""
+"""Changes of offsets: the confirmation, the requests, and the error of a partial failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ATerminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("typed", "done"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_change_is_confirmed_at_a_terminal(
+def test_change_of_offsets_asks_for_confirmation_at_a_terminal(
     typed: str, done: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", ATerminal(typed))
@@ -33,7 +33,7 @@ def test_change_is_confirmed_at_a_terminal(
 
 
 @pytest.mark.parametrize("json", [True, False])
-def test_change_is_not_confirmed_with_json_or_in_a_pipe(
+def test_change_of_offsets_needs_execute_with_json_or_in_a_pipe(
     json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if json:
@@ -43,7 +43,7 @@ def test_change_is_not_confirmed_with_json_or_in_a_pipe(
 
 
 class Coordinator:
-    """Answers OffsetCommit, with error ``code`` for partition 1."""
+    """A fake coordinator that answers OffsetCommit with error ``code`` for partition 1."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -81,7 +81,7 @@ class Coordinator:
         (errors.OFFSET_METADATA_TOO_LARGE, "OFFSET_METADATA_TOO_LARGE"),
     ],
 )
-def test_rejected_partition_is_named_and_changed_offsets_are_counted(code: int, says: str) -> None:
+def test_error_of_a_partial_commit_names_the_rejected_partition(code: int, says: str) -> None:
     changes = [Change("g", ("t", number), None, Committed(5)) for number in range(3)]
     with pytest.raises(CommandError) as caught:
         make(Coordinator(code), changes)  # type: ignore[arg-type]
@@ -89,7 +89,9 @@ def test_rejected_partition_is_named_and_changed_offsets_are_counted(code: int, 
     assert says in str(caught.value)
 
 
-def test_many_offsets_are_committed_by_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_above_the_chunk_size_are_committed_by_several_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(changes, "CHUNK", 2)
     coordinator = Coordinator(0)
     make(coordinator, [Change("g", ("t", n), None, Committed(5)) for n in range(5)])  # type: ignore[arg-type]
@@ -108,14 +110,14 @@ def test_many_offsets_are_committed_by_several_requests(monkeypatch: pytest.Monk
         (None, None, False),
     ],
 )
-def test_change_counts_when_offset_or_metadata_differ(
+def test_change_is_one_only_if_offset_or_metadata_differ(
     before: Committed | None, after: Committed | None, expected: bool
 ) -> None:
     assert Change("g", ("t", 0), before, after).is_one is expected
 
 
 @pytest.mark.parametrize(("refreshes", "kept"), [(False, [1, 2]), (True, [0, 1, 2])])
-def test_plan_omits_unchanged_rows_unless_it_refreshes(
+def test_plan_omits_unchanged_offsets_without_refreshes(
     refreshes: bool, kept: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[dict[str, Any]] = []

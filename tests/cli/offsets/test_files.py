@@ -1,4 +1,4 @@
-"""Offset files: `import` reads what `export` writes, and names the place of an error."""
+"""Offset files: `offsets import` reads the files of `offsets export` and locates errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS = st.dictionaries(NAMES, OFFSETS, min_size=1, max_size=3)
 
 
 @given(GROUPS)
-def test_json_and_csv_survive_a_round_trip(
+def test_offsets_in_json_and_csv_survive_a_round_trip(
     groups: dict[str, dict[tuple[str, int], Committed]],
 ) -> None:
     assert read(as_json(groups), "f", None) == groups
@@ -35,7 +35,7 @@ def test_csv_of_kafka_consumer_groups_is_read() -> None:
     assert three == four == {"g": {("orders", 0): Committed(9)}}
 
 
-def test_offsets_of_a_single_group_can_be_read_for_another() -> None:
+def test_offsets_file_of_a_single_group_can_be_read_for_another_group() -> None:
     assert list(read("a,t,0,1\n", "f", "b")) == ["b"]
 
 
@@ -60,7 +60,7 @@ def test_offsets_of_a_single_group_can_be_read_for_another() -> None:
         ("a,t,0,1\nb,t,0,1\n", "offsets of 2 groups"),
     ],
 )
-def test_invalid_file_is_rejected_with_the_place(text: str, says: str) -> None:
+def test_invalid_offsets_file_is_rejected_with_the_line_or_entry(text: str, says: str) -> None:
     group = "g" if says == "offsets of 2 groups" else None
     with pytest.raises(CommandError) as caught:
         read(text, "f", group)

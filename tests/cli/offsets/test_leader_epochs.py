@@ -1,4 +1,4 @@
-"""Leader epochs of imported offsets: kept when the log confirms them."""
+"""Leader epochs of imported offsets: commands keep an epoch only if the log confirms it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.interop.cluster import Cluster
 ONE, TWO = ("orders", 0), ("orders", 1)
 RECORDS = 10
 
-# ----------------------------------------------------------------------------- what is confirmed
+# ------------------------------------------------------------ which leader epochs are confirmed
 
 
 class Leader:
-    """A leader whose logs have the epochs 2, up to offset 100, and 5, up to 150."""
+    """A fake leader: in its logs epoch 2 ends at offset 100, and epoch 5 at offset 150."""
 
     def __init__(self, error_code: int = 0, api: int = OFFSET_FOR_LEADER_EPOCH) -> None:
         self.ranges = {api: (0, 4)}
@@ -71,14 +71,14 @@ class Leader:
     ("offset", "epoch", "true"),
     [
         (150, 5, True),
-        (151, 5, False),  # after the end: a consumer would report lost records
+        (151, 5, False),  # after the log end: a consumer would report lost records
         (100, 2, True),
-        (100, 4, True),  # between two: a leader that wrote nothing
+        (100, 4, True),  # an epoch between 2 and 5 without records
         (101, 4, False),
-        (0, 37, False),  # a consumer would wait for that epoch
+        (0, 37, False),  # an epoch after the latest: a consumer would wait for the epoch
     ],
 )
-def test_epoch_is_confirmed_when_a_consumer_would_accept_it(
+def test_leader_epoch_is_confirmed_only_if_a_consumer_would_accept_it(
     offset: int, epoch: int, true: bool
 ) -> None:
     claim = Claim(ONE, offset, epoch)
@@ -86,7 +86,7 @@ def test_epoch_is_confirmed_when_a_consumer_would_accept_it(
     assert confirmed(Leader(), [claim]) == ({claim} if true else set())  # type: ignore[arg-type]
 
 
-def test_different_epochs_of_a_partition_need_several_requests() -> None:
+def test_two_leader_epochs_of_a_partition_are_confirmed_by_two_requests() -> None:
     leader = Leader()
     claims = [Claim(ONE, 9, 2), Claim(ONE, 9, 5), Claim(TWO, 9, 5), Claim(TWO, 120, 5)]
 
@@ -96,7 +96,7 @@ def test_different_epochs_of_a_partition_need_several_requests() -> None:
     assert leader.asked == [{ONE: 2, TWO: 5}, {ONE: 5}]
 
 
-def test_many_partitions_are_confirmed_by_several_requests(
+def test_leader_epochs_of_many_partitions_are_confirmed_in_several_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(leader_epochs, "CHUNK", 2)
@@ -111,27 +111,27 @@ def test_many_partitions_are_confirmed_by_several_requests(
     ("leader", "topic"),
     [(Leader(NOT_LEADER_OR_FOLLOWER), "orders"), (Leader(api=-1), "orders"), (Leader(), "gone")],
 )
-def test_epoch_is_not_confirmed_when_the_lookup_fails(leader: Leader, topic: str) -> None:
+def test_leader_epoch_is_not_confirmed_when_the_lookup_fails(leader: Leader, topic: str) -> None:
     assert confirmed(leader, [Claim((topic, 0), 9, 5)]) == set()  # type: ignore[arg-type]
 
 
 # ----------------------------------------------------------- the commands that write offsets
 
 Committed = dict[int, tuple[int, int]]
-"""Offset and leader epoch by partition."""
+"""The committed offset and its leader epoch by partition."""
 
 
 class Scene:
-    """A topic whose partitions 0 and 1 have ten records of epoch 0, and a group of its name."""
+    """A topic of two partitions with ten records of epoch 0 each, and a group of the same name."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.name, self.bootstrap = name, broker.bootstrap
         self.cluster = Cluster(broker.bootstrap)
-        Commands(broker.bootstrap).coordinator(name)  # creates the coordinator
+        Commands(broker.bootstrap).coordinator(name)  # the first lookup creates the offsets topic
         self.make_topic()
 
     def make_topic(self) -> None:
-        # The records are of 1970: with a retention bound, the next check deletes them.
+        # Retention is unlimited, because the records have timestamps of 1970.
         self.cluster.create_topic(self.name, 2, **{"retention.ms": "-1"})
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(2 * RECORDS):
@@ -170,7 +170,7 @@ class Scene:
         }
 
     def file(self) -> str:
-        """An export of another cluster, where this topic's leader epochs were 37 and 0."""
+        """Write an export of another cluster, with the leader epochs 37 and 0; returns the file."""
         offsets = [
             {"topic": self.name, "partition": 0, "offset": 4, "leader_epoch": 37, "metadata": ""},
             {"topic": self.name, "partition": 1, "offset": 5, "leader_epoch": 0, "metadata": ""},
@@ -180,7 +180,7 @@ class Scene:
         return "offsets.json"
 
     def plan(self) -> str:
-        """A plan written by an earlier Muster, or by hand."""
+        """Write a plan whose leader epoch 37 is not checked; returns the file."""
         step = {
             "group": self.name,
             "topic": self.name,
@@ -213,7 +213,7 @@ def scene(broker: Broker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.interop
-def test_import_omits_leader_epochs_of_another_cluster(scene: Scene) -> None:
+def test_offsets_import_omits_leader_epochs_of_another_cluster(scene: Scene) -> None:
     looked = run("offsets", "import", scene.file(), "--dry-run", "-b", scene.bootstrap)
     done = run("offsets", "import", scene.file(), "--execute", "--json", "-b", scene.bootstrap)
 
@@ -227,7 +227,7 @@ def test_import_omits_leader_epochs_of_another_cluster(scene: Scene) -> None:
 
 
 @pytest.mark.interop
-def test_offset_outside_its_log_has_both_notes(scene: Scene) -> None:
+def test_imported_offset_outside_its_log_has_notes_about_offset_and_epoch(scene: Scene) -> None:
     file = Path("outside.csv")
     file.write_text(f"group,topic,partition,offset,leader_epoch\n{scene.name},{scene.name},0,99,37")
 
@@ -239,22 +239,22 @@ def test_offset_outside_its_log_has_both_notes(scene: Scene) -> None:
 
 
 @pytest.mark.interop
-def test_import_of_an_export_keeps_epochs_until_the_topic_is_recreated(scene: Scene) -> None:
-    """A recreated topic starts with epoch 0 again."""
+def test_offsets_import_keeps_exported_epochs_unless_the_topic_is_recreated(scene: Scene) -> None:
+    """The leader epochs of a recreated topic start at 0 again."""
     scene.commit(p0=(4, 0), p1=(5, -1))
     words = ["offsets", "export", scene.name, "-o", "was.json", "-b", scene.bootstrap]
     assert run(*words).code == 0
     again = ["offsets", "import", "was.json", "--execute", "-b", scene.bootstrap]
     scene.commit(p0=(9, 0), p1=(9, 0))
     assert run(*again).code == 0
-    assert scene.committed() == {0: (4, 0), 1: (5, -1)}, "the same log"
+    assert scene.committed() == {0: (4, 0), 1: (5, -1)}, "the log confirms the epoch"
 
     scene.cluster.call("DeleteTopics", 3, topic_names=[scene.name], timeout_ms=20_000)
     scene.cluster.until_partitions(scene.name, 0)
     scene.cluster.create_topic(scene.name, 2)
     assert run(*again).code == 0
 
-    assert scene.committed() == {0: (4, -1), 1: (5, -1)}, "a log that has no record yet"
+    assert scene.committed() == {0: (4, -1), 1: (5, -1)}, "the recreated log is empty"
 
 
 @pytest.mark.interop
@@ -267,13 +267,15 @@ def test_migrate_from_a_file_omits_leader_epochs_of_another_cluster(
     assert done.code == 0, done.err
     assert [change["note"] for change in done.json["changes"]] == [LEFT_OUT, None]
     steps = json.loads(Path("plan.json").read_text())["steps"]
-    assert [step["after"]["leader_epoch"] for step in steps] == [-1, 0], "as it is done"
+    assert [step["after"]["leader_epoch"] for step in steps] == [-1, 0], (
+        "the plan has the written epochs"
+    )
     assert scene.committed() == {0: (4, -1), 1: (5, 0)}
 
 
 @pytest.mark.interop
-def test_plan_is_applied_and_undone_without_unconfirmed_epochs(scene: Scene) -> None:
-    """Undo restores the previous offset, without its unusable epoch."""
+def test_restore_applies_and_undoes_a_plan_without_unconfirmed_epochs(scene: Scene) -> None:
+    """The undo restores the previous offset without the previous unconfirmed epoch."""
     done = run("pipeline", "restore", "--apply", scene.plan(), "--execute", "-b", scene.bootstrap)
     assert done.code == 0, done.err
     assert LEFT_OUT in done.out
@@ -292,7 +294,7 @@ def test_plan_is_applied_and_undone_without_unconfirmed_epochs(scene: Scene) -> 
 def test_replicate_omits_leader_epochs(
     brokers: Callable[..., Broker], scene: Scene, name: str
 ) -> None:
-    """Epochs belong to a cluster, even when the offset is the same."""
+    """Leader epochs differ between clusters, even for equal offsets."""
     there = Scene(brokers(), name)
     scene.commit(p0=(4, 0), p1=(5, 37))
 
@@ -304,7 +306,7 @@ def test_replicate_omits_leader_epochs(
 
 
 @pytest.mark.interop
-def test_reset_to_current_removes_a_wrong_epoch(scene: Scene) -> None:
+def test_groups_reset_to_current_removes_an_unconfirmed_leader_epoch(scene: Scene) -> None:
     scene.commit(p0=(4, 37))
 
     words = ["groups", "reset", scene.name, "--all-topics", "--to-current", "--execute"]

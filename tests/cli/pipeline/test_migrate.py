@@ -1,5 +1,4 @@
-"""Offsets from a real ZooKeeper, from exports and from OffsetCommit v0 into Kafka's log, and
-back."""
+"""`pipeline migrate` between `__consumer_offsets` and ZooKeeper, exports and OffsetCommit v0."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
-    """A client of ZooKeeper below a chroot of this test."""
+    """A ZooKeeper client with a chroot for this test."""
     with_root = KazooClient(ensemble)
     with_root.start()
     with_root.create(f"/{name}")
@@ -40,7 +39,7 @@ def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
 
 
 class Scene:
-    """A group `name`, and a topic `name` of two partitions with 100 records each."""
+    """A group and an empty topic of two partitions, both called ``name``."""
 
     def __init__(self, broker: Broker, ensemble: str, name: str, paths: KazooClient) -> None:
         self.name, self.paths, self.bootstrap = name, paths, broker.bootstrap
@@ -83,11 +82,11 @@ def scene(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
-    monkeypatch.chdir(tmp_path)  # plans are written here
+    monkeypatch.chdir(tmp_path)  # migrate writes plans to the working directory
     return Scene(broker, ensemble, name, paths)
 
 
-def test_migrate_moves_zookeeper_offsets_once(
+def test_migrate_copies_zookeeper_offsets_to_kafka_and_a_repeat_changes_none(
     scene: Scene,
 ) -> None:
     scene.commit_old(0, 41)
@@ -113,7 +112,7 @@ def test_migrate_moves_zookeeper_offsets_once(
     assert len(list(Path().glob("migrate-*.json"))) == 1
 
 
-def test_migrate_moves_offsets_backwards_only_with_backwards_and_undoes_it(scene: Scene) -> None:
+def test_migrate_lowers_offsets_only_with_backwards_and_can_be_undone(scene: Scene) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, 7)
     scene.commit_new(0, 90)
@@ -138,7 +137,7 @@ def test_migrate_moves_offsets_backwards_only_with_backwards_and_undoes_it(scene
     assert json.loads(Path("first.json").read_text())["undone_at"]
 
 
-def test_migrate_back_writes_to_zookeeper_and_can_be_undone(scene: Scene) -> None:
+def test_migrate_back_writes_offsets_to_zookeeper_and_can_be_undone(scene: Scene) -> None:
     scene.commit_old(1, 7)
     scene.commit_new(0, 60)
     scene.commit_new(1, 30)
@@ -152,7 +151,7 @@ def test_migrate_back_writes_to_zookeeper_and_can_be_undone(scene: Scene) -> Non
     assert scene.old() == {1: 7}
 
 
-def test_undo_rejects_a_path_changed_after_the_plan(scene: Scene) -> None:
+def test_migrate_undo_rejects_a_zookeeper_path_changed_after_the_plan(scene: Scene) -> None:
     scene.commit_old(1, 7)
     scene.commit_new(1, 30)
     words = ["--zookeeper", scene.zookeeper, "--back", "--execute", "--plan", "plan.json"]
@@ -168,7 +167,7 @@ def test_undo_rejects_a_path_changed_after_the_plan(scene: Scene) -> None:
     assert scene.old() == {1: 7}
 
 
-def test_offsets_of_running_zookeeper_consumers_are_not_overwritten(
+def test_migrate_back_rejects_a_group_with_running_zookeeper_consumers(
     scene: Scene,
 ) -> None:
     scene.commit_old(0, 41)
@@ -228,7 +227,7 @@ def test_migrate_reads_an_export_of_muster_and_rejects_back_to_a_file(scene: Sce
     assert scene.new() == {1: 12}
 
 
-def test_migrate_moves_offsets_of_version_0_commits_and_back(scene: Scene) -> None:
+def test_migrate_copies_offsets_of_version_0_commits_to_kafka_and_back(scene: Scene) -> None:
     entry = {"partition_index": 0, "committed_offset": 41, "committed_metadata": None}
     topics = [{"name": scene.name, "partitions": [entry]}]
     scene.cluster.call("OffsetCommit", 0, group_id=scene.name, topics=topics)
@@ -256,7 +255,7 @@ def test_migrate_moves_offsets_of_version_0_commits_and_back(scene: Scene) -> No
         (["--old-way", "g", "-b", "127.0.0.1:1"], 3, "no broker answers"),
     ],
 )
-def test_invalid_migrate_is_one_sentence(
+def test_migrate_rejects_invalid_options_with_one_error_line(
     scene: Scene, words: list[str], code: int, says: str
 ) -> None:
     Path("bad.txt").write_text("/consumers/g/offsets/t/0:1\n/consumers/g/offsets/t/0\n")
@@ -267,7 +266,7 @@ def test_invalid_migrate_is_one_sentence(
     assert len(ran.err.splitlines()) == 1
 
 
-def test_existing_plan_file_is_not_overwritten(scene: Scene) -> None:
+def test_migrate_does_not_overwrite_an_existing_plan_file(scene: Scene) -> None:
     scene.commit_old(0, 41)
     Path("plan.json").write_text("mine")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--plan", "plan.json")
@@ -277,7 +276,7 @@ def test_existing_plan_file_is_not_overwritten(scene: Scene) -> None:
     assert scene.new() == {}
 
 
-def test_migrate_in_a_pipe_changes_nothing_without_execute(scene: Scene) -> None:
+def test_migrate_in_a_pipe_without_execute_changes_no_offset(scene: Scene) -> None:
     scene.commit_old(0, 41)
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--plan", "plan.json")
     assert ran.code == 2

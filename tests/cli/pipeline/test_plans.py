@@ -1,4 +1,4 @@
-"""A plan on the command line: a rejected plan is never shown as done."""
+"""The output of commands that execute a plan: a rejected plan is not shown as executed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = Key("billing", "orders", 3)
 
 
 class Refusing:
-    """A target whose broker rejects the plan."""
+    """A fake target that rejects the plan in `check` or in `write`."""
 
     kind = KAFKA
     where = "127.0.0.1:9092"
@@ -38,7 +38,7 @@ class Refusing:
         raise CommandError("0 of 1 offset changed, the others not")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the target has no connection."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def refused(plan: Plan, target: Refusing, file: Path, json: bool) -> None:
         carry_out(target, plan, file, manner)
 
 
-def test_plan_rejected_at_its_write_is_shown_as_to_be_changed(
+def test_plan_with_a_rejected_write_is_shown_as_to_be_changed(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
@@ -67,7 +67,7 @@ def test_plan_rejected_at_its_write_is_shown_as_to_be_changed(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_plan_rejected_before_its_write_shows_no_table(
+def test_plan_with_a_rejected_check_is_not_shown(
     plan: Plan, tmp_path: Path, json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("check"), tmp_path / "plan.json", json)

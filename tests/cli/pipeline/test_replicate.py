@@ -1,4 +1,4 @@
-"""Offsets of one cluster in another by timestamp, and groups with members: Muster and Kafka."""
+"""`pipeline replicate` between Muster and Kafka, and `pipeline restore` of active groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Broker]
     muster = Broker(folder / "muster" / "data", settings)
     kafka = KafkaBroker(folder / "kafka" / "data", settings)
     with running(muster, kafka):
-        for group in range(16):  # of every partition of the offsets topic: each needs a leader
+        for group in range(16):  # groups of all partitions of the offsets topic
             until("groups are served", lambda group=group: _serves(kafka, f"warm-{group}"))
         yield {"muster": muster, "kafka": kafka}
 
@@ -43,9 +43,7 @@ def _serves(broker: Broker, group: str) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def plans_are_written_in_a_folder_of_the_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def run_in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -71,7 +69,7 @@ def committed(broker: Broker, group: str) -> dict[str, int]:
 
 
 class Copied:
-    """A topic on both clusters: at the target the first 30 records are missing, or none."""
+    """Two topics on both clusters; the target's copy of one lacks the first 30 records."""
 
     def __init__(self, source: Broker, target: Broker, name: str) -> None:
         self.source, self.target = source, target
@@ -89,7 +87,7 @@ class Copied:
 
 
 @pytest.mark.parametrize("source", ["muster", "kafka"])
-def test_replicate_translates_offsets_to_the_other_cluster(
+def test_replicate_translates_offsets_by_timestamp(
     pair: dict[str, Broker], source: str, name: str
 ) -> None:
     [target] = set(pair) - {source}
@@ -118,7 +116,7 @@ def test_replicate_translates_offsets_to_the_other_cluster(
     } == {copied.shifted: (20, 70, 0, 50), copied.in_step: (50, 10, 40, 0)}
     assert committed(there, name) == {copied.shifted: 70, copied.in_step: 10}
 
-    commit(copied.source, name, f"{copied.shifted}:0=10")  # the target never had this record
+    commit(copied.source, name, f"{copied.shifted}:0=10")  # the target does not have this record
     assert copied.replicate(name, "--execute").code == 0
     assert committed(there, name)[copied.shifted] == 0
 
@@ -126,23 +124,25 @@ def test_replicate_translates_offsets_to_the_other_cluster(
 def test_replicate_rereads_but_never_skips_records_with_equal_timestamps(
     pair: dict[str, Broker], name: str
 ) -> None:
-    """A lookup by time finds the first record with that time, whichever the offset was."""
+    """A lookup by timestamp finds the first of several records with the same timestamp."""
     source, target = pair["muster"], pair["kafka"]
     began = int(time.time() * 1000) - 200_000
     times = [began, *[began + 1] * 5, began + 2]
     for broker, of in ((source, times), (target, times[1:])):
         Cluster(broker.bootstrap).create_topic(name, 1)
         produce(broker, name, of)
-    commit(source, name, f"{name}:0=4")  # the next record is the fourth of the five
+    commit(source, name, f"{name}:0=4")  # the fourth of the five records with equal timestamps
 
     words = ["--source", source.bootstrap, "-b", target.bootstrap, "--execute"]
     ran = run("pipeline", "replicate", name, *words)
 
     assert ran.code == 0, ran.err
-    assert committed(target, name) == {name: 0}, "the three before it come once more"
+    assert committed(target, name) == {name: 0}, "three records are read again"
 
 
-def test_partition_missing_at_the_target_is_reported(pair: dict[str, Broker], name: str) -> None:
+def test_replicate_reports_a_partition_that_is_missing_at_the_target(
+    pair: dict[str, Broker], name: str
+) -> None:
     source, target = pair["muster"], pair["kafka"]
     Cluster(source.bootstrap).create_topic(name, 1)
     commit(source, name, f"{name}:0=0")
@@ -163,7 +163,7 @@ def test_partition_missing_at_the_target_is_reported(pair: dict[str, Broker], na
         (["g", "--source", "MUSTER", "-b", "127.0.0.1:1"], 3, "no broker answers at 127.0.0.1:1"),
     ],
 )
-def test_invalid_replicate_is_one_sentence(
+def test_replicate_rejects_invalid_options_with_one_error_line(
     pair: dict[str, Broker], words: list[str], code: int, says: str
 ) -> None:
     at = {"MUSTER": pair["muster"].bootstrap, "KAFKA": pair["kafka"].bootstrap}
@@ -173,11 +173,11 @@ def test_invalid_replicate_is_one_sentence(
     assert len(ran.err.splitlines()) == 1
 
 
-# -------------------------------------------------------------------- groups with members
+# ----------------------------------------------------------- restore of groups with members
 
 
 class Member:
-    """A consumer that polls in a thread, and commits on request what it has read."""
+    """A consumer that a thread polls; `commit_all` commits the offsets of all read records."""
 
     def __init__(self, broker: Broker, group: str, topic: str, **config: str) -> None:
         self.consumer = Consumer(
@@ -230,7 +230,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_members_read_from_restored_offsets_when_a_restore_is_forced(
+def test_forced_restore_removes_members_that_then_read_from_restored_offsets(
     pair: dict[str, Broker], kind: str, name: str
 ) -> None:
     where, config = MEMBERS[kind]
@@ -292,7 +292,7 @@ def plan_to(broker: Broker, name: str, before: int, after: int) -> Path:
     return path
 
 
-def test_plan_of_another_cluster_is_rejected(pair: dict[str, Broker], name: str) -> None:
+def test_restore_rejects_a_plan_of_another_cluster(pair: dict[str, Broker], name: str) -> None:
     plan = plan_to(pair["muster"], name, before=20, after=5)
     ran = run("pipeline", "restore", "--apply", str(plan), "-b", pair["kafka"].bootstrap)
     assert ran.code == 1

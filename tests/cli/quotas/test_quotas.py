@@ -1,4 +1,4 @@
-"""`muster quotas` at a broker."""
+"""`muster quotas` on a broker."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_quotas_are_set_listed_and_removed(at: list[str]) -> None:
     assert told(quotas("list", at)) == []
 
 
-def test_quotas_remove_shows_a_plan_and_needs_execute(at: list[str]) -> None:
+def test_quotas_remove_without_execute_shows_the_plan_and_removes_no_quota(at: list[str]) -> None:
     quotas("set --user alice producer_byte_rate=1024 request_percentage=12.5", at)
     remove_ = ["quotas", "remove", "--user", "alice", *at]
     asked = run(*remove_)
-    assert asked.code == 2, "nobody was asked"
+    assert asked.code == 2, "without a terminal --execute is required"
     assert asked.out.startswith("Nothing is removed yet\nUSER ")
     assert asked.err.startswith("muster: nothing was removed: add --execute")
     shown = run(*remove_, "--dry-run", "--json")
@@ -78,7 +78,7 @@ def test_quotas_remove_shows_a_plan_and_needs_execute(at: list[str]) -> None:
     assert told(quotas("list --user alice", at)) == []
 
 
-def test_ip_quota_is_found_in_any_notation(at: list[str]) -> None:
+def test_ip_quota_is_found_by_any_notation_of_the_address(at: list[str]) -> None:
     rate, short = "connection_creation_rate", "2001:db8::1"
     made = told(quotas(f"set --ip 2001:0DB8:0::0001 {rate}=7", at))
     assert made == [(None, None, short, rate, 7)]
@@ -93,13 +93,15 @@ def test_ip_quota_is_found_in_any_notation(at: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", ["list", "remove"])
-def test_host_name_is_rejected_as_an_ip(words: str, at: list[str]) -> None:
+def test_host_name_is_rejected_as_an_ip_address(words: str, at: list[str]) -> None:
     ran = quotas(f"{words} --ip localhost", at)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "muster: --ip localhost: not an IP address\n"
 
 
-def test_ip_quota_of_a_host_name_at_kafka_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quotas_remove_accepts_a_host_name_if_kafka_has_its_ip_quota(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = []
 
     def call(_: object, name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +141,7 @@ def test_ip_quota_of_a_host_name_at_kafka_can_be_removed(monkeypatch: pytest.Mon
         ("set --ip localhost connection_creation_rate=1", "--ip localhost"),
     ],
 )
-def test_invalid_quotas_are_rejected_without_a_broker(words: str, said: str) -> None:
+def test_quotas_rejects_invalid_options_without_a_broker(words: str, said: str) -> None:
     ran = run("quotas", *words.split())
     assert ran.code == 2
     assert said in ran.err

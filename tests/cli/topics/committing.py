@@ -1,4 +1,4 @@
-"""Commit offsets with the command line, once the coordinator accepts them."""
+"""Commits offsets with `muster offsets set` for tests of topic commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from tests.waiting import until
 
 
 def commit(group: str, *offsets: str) -> None:
-    """Commit offsets such as ``orders:0=42`` for a group without members."""
+    """Commit offsets such as ``orders:0=42``; retries until the coordinator accepts them."""
     words = ["offsets", "set", group, *offsets, "--execute"]
     assert until("the group can be committed to", lambda: run(*words).code == 0)

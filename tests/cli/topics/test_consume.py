@@ -1,4 +1,4 @@
-"""`muster consume`: start, end, and the selection of records."""
+"""`muster consume`: its start and end positions, and which records it prints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_consume_starts_at_offset_and_stops_after_max(orders: str) -> None:
     assert values(end) == []
 
 
-def test_offset_outside_the_log_is_an_error_with_the_log_bounds(orders: str) -> None:
+def test_consume_rejects_an_offset_outside_the_log_with_the_log_bounds(orders: str) -> None:
     above = run("consume", orders, "--offset", "6")
     run("topics", "trim", f"{orders}:0", "--before-offset", "2", "--execute")
     below = run("consume", f"{orders}:0", "--offset", "1")
@@ -66,7 +66,7 @@ def test_offset_outside_the_log_is_an_error_with_the_log_bounds(orders: str) -> 
     assert [above.code, below.code, empty.code] == [1, 1, 1]
 
 
-def test_last_reads_the_newest_records_of_all_partitions(orders: str) -> None:
+def test_consume_last_prints_the_newest_records_of_all_partitions(orders: str) -> None:
     run("produce", orders, "-p", "0", "-v", "newest")
     ran = run("consume", orders, "--last", "3", "--until-end")
     more = run("consume", orders, "--last", "100", "--until-end")
@@ -76,7 +76,7 @@ def test_last_reads_the_newest_records_of_all_partitions(orders: str) -> None:
     assert len(values(more)) == 11
 
 
-def test_from_starts_at_a_time_and_prints_the_instant(orders: str) -> None:
+def test_consume_from_starts_at_a_time_and_prints_the_instant(orders: str) -> None:
     record = run("consume", f"{orders}:1", "--offset", "0", "-n", "1", "--json").json
     first = record["timestamp_ms"]
     ran = run("consume", orders, "--from", str(first), "--until-end")
@@ -100,7 +100,7 @@ def test_consume_with_group_continues_at_committed_offsets(orders: str) -> None:
     assert values(again) == []
 
 
-def test_idle_ends_consume_without_records(orders: str) -> None:
+def test_consume_with_idle_0_ends_without_records(orders: str) -> None:
     assert values(run("consume", orders, "--idle", "0")) == []
 
 
@@ -119,7 +119,7 @@ def test_idle_ends_consume_without_records(orders: str) -> None:
         (["TOPIC:0", "--group", "g"], 2, "with --group the group chooses"),
     ],
 )
-def test_wrong_use_of_consume_is_one_sentence(
+def test_consume_rejects_invalid_options_with_one_error_line(
     orders: str, words: list[str], code: int, says: str
 ) -> None:
     ran = run("consume", *(word.replace("TOPIC", orders) for word in words))
@@ -129,7 +129,9 @@ def test_wrong_use_of_consume_is_one_sentence(
     assert ran.err.count("\n") == 1
 
 
-def test_consume_ends_silently_when_its_reader_closes_the_pipe(bootstrap: str, orders: str) -> None:
+def test_consume_exits_0_without_error_when_its_reader_closes_the_pipe(
+    bootstrap: str, orders: str
+) -> None:
     line: list[Any] = [sys.executable, "-m", "cli.main", "consume", orders, "--from-beginning"]
     with subprocess.Popen(
         [*line, "-b", bootstrap], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""`muster topics delete`: the plan, the confirmation, and a result per topic."""
+"""`muster topics delete`: plan, confirmation, and result per topic; `topics create` of several."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def topics() -> set[str]:
     return {row["topic"] for row in run("topics", "list", "--json").json}
 
 
-def test_delete_plan_names_records_groups_offsets_and_live_members(
+def test_topics_delete_plan_shows_records_groups_offsets_and_members(
     bootstrap: str, name: str
 ) -> None:
     run("topics", "create", name, "-p", "3")
@@ -44,7 +44,9 @@ def test_delete_plan_names_records_groups_offsets_and_live_members(
     assert name in topics()
 
 
-def test_delete_in_a_pipe_without_execute_deletes_nothing(bootstrap: str, name: str) -> None:
+def test_topics_delete_in_a_pipe_without_execute_deletes_no_topic(
+    bootstrap: str, name: str
+) -> None:
     run("topics", "create", name)
     ran = run("topics", "delete", name)
 
@@ -52,7 +54,7 @@ def test_delete_in_a_pipe_without_execute_deletes_nothing(bootstrap: str, name: 
     assert ran.err.startswith("muster: nothing was deleted: add --execute")
 
 
-def test_delete_is_confirmed_at_a_terminal(
+def test_topics_delete_asks_for_confirmation_at_a_terminal(
     bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("topics", "create", name)
@@ -75,7 +77,7 @@ def test_delete_is_confirmed_at_a_terminal(
 
 
 class Terminal:
-    """Replaces `sys`; both streams are a terminal's."""
+    """A fake of `sys` whose standard input and output are a terminal."""
 
     class stdin:
         isatty = staticmethod(lambda: True)
@@ -83,7 +85,7 @@ class Terminal:
     stdout = stdin
 
 
-def test_delete_with_an_unknown_topic_deletes_nothing(bootstrap: str, name: str) -> None:
+def test_topics_delete_with_an_unknown_topic_deletes_no_topic(bootstrap: str, name: str) -> None:
     run("topics", "create", f"{name}-a", f"{name}-b")
     ran = run("topics", "delete", f"{name}-a", f"{name}-x", f"{name}-b", "--execute")
 
@@ -92,7 +94,7 @@ def test_delete_with_an_unknown_topic_deletes_nothing(bootstrap: str, name: str)
     assert {f"{name}-a", f"{name}-b"} <= topics()
 
 
-def test_delete_by_pattern_removes_topics_and_their_committed_offsets(
+def test_topics_delete_by_pattern_deletes_topics_and_their_committed_offsets(
     bootstrap: str, name: str
 ) -> None:
     run("topics", "create", f"{name}-a", f"{name}-b", f"{name}2")
@@ -106,14 +108,14 @@ def test_delete_by_pattern_removes_topics_and_their_committed_offsets(
     assert kept == [f"{name}2"]
 
 
-def test_delete_names_rejected_and_deleted_topics(
+def test_topics_delete_reports_rejected_and_deleted_topics(
     bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("topics", "create", f"{name}-a", f"{name}-b")
     asked = Connection.call
 
     def refuses(connection: Connection, api: str, value: Value, *more: Any) -> Value:
-        """Rejects one topic of a DeleteTopics, as an authorizer does."""
+        """Answer DeleteTopics with TOPIC_AUTHORIZATION_FAILED for the second topic."""
         if api != "DeleteTopics":
             return asked(connection, api, value, *more)
         for topics_field in ("topics", "topic_names"):
@@ -134,7 +136,7 @@ def test_delete_names_rejected_and_deleted_topics(
     assert ran.err == f"muster: 1 topic of 2 deleted; not deleted: {name}-b\n"
 
 
-def test_create_of_several_topics_reports_each(bootstrap: str, name: str) -> None:
+def test_topics_create_of_several_topics_reports_each_result(bootstrap: str, name: str) -> None:
     run("topics", "create", f"{name}-b")
     ran = run("topics", "create", f"{name}-a", f"{name}-b", f"{name}-c")
     again = run("topics", "create", f"{name}-a", f"{name}-d", "--if-not-exists", "--json")

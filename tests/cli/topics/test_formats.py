@@ -1,4 +1,4 @@
-"""Output formats of a record."""
+"""The formats in which `muster consume` prints a record."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TOMBSTONE = Record(8, -1, None, None)
         (True, True, TOMBSTONE, b"-\tnull\tnull\n"),
     ],
 )
-def test_line_in_a_pipe_has_the_bytes_unchanged(
+def test_line_in_a_pipe_has_the_bytes_of_the_record_unchanged(
     keys: bool, timestamps: bool, record: Record, printed: bytes
 ) -> None:
     assert as_line(keys, timestamps, on_terminal=False)(WHERE, record) == printed
 
 
-def test_control_characters_are_escaped_on_a_terminal() -> None:
+def test_control_characters_of_a_record_are_escaped_on_a_terminal() -> None:
     record = Record(0, 0, None, b"\x1b[2J\tred\nna\xc3\xafve \xff")
     printed = as_line(False, False, on_terminal=True)(WHERE, record)
     formatted = as_format("%s", on_terminal=True)(WHERE, record)
@@ -38,7 +38,7 @@ def test_control_characters_are_escaped_on_a_terminal() -> None:
     assert formatted + b"\n" == printed
 
 
-def test_raw_output_is_the_value_and_a_delimiter() -> None:
+def test_raw_output_is_the_value_followed_by_the_delimiter() -> None:
     assert as_bytes(b"\0")(WHERE, RECORD) == b"one\xff\0"
     assert as_bytes(b"")(WHERE, TOMBSTONE) == b""
 
@@ -70,7 +70,9 @@ def test_json_has_base64_for_bytes_that_are_not_utf_8() -> None:
         ("", RECORD, b""),
     ],
 )
-def test_format_template_is_filled_in(template: str, record: Record, printed: bytes) -> None:
+def test_format_fields_are_replaced_by_the_fields_of_the_record(
+    template: str, record: Record, printed: bytes
+) -> None:
     assert as_format(template, on_terminal=False)(WHERE, record) == printed
 
 
@@ -91,5 +93,5 @@ def test_invalid_format_is_rejected(template: str, says: str) -> None:
     assert error.value.exit_code == 2
 
 
-def test_delimiter_has_the_escapes_of_a_format() -> None:
+def test_delimiter_accepts_the_escapes_of_format() -> None:
     assert unescaped(r"\n--\x00ä", "--delimiter") == b"\n--\0\xc3\xa4"

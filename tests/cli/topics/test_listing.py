@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def shop(bootstrap: str, name: str) -> str:
-    """Two topics: one of two partitions with three records, and an empty one."""
+    """The common name prefix of two topics: NAME-orders with three records, and NAME-empty."""
     run("topics", "create", f"{name}-orders", "-p", "2", "-c", "retention.ms=86400000")
     run("topics", "create", f"{name}-empty")
     run("produce", f"{name}-orders", "-p", "0", "-v", "a")
@@ -35,7 +35,7 @@ def test_topics_are_listed_with_records_and_bytes(shop: str) -> None:
     assert rows[1]["bytes"] > 100
 
 
-def test_groups_of_a_topic_are_counted_and_named(bootstrap: str, shop: str) -> None:
+def test_topics_list_counts_groups_and_its_json_names_them(bootstrap: str, shop: str) -> None:
     commit(f"{shop}-idle", f"{shop}-orders:0=1", f"{shop}-orders:1=2")
     member = GroupMember(Cluster(bootstrap), f"{shop}-live", [f"{shop}-orders"])
     try:
@@ -60,7 +60,7 @@ def test_sort_by_bytes_lists_the_largest_topics_first(shop: str) -> None:
     assert [row["topic"] for row in rows] == [f"{shop}-orders"]
 
 
-def test_topic_description_has_offsets_bytes_and_settings(shop: str) -> None:
+def test_topics_describe_shows_offsets_bytes_and_settings(shop: str) -> None:
     [described] = run("topics", "describe", f"{shop}-ord*", "--json").json
     first = run("topics", "describe", f"{shop}-ord*", "--sort", "records").out.splitlines()
 
@@ -91,7 +91,7 @@ def test_internal_topics_are_listed_only_with_internal(shop: str) -> None:
     assert "__consumer_offsets" in internal - plain
 
 
-def test_many_topics_need_as_few_requests_as_one(
+def test_number_of_requests_does_not_depend_on_the_number_of_topics(
     shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Keys are partitioned as by the Java client, and topics are assigned as by its range assignor."""
+"""The partitioner and the range assignor are those of the Java client; addresses are parsed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def test_murmur2_agrees_with_another_implementation(key: bytes) -> None:
     assert murmur2(key) == independent_murmur2(key) & 0xFFFFFFFF
 
 
-def test_partition_of_a_key_is_stable() -> None:
+def test_partition_of_a_key_is_murmur2_modulo_the_partition_count() -> None:
     assert {partition_of_key(b"21", n) for n in (1, 2, 7)} <= {0, 1, 2, 3, 4, 5, 6}
     assert partition_of_key(b"foobar", 1000) == (murmur2(b"foobar") & 0x7FFFFFFF) % 1000
 
 
-def test_range_assignment_gives_the_first_members_one_partition_more() -> None:
+def test_range_assignment_gives_surplus_partitions_to_the_first_members() -> None:
     members = {"b": ["t"], "a": ["t", "u"], "c": ["t"]}
 
     assert range_assignment(members, {"t": 7, "u": 2}) == {
@@ -31,7 +31,7 @@ def test_range_assignment_gives_the_first_members_one_partition_more() -> None:
     }
 
 
-def test_address_is_parsed() -> None:
+def test_address_without_a_port_has_port_9092() -> None:
     assert parse_address("kafka:9093") == ("kafka", 9093)
     assert parse_address("kafka") == ("kafka", 9092)
     assert parse_address("[::1]:9093") == ("::1", 9093)

@@ -1,4 +1,4 @@
-"""`muster produce`: records arrive as specified, and rejected ones are reported."""
+"""`muster produce`: the produced records, and errors about rejected records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(topic: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.out.splitlines()]
 
 
-def test_keys_headers_times_and_tombstones_arrive(topic: str) -> None:
+def test_produce_writes_keys_headers_timestamps_and_tombstones(topic: str) -> None:
     words = ["-H", "trace=a=b", "-H", "empty=", "--timestamp", "2026-01-31T13:00:00+01:00"]
     ran = run("produce", topic, "-p", "1", "-k", "key", "-v", "value", *words)
     run("produce", topic, "-p", "1", "-k", "key", "--tombstone")
@@ -55,7 +55,9 @@ def test_keys_headers_times_and_tombstones_arrive(topic: str) -> None:
     ]
 
 
-def test_json_of_consume_is_produced_again_unchanged(topic: str, tmp_path: Path) -> None:
+def test_produce_from_json_writes_the_records_that_consume_has_printed(
+    topic: str, tmp_path: Path
+) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(bytes(range(256)))
     run("produce", topic, "-p", "0", "--file", str(binary), "-k", "ä", "-H", "h=\udcff")
@@ -73,7 +75,7 @@ def test_json_of_consume_is_produced_again_unchanged(topic: str, tmp_path: Path)
     assert [{**each, "topic": topic} for each in read(f"{topic}-again")] == read(topic)
 
 
-def test_files_are_produced_as_records_or_lines(topic: str, tmp_path: Path) -> None:
+def test_produce_writes_a_file_as_one_record_or_one_per_line(topic: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1\n2\n")
     (tmp_path / "b").write_bytes(b"3")
     paths = ["--file", str(tmp_path / "a"), "--file", str(tmp_path / "b")]
@@ -84,7 +86,7 @@ def test_files_are_produced_as_records_or_lines(topic: str, tmp_path: Path) -> N
     assert [each["value"] for each in read(topic)] == ["1\n2\n", "3", "1", "2", "3", "5\n6"]
 
 
-def test_too_large_record_is_named_by_line_and_earlier_ones_are_sent(topic: str) -> None:
+def test_error_about_a_too_large_record_names_its_line_and_the_sent_records(topic: str) -> None:
     run("configs", "set", "max.message.bytes=10000", "--topic", topic)
     lines = "\n".join(["small"] * 5 + ["x" * 20_000] + ["small"] * 5)
     ran = run("produce", topic, "-p", "0", stdin=lines)
@@ -98,7 +100,7 @@ def test_too_large_record_is_named_by_line_and_earlier_ones_are_sent(topic: str)
     assert (many.code, len(read(topic))) == (0, 105)
 
 
-def test_record_rejected_by_the_broker_is_named_by_its_line(
+def test_error_about_a_record_rejected_by_the_broker_names_its_line(
     topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Connection.call
@@ -119,7 +121,7 @@ def test_record_rejected_by_the_broker_is_named_by_its_line(
     )
 
 
-def test_produce_retries_when_the_leader_is_new(
+def test_produce_retries_after_not_leader_and_unknown_topic_errors(
     topic: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Producer._ask
@@ -154,7 +156,7 @@ def test_produce_retries_when_the_leader_is_new(
         (["--from-json"], 2, "line 1 is not JSON"),
     ],
 )
-def test_wrong_use_of_produce_is_one_sentence(
+def test_produce_rejects_invalid_options_with_one_error_line(
     topic: str, words: list[str], code: int, says: str
 ) -> None:
     ran = run("produce", topic, *words, stdin="{\n")

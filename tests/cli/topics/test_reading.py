@@ -1,4 +1,4 @@
-"""How a consumer reads the batches of a Fetch response: transactions, control records, gaps."""
+"""How `muster consume` reads batches: aborted transactions, control records, offset gaps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(answer: dict[str, Any], isolation: int = READ_COMMITTED, **state: Any) 
 
 
 ABORTED = {
-    # Producer 7 writes 0 and 2 and aborts at 3; 8 writes 1 and commits at 4; 5 is the next of 7.
+    # Producer 7: records 0 and 2, ABORT at 3, record 5. Producer 8: record 1, marker at 4.
     "records": batch(0, 7)
     + batch(1, 8)
     + batch(2, 7)
@@ -60,7 +60,7 @@ def test_aborted_transaction_does_not_affect_earlier_records() -> None:
     assert read(answer) == [0]
 
 
-def test_reader_starts_at_its_position_and_skips_gaps() -> None:
+def test_consumer_starts_at_its_position_and_skips_offset_gaps() -> None:
     positions: dict[Any, int] = {}
     thinned = encode_batch([Record(4, 0, None, b"4")], base_offset=4, last_offset=9)
     answer = {"records": batch(0, count=3) + thinned, "aborted_transactions": None}
@@ -69,7 +69,7 @@ def test_reader_starts_at_its_position_and_skips_gaps() -> None:
     assert positions == {WHERE: 10}
 
 
-def test_reader_stops_at_the_given_end_offset() -> None:
+def test_consumer_stops_at_the_given_end_offset() -> None:
     positions: dict[Any, int] = {}
     answer = {"records": batch(0, count=5), "aborted_transactions": []}
 
@@ -77,7 +77,7 @@ def test_reader_stops_at_the_given_end_offset() -> None:
     assert positions == {WHERE: 3}
 
 
-def test_damaged_batch_is_named() -> None:
+def test_error_about_a_damaged_batch_names_its_offset() -> None:
     damaged = bytearray(batch(3, count=2))
     damaged[-6] = 0x7F
     with pytest.raises(CommandError, match="orders:0: the batch at offset 3 can't be read: "):

@@ -1,4 +1,4 @@
-"""Records as JSON, written and parsed."""
+"""The JSON form of a record, as `consume` prints it and `produce --from-json` parses it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_key_headers_and_timestamp_are_optional_in_json() -> None:
         ({"value": None, "headers": [{"name": 1}]}, "a header of line 3: name must be a string"),
     ],
 )
-def test_invalid_json_record_is_named_by_its_line(value: object, says: str) -> None:
+def test_error_about_an_invalid_json_record_names_its_line(value: object, says: str) -> None:
     with pytest.raises(CommandError) as error:
         from_json(value, "line 3")
     assert str(error.value).startswith(says)

@@ -1,4 +1,4 @@
-"""Records from lines, files and JSON."""
+"""The records that `muster produce` reads from lines, files and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.running import stream
 
 
 class Slow(io.BytesIO):
-    """A stream that returns one piece per read, as a pipe does."""
+    """A stream that returns one of the given pieces per read, as a pipe does."""
 
     def __init__(self, *pieces: bytes) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def test_line_becomes_a_record_as_soon_as_it_is_complete(monkeypatch: pytest.Mon
     ]
 
 
-def test_endless_line_is_rejected(
+def test_line_longer_than_the_limit_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sources, "LONGEST", 1 << 20)
@@ -58,7 +58,7 @@ def test_endless_line_is_rejected(
         list(of_lines([], Shape()))
 
 
-def test_file_is_one_record_or_one_per_line(tmp_path: Path) -> None:
+def test_file_is_read_as_one_record_or_one_per_line(tmp_path: Path) -> None:
     path = tmp_path / "two"
     path.write_bytes(b"\xff\n\0")
 
@@ -70,13 +70,13 @@ def test_file_is_one_record_or_one_per_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [of_files, of_lines])
-def test_missing_file_is_named(read: object, tmp_path: Path) -> None:
+def test_error_about_a_missing_file_names_the_file(read: object, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="none can't be read: No such file or directory"):
         list(read([str(tmp_path / "none")], Shape()))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("read", [of_files, of_lines])
-def test_file_with_a_read_error_is_named(read: object) -> None:
+def test_error_about_a_read_error_names_the_file(read: object) -> None:
     with pytest.raises(CommandError, match="/proc/self/mem can't be read: Input/output error"):
         list(read(["/proc/self/mem"], Shape()))  # type: ignore[operator]
 
@@ -98,7 +98,9 @@ def test_file_with_a_read_error_is_named(read: object) -> None:
          Record(0, 5, None, b"v")),
     ],
 )  # fmt: skip
-def test_options_set_the_fields_of_a_record(shape: Shape, line: bytes, record: Record) -> None:
+def test_produce_options_set_the_fields_of_a_record(
+    shape: Shape, line: bytes, record: Record
+) -> None:
     assert shape.outgoing(line, "line 1").record == record
 
 
@@ -111,18 +113,18 @@ def test_options_set_the_fields_of_a_record(shape: Shape, line: bytes, record: R
         (b"7", "line 1 is not a JSON object"),
     ],
 )
-def test_invalid_json_is_one_sentence(line: bytes, says: str) -> None:
+def test_error_about_invalid_json_names_its_line(line: bytes, says: str) -> None:
     with pytest.raises(CommandError) as error:
         Shape(is_json=True).outgoing(line, "line 1")
     assert str(error.value) == says
 
 
-def test_line_without_the_key_separator_is_named() -> None:
+def test_error_about_a_missing_key_separator_names_the_line() -> None:
     with pytest.raises(CommandError, match="line 2 does not contain the key separator ':'"):
         Shape(separator=b":").outgoing(b"none", "line 2")
 
 
-def test_empty_lines_between_json_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_lines_between_json_records_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", stream(b'{"value": "a"}\n\n{"value": "b"}\n  \n'))
     read = [
         (each.record.value, each.what)

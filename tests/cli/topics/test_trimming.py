@@ -23,7 +23,7 @@ FIRST_MS = 1_700_000_000_000
 
 @pytest.fixture
 def orders(bootstrap: str, name: str) -> str:
-    """A topic with 10 records in partition 0, one per second, 5 in partition 1, none in 2."""
+    """A topic of three partitions with 10, 5 and 0 records; timestamps are 1 s apart."""
     run("topics", "create", name, "-p", "3")
     for partition, count in ((0, 10), (1, 5)):
         append(bootstrap, name, partition, count)
@@ -59,7 +59,7 @@ def news(ran: Ran) -> list[int]:
     return [row["after"] for row in ran.json["changes"]]
 
 
-def test_trim_before_an_offset_names_groups_that_have_not_read_the_records(
+def test_topics_trim_plan_names_groups_with_unread_records(
     orders: str,
 ) -> None:
     commit(orders, f"{orders}:0=2", f"{orders}:1=5")
@@ -80,7 +80,7 @@ def test_trim_before_an_offset_names_groups_that_have_not_read_the_records(
     assert starts(orders) == [7, 5, 0]
 
 
-def test_trim_before_a_time_prints_the_instant(orders: str) -> None:
+def test_topics_trim_before_a_time_prints_the_instant(orders: str) -> None:
     when = instant(FIRST_MS + 3500, to_the_ms=True)
     shown = run("topics", "trim", f"{orders}:0", "--before", when, "--dry-run")
     ran = run("topics", "trim", f"{orders}:0-1", "--before", when, "--execute", "--json")
@@ -90,7 +90,7 @@ def test_trim_before_a_time_prints_the_instant(orders: str) -> None:
     assert starts(orders) == [4, 4, 0]
 
 
-def test_trim_to_committed_deletes_only_records_read_by_all_groups(orders: str) -> None:
+def test_topics_trim_to_committed_deletes_only_records_read_by_all_groups(orders: str) -> None:
     commit(f"{orders}-a", f"{orders}:0=6", f"{orders}:1=5")
     commit(f"{orders}-b", f"{orders}:0=4")
     ran = run("topics", "trim", orders, "--to-committed", "--execute", "--json")
@@ -101,7 +101,7 @@ def test_trim_to_committed_deletes_only_records_read_by_all_groups(orders: str) 
     assert starts(orders) == [4, 5, 0]
 
 
-def test_trim_to_end_empties_a_topic_once(orders: str) -> None:
+def test_topics_trim_to_end_deletes_all_records(orders: str) -> None:
     run("topics", "trim", orders, "--to-end", "--execute")
     again = run("topics", "trim", orders, "--to-end")
 
@@ -109,7 +109,7 @@ def test_trim_to_end_empties_a_topic_once(orders: str) -> None:
     assert (again.code, again.out.splitlines()[-1]) == (0, "Nothing to trim")
 
 
-def test_trim_in_a_pipe_without_execute_trims_nothing(orders: str) -> None:
+def test_topics_trim_in_a_pipe_without_execute_deletes_no_record(orders: str) -> None:
     ran = run("topics", "trim", orders, "--to-end")
 
     assert (ran.code, starts(orders)) == (2, [0, 0, 0])
@@ -127,7 +127,7 @@ def test_trim_in_a_pipe_without_execute_trims_nothing(orders: str) -> None:
         (["TOPIC", "--before", "yesterday"], 2, "--before yesterday: write it as"),
     ],
 )
-def test_wrong_use_of_trim_deletes_nothing(
+def test_topics_trim_with_invalid_options_deletes_no_record(
     orders: str, words: list[str], code: int, says: str
 ) -> None:
     ran = run("topics", "trim", *(word.replace("TOPIC", orders, 1) for word in words), "--execute")
@@ -137,7 +137,7 @@ def test_wrong_use_of_trim_deletes_nothing(
     assert starts(orders) == [0, 0, 0]
 
 
-def test_trim_names_rejected_and_trimmed_partitions(
+def test_topics_trim_reports_rejected_and_trimmed_partitions(
     orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Connection.call

@@ -1,4 +1,4 @@
-"""`muster users` at a broker, and on a data directory without one running."""
+"""`muster users` on a running broker, and on a stopped broker's data directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(params=["broker", "directory"])
 def at(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> list[str]:
-    """The options that name the broker or directory, which has no users."""
+    """The options that name a broker or a data directory without users."""
     if request.param == "broker":
         return ["--bootstrap", broker.bootstrap]
     data = tmp_path / "data"
@@ -85,7 +85,7 @@ def test_second_mechanism_of_a_user_is_added(at: list[str]) -> None:
     assert users("remove carol --execute", *at).code == 0
 
 
-def test_salt_has_the_form_of_kafkas_tools(tmp_path: Path) -> None:
+def test_users_add_writes_a_salt_per_mechanism_in_the_format_of_kafka(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
     assert users("add alice", "--data-dir", str(tmp_path)).code == 0
     kept = json.loads((tmp_path / "users.json").read_text())["users"]["alice"]
@@ -127,7 +127,7 @@ def test_invalid_users_command_is_rejected(at: list[str], words: str, code: int,
     assert listed(at) == []
 
 
-def test_password_may_be_in_a_file_and_is_not_empty(tmp_path: Path) -> None:
+def test_users_add_reads_a_password_file_and_rejects_an_empty_password(tmp_path: Path) -> None:
     at = ["--data-dir", str(tmp_path / "data")]
     assert "the password for alice is empty" in users("add alice", *at, password="").err
     file = tmp_path / "password"
@@ -135,11 +135,11 @@ def test_password_may_be_in_a_file_and_is_not_empty(tmp_path: Path) -> None:
     added = users(f"add alice --password-file {file}", *at, password="")
     assert (added.code, added.err) == (0, f"muster: created {at[1]}, which did not exist\n")
     assert len(listed(at)) == 2
-    assert users("add bob", *at).err == "", "nothing was made but the user"
+    assert users("add bob", *at).err == "", "the directory existed already"
     assert "secret" not in (tmp_path / "data" / "users.json").read_text().replace('"secret":', "")
 
 
-def test_password_is_not_in_error_messages(tmp_path: Path) -> None:
+def test_error_about_an_invalid_password_does_not_contain_the_password(tmp_path: Path) -> None:
     ran = run("users", "add", "al", "--data-dir", str(tmp_path / "d"), stdin=b"planted\xff\n")
     assert (ran.code, ran.err) == (2, "muster: the password for al is not UTF-8\n")
 

@@ -1,4 +1,4 @@
-"""Fixtures of the recipes: a worker per client, with orders and members of `billing`."""
+"""Fixtures of the recipes: topic `orders`, and members of group `billing` in client processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Worker, workers
 
 JAVA = pytest.mark.interop
 SESSION_MS = 50_000
-"""Less than the minute by which tests move the clock, and more than a busy machine takes."""
+"""Less than the minute by which tests advance the clock, more than a busy machine's delays."""
 
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """One worker per client, for all tests of a test process."""
+    """The workers that all tests of a test process share."""
     with workers() as made:
         yield made
 
@@ -26,13 +26,13 @@ def pool() -> Iterator[Pool]:
     params=[pytest.param(each, marks=JAVA if each == "java" else ()) for each in CLIENTS]
 )
 def client(request: pytest.FixtureRequest) -> str:
-    """Each of the four clients."""
+    """The name of a client library; a test runs once per library."""
     name: str = request.param
     return name
 
 
 class Shop:
-    """A topic of orders on an empty broker, and workers of one client that bill them."""
+    """An empty broker with topic `orders`, and the workers of one client library."""
 
     def __init__(self, muster: Muster, pool: Pool, client: str) -> None:
         self.muster = muster
@@ -40,7 +40,7 @@ class Shop:
         self.client = client
 
     def orders(self, *values: str, within_s: float = 30.0) -> int:
-        """Produce orders; returns the number of acknowledged ones of all that were produced so."""
+        """Produce orders; returns the number of orders acknowledged during this call."""
         acknowledged: int = self._worker("first").ask(
             "produce",
             bootstrap=self.muster.bootstrap_servers,
@@ -60,7 +60,7 @@ class Shop:
         reset: str = "earliest",
         role: str = "first",
     ) -> Member:
-        """One more member of `billing`; another `role` means another process."""
+        """Start a member of `billing`; each ``role`` has its own process."""
         asked: dict[str, Any] = {
             "careful": careful,
             "batch": batch,
@@ -86,7 +86,7 @@ class Shop:
 
 @pytest.fixture
 def shop(muster: Muster, pool: Pool, client: str) -> Iterator[Shop]:
-    """Orders in one partition, and workers of each client."""
+    """A shop whose topic `orders` has one partition."""
     muster.create_topics("orders", "orders.dead", retention_ms=-1)
     made = Shop(muster, pool, client)
     yield made

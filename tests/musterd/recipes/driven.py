@@ -1,8 +1,7 @@
-"""Workers driven by a test: each client library's consumers in a child process.
+"""Child processes with consumers of one client library each, which a test controls step by step.
 
-A test decides the next step of a worker (workers/worker.py has the commands), so it knows
-exactly which records were polled, processed and committed when something happens to the broker
-or to the worker.
+The commands are in workers/worker.py. Because the test chooses each step, it knows which records
+were polled, processed and committed at the time of a fault.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Partition = tuple[str, int]
 
 
 class Refused(Exception):
-    """A command that failed in the client: `name` is the client's name of the error."""
+    """A command failed in the worker; ``name`` is the client library's name of the error."""
 
     def __init__(self, name: str, says: str) -> None:
         super().__init__(f"{name}: {says}")
@@ -32,7 +31,7 @@ class Refused(Exception):
 
 
 def command_of(client: str) -> list[str]:
-    """The command that starts a worker with `client`."""
+    """The command line that starts a worker of the client library ``client``."""
     match client:
         case "java":
             return java.source(java.KAFKA_NEW, SCRIPTS / "JavaWorker.java")
@@ -42,7 +41,7 @@ def command_of(client: str) -> list[str]:
 
 
 class Worker:
-    """One process of one client."""
+    """A child process with members of one client library."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -57,11 +56,11 @@ class Worker:
 
     @property
     def runs(self) -> bool:
-        """Whether it is running."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def ask(self, verb: str, **words: Any) -> Any:
-        """Run one command; returns its result."""
+        """Send a command to the worker and return its result; raises `Refused` if it fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"verb": verb, **words}) + "\n")
@@ -74,18 +73,18 @@ class Worker:
         return answer["ok"]
 
     def _said(self) -> str:
-        """Its standard error."""
+        """The last 3000 characters of the worker's standard error."""
         self._errors.seek(0)
         return self._errors.read()[-3000:]
 
     def kill(self) -> None:
-        """Kill -9: no member leaves its group."""
+        """Kill the process by SIGKILL, so that its members do not leave their group."""
         self._process.kill()
         self._process.communicate()
 
 
 class Member:
-    """One member of a group, in a worker."""
+    """A member of a group; its consumer is in a worker."""
 
     def __init__(self, worker: Worker, name: str, **asked: Any) -> None:
         self.worker = worker
@@ -93,22 +92,22 @@ class Member:
         worker.ask("open", name=name, **asked)
 
     def fetch(self, within_s: float = 0.05) -> list[Any]:
-        """Poll once; returns the batch, to be processed before the next poll."""
+        """Poll once; returns the batch, which must be processed before the next poll."""
         batch: list[Any] = self.worker.ask("fetch", name=self.name, within_s=within_s)
         return batch
 
     def next_batch(self) -> list[Any]:
-        """Poll until there are records."""
+        """Poll until a batch has records; returns the batch."""
         return waiting.until(f"{self.name} has records", self.fetch, tolerate=())
 
     def work(self, count: int = 1000, *, and_commit: bool = False) -> list[str]:
-        """Process records of the present batch; returns them."""
+        """Process at most ``count`` records of the current batch; returns their values."""
         done: list[str] = self._work(count, and_commit)["done"]
         return done
 
     def work_and_commit(self, count: int = 1000) -> tuple[list[str], str | None]:
-        """Process records and commit each at once; returns them, and the error of a rejected
-        commit."""
+        """Process records and commit after each; returns their values and the error of a rejected
+        commit, or None."""
         answer = self._work(count, True)
         return answer["done"], answer["refused"]
 
@@ -124,14 +123,14 @@ class Member:
 
     @property
     def events(self) -> list[tuple[str, list[Partition]]]:
-        """The partitions assigned, revoked and lost so far."""
+        """The events so far: assigned, revoked or lost, each with its partitions."""
         told = self.worker.ask("events", name=self.name)
         return [(what, [(topic, number) for topic, number in pairs]) for what, pairs in told]
 
 
 @contextmanager
 def workers() -> Iterator[Pool]:
-    """Workers for many tests, one process per client; killed at the end."""
+    """Yield a pool of workers, which are killed at the end of the block."""
     pool = Pool()
     try:
         yield pool
@@ -140,20 +139,20 @@ def workers() -> Iterator[Pool]:
 
 
 class Pool:
-    """One worker per client, started on first use, and again after a kill."""
+    """The workers by client library and role, started when they are first used or were killed."""
 
     def __init__(self) -> None:
         self._workers: dict[tuple[str, str], Worker] = {}
 
     def worker(self, client: str, role: str = "first") -> Worker:
-        """The worker of a client; a second `role` is a second process."""
+        """The running worker of a client library; each ``role`` has its own process."""
         found = self._workers.get((client, role))
         if found is None or not found.runs:
             found = self._workers[client, role] = Worker(client)
         return found
 
     def end(self, client: str) -> None:
-        """Close the members and producers of a client's workers."""
+        """Close all members and producers in the workers of a client library."""
         for (name, _), worker in self._workers.items():
             if name == client and worker.runs:
                 worker.ask("end")

@@ -1,5 +1,4 @@
-"""Each recipe of docs/test/testing-with-muster.md passes, and fails without the behaviour that it
-tests."""
+"""Recipes of docs/test/testing-with-muster.md pass, and fail without the tested behaviour."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tests.brokers import CHECKOUT
 PAGE = (CHECKOUT / "docs" / "test" / "testing-with-muster.md").read_text()
 RECIPES = PAGE.split("\n## Recipes\n")[1]
 RECIPES_S_MAX = 900
-"""Time limit in seconds of all recipes on a busy machine; they take 20 s on a quiet one."""
+"""Time limit in seconds for all recipes; on an idle machine the recipes take 20 s."""
 WITHOUT = {
     "Commit before partitions are revoked": (", on_revoke=self.give_up", ""),
     "A poison record": ("except ValueError as error", "except KeyError as error"),
@@ -29,11 +28,11 @@ WITHOUT = {
     "An offset that expires": (", on_assign=self.begin", ""),
     "A disk that is full for a minute": ("with muster.disk_full():", "if True:"),
 }
-"""For each recipe, its tested behaviour in the file, and the replacement without it."""
+"""By recipe: the code that has the tested behaviour, and a replacement without it."""
 
 
 def blocks(language: str) -> dict[str, list[str]]:
-    """The code of each section in one language."""
+    """The code blocks in ``language`` of each recipe, by the title of the recipe."""
     found = {}
     for section in RECIPES.split("\n### ")[1:]:
         code = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
@@ -43,7 +42,7 @@ def blocks(language: str) -> dict[str, list[str]]:
 
 
 def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
-    """Run each file in a pytest of its own project; returns the results with their reasons."""
+    """Run the files with pytest in ``folder``; returns "passed" or the failure of each."""
     names = {}
     for number, (title, code) in enumerate(files.items()):
         names[f"test_{number}"] = title
@@ -67,7 +66,7 @@ def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
-def test_each_recipe_of_the_page_passes(tmp_path: Path) -> None:
+def test_each_python_recipe_passes(tmp_path: Path) -> None:
     recipes = {title: code for title, [code] in blocks("python").items()}
     assert set(recipes) == set(WITHOUT)
     assert run_pytest(tmp_path, recipes) == dict.fromkeys(recipes, "passed")
@@ -75,7 +74,7 @@ def test_each_recipe_of_the_page_passes(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
-def test_each_recipe_fails_without_its_tested_behaviour(tmp_path: Path) -> None:
+def test_each_python_recipe_fails_without_its_tested_behaviour(tmp_path: Path) -> None:
     without = {}
     for title, [code] in blocks("python").items():
         has, has_not = WITHOUT[title]
@@ -85,7 +84,7 @@ def test_each_recipe_fails_without_its_tested_behaviour(tmp_path: Path) -> None:
     assert set(became) == set(WITHOUT)
     assert {title for title, what in became.items() if not what.startswith("failure")} == set()
     slow = {title: what for title, what in became.items() if "Timeout" in what}
-    assert slow == {}, "it fails, and does not hang"
+    assert slow == {}, "a recipe timed out instead of failing"
 
 
 @pytest.mark.interop

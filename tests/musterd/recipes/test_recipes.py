@@ -1,7 +1,7 @@
 """The recipes of docs/test/testing-with-muster.md with each of the four clients.
 
-If a recipe is about a worker's behaviour, a careless worker without it shows the damage. If it
-is about the broker's behaviour, the test fails unless the broker behaves so.
+A recipe about the behaviour of a worker is also run with a careless worker, which shows the damage.
+A recipe about the behaviour of the broker fails if the broker behaves otherwise.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ REFUSED = {
     "kafka-python": "CommitFailedError",
     "java": "CommitFailedException",
 }
-"""Each client's error for the commit of a member that the group does not know any more."""
+"""The error of each client for a commit by a member that is no longer in the group."""
 NO_OFFSET = {
     "confluent-kafka": "_AUTO_OFFSET_RESET",
     "aiokafka": "NoOffsetForPartitionError",
     "kafka-python": "NoOffsetForPartitionError",
     "java": "NoOffsetForPartitionException",
 }
-"""Each client's error when no offset is committed and no reset is configured."""
+"""The error of each client without a committed offset and with auto.offset.reset=none."""
 TELLS_OF_LOSS = {"confluent-kafka", "kafka-python", "java"}
-"""Clients that report a loss; aiokafka reports it as a revocation."""
+"""Clients that report lost partitions; aiokafka reports them as revoked."""
 
 
 def bill(member: Member, count: int) -> list[str]:
-    """Poll and process so many records."""
+    """Poll and process until ``count`` records are processed; returns their values."""
     done: list[str] = []
     while len(done) < count:
         member.next_batch()
@@ -42,7 +42,7 @@ def bill(member: Member, count: int) -> list[str]:
 
 
 def polls_until(member: Member, what: str) -> None:
-    """Poll until the member gets this event for partitions; no record arrives before."""
+    """Poll until the member has the event ``what``; asserts that no record arrives before."""
 
     def told() -> bool:
         polled = member.fetch()
@@ -55,7 +55,7 @@ def polls_until(member: Member, what: str) -> None:
 
 
 def fetches_until(shop: Shop, member: Member) -> None:
-    """Poll until the member fetches: it then knows its position."""
+    """Poll until the member has sent a Fetch, which means that it knows its position."""
 
     def asked() -> bool:
         assert member.fetch() == []
@@ -66,7 +66,9 @@ def fetches_until(shop: Shop, member: Member) -> None:
 
 @pytest.mark.campaign
 @CAREFUL
-def test_processed_records_are_committed_before_a_revocation(shop: Shop, careful: bool) -> None:
+def test_careful_worker_commits_processed_records_before_a_revocation(
+    shop: Shop, careful: bool
+) -> None:
     shop.orders(*ORDERS[:4])
     first = shop.member("first", careful=careful)
     assert bill(first, 4) == ORDERS[:4]
@@ -83,7 +85,9 @@ def test_processed_records_are_committed_before_a_revocation(shop: Shop, careful
 
 
 @CAREFUL
-def test_poison_record_goes_to_a_dead_letter_topic(shop: Shop, careful: bool) -> None:
+def test_careful_worker_sends_a_poison_record_to_a_dead_letter_topic(
+    shop: Shop, careful: bool
+) -> None:
     shop.orders("order-0", "poison-1", "order-2")
     first = shop.member("first", careful=careful)
     assert bill(first, 1) == ["order-0"]
@@ -94,30 +98,32 @@ def test_poison_record_goes_to_a_dead_letter_topic(shop: Shop, careful: bool) ->
         assert [each.value for each in shop.muster.records("orders.dead")] == [b"poison-1"]
         assert shop.muster.committed("billing").offset("orders") == 3
         return
-    for name in ("first", "second"):  # every member gets stuck at it
+    for name in ("first", "second"):  # each member is stuck at the poison record
         with pytest.raises(Refused, match="Poison"):
             bill(first if name == "first" else shop.member(name, careful=False), 1)
         shop.close()
 
 
 @CAREFUL
-def test_worker_drops_its_batch_after_a_rebalance(shop: Shop, careful: bool) -> None:
+def test_careful_worker_drops_its_batch_when_a_commit_is_rejected(
+    shop: Shop, careful: bool
+) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", careful=careful, batch=6, heartbeat_ms=30_000, role="crashes")
     assert len(first.next_batch()) == 6
     assert first.work_and_commit(2) == (ORDERS[:2], None)
 
-    shop.muster.expire("first")  # it does not know of it yet
+    shop.muster.expire("first")  # the member has not noticed the end of its session
     by_second = bill(shop.member("second"), 4)
     by_first, refused = first.work_and_commit()
-    first.worker.kill()  # aiokafka rejoins in the background, and would leave in 10 s
+    first.worker.kill()  # a close would take 10 s: aiokafka rejoins in the background
 
     assert refused == REFUSED[shop.client]
     assert by_second == ORDERS[2:]
     assert by_first == (ORDERS[2:3] if careful else ORDERS[2:]), "billed twice"
 
 
-def test_records_since_the_last_commit_are_reread_after_a_crash(shop: Shop) -> None:
+def test_records_since_the_last_commit_are_reread_after_a_worker_crash(shop: Shop) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", role="crashes")
     bill(first, 3)
@@ -126,7 +132,7 @@ def test_records_since_the_last_commit_are_reread_after_a_crash(shop: Shop) -> N
     first.worker.kill()
     assert [each.client_id for each in shop.muster.members("billing")] == ["first"]
 
-    shop.muster.time.advance(minutes=1)  # without it the group waits for the dead member
+    shop.muster.time.advance(minutes=1)  # the session of the dead member expires
 
     assert bill(shop.member("second"), 3) == ORDERS[3:]
 
@@ -139,13 +145,13 @@ def test_commits_survive_a_crash_of_the_broker(shop: Shop) -> None:
     bill(first, 1)
     shop.muster.kill()
     shop.muster.restart()
-    assert bill(first, 1) == ORDERS[4:5], "the worker goes on"
+    assert bill(first, 1) == ORDERS[4:5], "the worker continues after the restart"
     shop.close()
-    shop.muster.time.advance(minutes=1)  # librdkafka finds no coordinator in time to leave
+    shop.muster.time.advance(minutes=1)  # expire the session: librdkafka did not leave the group
     assert bill(shop.member("second"), 3) == ORDERS[3:]
 
 
-def test_session_expires_by_advancing_the_clock(shop: Shop) -> None:
+def test_session_expires_when_the_clock_is_advanced(shop: Shop) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first", careful=False)
     bill(first, 3)
@@ -159,7 +165,7 @@ def test_session_expires_by_advancing_the_clock(shop: Shop) -> None:
     assert bill(shop.member("second"), 3) == ORDERS[:3], "nothing was committed"
 
 
-def test_worker_survives_a_moved_coordinator(shop: Shop) -> None:
+def test_worker_finds_a_moved_coordinator_without_a_rebalance(shop: Shop) -> None:
     shop.orders(*ORDERS[:2])
     first = shop.member("first")
     bill(first, 1)
@@ -177,7 +183,9 @@ def test_worker_survives_a_moved_coordinator(shop: Shop) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("reset", ["none", "earliest", "latest"])
-def test_offset_expires_while_the_service_is_down(shop: Shop, reset: str) -> None:
+def test_worker_without_its_expired_offset_follows_auto_offset_reset(
+    shop: Shop, reset: str
+) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first")
     bill(first, 2)
@@ -195,15 +203,15 @@ def test_offset_expires_while_the_service_is_down(shop: Shop, reset: str) -> Non
                 second.next_batch()
             assert refused.value.name == NO_OFFSET[shop.client]
         case "earliest":
-            assert bill(second, 3) == ORDERS[:3], "two of them again"
+            assert bill(second, 3) == ORDERS[:3], "two orders are processed again"
         case "latest":
             polls_until(second, "assigned")
             fetches_until(shop, second)
             shop.orders(ORDERS[3])
-            assert bill(second, 1) == ORDERS[3:4], "one of them never"
+            assert bill(second, 1) == ORDERS[3:4], "one order is never processed"
 
 
-def test_orders_sent_during_a_full_disk_are_written_once(shop: Shop) -> None:
+def test_records_produced_while_the_disk_is_full_are_written_once_later(shop: Shop) -> None:
     assert shop.orders(ORDERS[0]) == 1
     with shop.muster.disk_full():
         assert shop.orders(*ORDERS[1:5], within_s=0.2) == 0

@@ -1,4 +1,4 @@
-"""The async broker has the interface of the other one, and never blocks its loop."""
+"""`AsyncMuster` has the interface of `Muster` and does not block the event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def public(kind: type) -> dict[str, Any]:
     ("awaited", "plain"),
     [(AsyncMuster, Muster), (AsyncBrokerTime, BrokerTime), (AsyncWaiting, Waiting)],
 )
-def test_async_broker_has_the_interface_of_the_plain_one(awaited: type, plain: type) -> None:
+def test_async_class_has_the_same_methods_as_the_plain_class(awaited: type, plain: type) -> None:
     assert public(awaited).keys() == public(plain).keys()
     for name, method in public(awaited).items():
         if callable(method):
@@ -46,7 +46,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_async_broker_runs_produce_consume_and_reset() -> None:
+def test_async_muster_supports_produce_consume_faults_and_reset() -> None:
     async def story() -> None:
         async with AsyncMuster() as broker:
             await broker.create_topic("orders")
@@ -80,7 +80,7 @@ def test_async_broker_runs_produce_consume_and_reset() -> None:
 
 
 @pytest.mark.campaign
-def test_event_loop_runs_while_the_broker_is_awaited() -> None:
+def test_event_loop_runs_while_a_method_of_async_muster_is_awaited() -> None:
     async def story() -> None:
         ticks = 0
 
@@ -90,7 +90,7 @@ def test_event_loop_runs_while_the_broker_is_awaited() -> None:
                 await asyncio.sleep(0.001)
                 ticks += 1
 
-        # Counted, not timed: a busy machine delays the loop as well.
+        # The test counts ticks instead of seconds: a busy machine delays the loop, too.
         ticking = asyncio.create_task(tick())
         async with AsyncMuster() as broker:
             started = ticks
@@ -105,7 +105,7 @@ def test_event_loop_runs_while_the_broker_is_awaited() -> None:
     run(story())
 
 
-def test_async_broker_does_not_need_the_default_executor() -> None:
+def test_async_muster_does_not_use_the_default_executor() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as pool:
@@ -120,7 +120,7 @@ def test_async_broker_does_not_need_the_default_executor() -> None:
     run(story())
 
 
-def test_cancelled_start_leaves_no_broker() -> None:
+def test_cancelled_start_of_async_muster_ends_the_broker_process() -> None:
     pids: list[int] = []
 
     async def story() -> None:
@@ -137,7 +137,7 @@ def test_cancelled_start_leaves_no_broker() -> None:
     until("it has ended", lambda: not is_alive(pids[0]))
 
 
-def test_failed_start_of_an_async_broker_has_the_reason() -> None:
+def test_error_of_a_failed_start_of_async_muster_has_the_reason() -> None:
     async def story() -> None:
         with pytest.raises(BrokerDied, match=r"num\.partitions"):
             async with AsyncMuster(settings={"num.partitions": "many"}):
@@ -146,7 +146,7 @@ def test_failed_start_of_an_async_broker_has_the_reason() -> None:
     run(story())
 
 
-def test_async_broker_can_be_used_by_successive_loops() -> None:
+def test_async_muster_can_be_used_in_several_event_loops_one_after_another() -> None:
     broker = AsyncMuster()
     run(broker.start())
     run(broker.create_topic("orders"))

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of `musterd.testing` are correct."""
+"""The examples in the docstrings of `musterd.testing` run and print what they show."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KNOWN = {
     "AsyncMuster": AsyncMuster, "Muster": Muster, "asyncio": asyncio, "consuming": consuming,
     "produce": produce,
 }  # fmt: skip
-"""Names for the examples; the clients are those of our own tests."""
+"""The names that the examples use without importing them."""
 
 
 def examples() -> list[doctest.DocTest]:
-    """Every docstring with an example, of every module."""
+    """The docstrings with examples of all modules of `musterd.testing`."""
     names = ["musterd.testing"] + [
         f"musterd.testing.{each.name}" for each in pkgutil.iter_modules(musterd.testing.__path__)
     ]
@@ -36,12 +36,12 @@ def examples() -> list[doctest.DocTest]:
     return sorted(found, key=lambda each: each.name)
 
 
-def test_docstrings_have_examples() -> None:
+def test_examples_finds_docstrings_with_examples() -> None:
     assert len(examples()) > 5
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda each: each.name)
-def test_docstring_example_is_correct(example: doctest.DocTest) -> None:
+def test_docstring_example_prints_what_it_shows(example: doctest.DocTest) -> None:
     runner = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
     try:
         runner.run(example)

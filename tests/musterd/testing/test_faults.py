@@ -1,4 +1,4 @@
-"""Injected faults: each verb reaches a real client, and ends when it should."""
+"""Injected faults: their effect on real clients, and when they end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.musterd.testing.clients import client, consumed, consuming, produce
 from tests.waiting import until
 
 LIBRDKAFKA_S = 120.0
-"""librdkafka 2.16 retries a commit for 45 s that gets NOT_COORDINATOR while a Fetch waits."""
+"""Librdkafka 2.16 retries a commit for 45 s if NOT_COORDINATOR arrives while a Fetch waits."""
 
 
 def committing(broker: Muster) -> Consumer:
-    """A consumer outside any generation, which can only commit."""
+    """A consumer that commits for group `billing` without joining it."""
     return Consumer({**client(broker, "committer"), "group.id": "billing"})
 
 
@@ -46,14 +46,14 @@ def test_fail_affects_the_given_number_of_requests(muster: Muster) -> None:
     consumer.close()
 
 
-def test_fault_ends_with_its_block_with_end_or_with_reset(muster: Muster) -> None:
+def test_fault_ends_at_the_end_of_its_block_or_by_end_or_reset(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     with muster.fail("offsetcommit", "group_authorization_failed") as fault:
         assert error_of(consumer, 1) == KafkaError.GROUP_AUTHORIZATION_FAILED
     commit(consumer, 1)
     assert fault.hits == 1
-    fault.end()  # a second call is not an error
+    fault.end()  # the fault has ended already: no error
 
     fault = muster.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
     fault.end()
@@ -67,7 +67,7 @@ def test_fault_ends_with_its_block_with_end_or_with_reset(muster: Muster) -> Non
     consumer.close()
 
 
-def test_exception_of_a_test_is_not_hidden_by_the_end_of_a_fault() -> None:
+def test_end_of_a_fault_on_a_closed_broker_keeps_the_exception_of_the_block() -> None:
     def story(broker: Muster) -> None:
         with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER"):
             broker.close()
@@ -86,7 +86,7 @@ def test_unknown_api_or_error_name_gets_a_suggestion(
         muster.fail("OffsetCommit", "NOT_CORDINATOR")
 
 
-def test_delay_delays_a_response(muster: Muster) -> None:
+def test_delay_delays_responses_until_its_block_ends(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     commit(consumer, 1)
@@ -95,14 +95,14 @@ def test_delay_delays_a_response(muster: Muster) -> None:
         commit(consumer, 2)
         assert time.monotonic() - began >= 0.29  # timers count whole milliseconds
         assert fault.hits == 1
-    with muster.delay("OffsetCommit", 3_600_000):  # a waiting request continues when the block ends
+    with muster.delay("OffsetCommit", 3_600_000):  # the end of the block releases delayed requests
         consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=True)
         until("it waits", lambda: muster.requests(api="OffsetCommit")[-1].outcome == "waits")
     until("it is done", lambda: muster.requests(api="OffsetCommit")[-1].outcome == "answered")
     consumer.close()
 
 
-def test_stop_answering_ends_with_its_block(muster: Muster) -> None:
+def test_stop_answering_withholds_responses_until_its_block_ends(muster: Muster) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "quiet"), "socket.timeout.ms": 1000})
     with muster.stop_answering("quiet") as fault:
@@ -115,7 +115,7 @@ def test_stop_answering_ends_with_its_block(muster: Muster) -> None:
 def test_disconnect_closes_connections_of_a_client(muster: Muster) -> None:
     consumer = committing(muster)
 
-    def is_cut() -> bool:  # librdkafka closes some by itself
+    def is_cut() -> bool:  # librdkafka may have closed its connections itself
         assert consumer.list_topics(timeout=30)
         return muster.disconnect("committer").hits > 0
 
@@ -125,7 +125,7 @@ def test_disconnect_closes_connections_of_a_client(muster: Muster) -> None:
     consumer.close()
 
 
-def test_disk_full_ends_with_its_block(muster: Muster) -> None:
+def test_disk_full_rejects_records_until_its_block_ends(muster: Muster) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "producer"), "delivery.timeout.ms": 300, "retries": 0})
     outcomes: list[KafkaError | None] = []
@@ -139,7 +139,7 @@ def test_disk_full_ends_with_its_block(muster: Muster) -> None:
 
 
 @pytest.mark.campaign
-def test_failed_fsync_stops_the_broker_with_its_reason() -> None:
+def test_error_after_a_failed_fsync_names_the_fsync() -> None:
     settings = {"log.flush.interval.messages": 1}
     with Muster(settings=settings) as broker:
         broker.create_topic("orders")
@@ -154,7 +154,7 @@ def test_failed_fsync_stops_the_broker_with_its_reason() -> None:
         broker.create_topic("invoices")
 
 
-# Groups
+# Faults of groups
 
 
 def test_rebalance_starts_the_next_generation(muster: Muster) -> None:
@@ -201,7 +201,9 @@ def test_clients_find_a_moved_coordinator_again(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("verb", ["move_coordinator", "loading"])
-def test_coordinator_is_unavailable_until_the_block_ends(muster: Muster, verb: str) -> None:
+def test_coordinator_rejects_requests_until_the_block_of_the_fault_ends(
+    muster: Muster, verb: str
+) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

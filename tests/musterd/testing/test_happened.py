@@ -1,4 +1,4 @@
-"""Observations are values, and an event that did not happen is a sentence."""
+"""Methods that read the state of a broker, and the errors of waits that time out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.musterd.testing.clients import client, consuming, produce
 from tests.waiting import until
 
 
-def test_groups_members_and_offsets_are_values(muster: Muster) -> None:
+def test_groups_members_and_committed_describe_the_group(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     produce(muster, "orders", "one", "two", partition=0)
     with consuming(muster, "billing", name="till"):
@@ -32,7 +32,7 @@ def test_groups_members_and_offsets_are_values(muster: Muster) -> None:
     assert "orders-0 at 2 (lag 0)" in repr(committed)
 
 
-def test_unknown_groups_and_offsets_are_empty(muster: Muster) -> None:
+def test_methods_return_empty_results_for_an_unknown_group(muster: Muster) -> None:
     assert muster.groups() == []
     assert muster.group("billing") is None
     assert muster.members("billing") == []
@@ -51,7 +51,7 @@ def test_journal_has_the_causes_of_rebalances(muster: Muster) -> None:
     assert any("joined" in str(event) for event in events)
 
 
-def test_requests_are_in_order_with_their_responses(muster: Muster) -> None:
+def test_requests_returns_requests_in_order_with_their_responses(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     muster.fail("Metadata", "INVALID_TOPIC_EXCEPTION", client_id="other", times=1)
@@ -71,7 +71,7 @@ def test_requests_are_in_order_with_their_responses(muster: Muster) -> None:
     assert any(each.error for each in muster.requests(client_id="other", api="Metadata"))
 
 
-def test_requests_returns_any_number_of_requests(muster: Muster) -> None:
+def test_requests_returns_more_requests_than_one_response_holds(muster: Muster) -> None:
     client_of_admin = AdminClient(client(muster, "asking"))
     for _ in range(1100):
         client_of_admin.list_topics(timeout=30)
@@ -82,7 +82,7 @@ def test_requests_returns_any_number_of_requests(muster: Muster) -> None:
     assert [each.seq for each in seen] == sorted({each.seq for each in seen})
 
 
-def test_records_have_keys_values_headers_and_timestamps(muster: Muster) -> None:
+def test_records_returns_keys_values_headers_and_timestamps(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     producer = Producer(client(muster, "producer"))
     producer.produce("orders", b"\xff\x00", b"key", 1, headers=[("a", b"b"), ("c", None)])
@@ -106,10 +106,10 @@ def test_records_returns_more_records_than_one_response_holds(muster: Muster) ->
     assert [record.offset for record in muster.records("orders")] == list(range(3000))
 
 
-# Waiting
+# Waits
 
 
-def test_timed_out_wait_describes_the_group(muster: Muster) -> None:
+def test_error_of_a_timed_out_wait_describes_the_group(muster: Muster) -> None:
     muster.create_topic("orders")
     with pytest.raises(WaitedInVain, match=r"group does not exist; existing groups: none"):
         muster.wait_for("billing", timeout_s=0).stable()
@@ -141,12 +141,12 @@ def test_timed_out_wait_describes_the_group(muster: Muster) -> None:
     assert "has no members, but the group is Stable with 1 member" in str(empty.value)
 
 
-def test_timed_out_wait_mentions_a_frozen_clock(muster: Muster) -> None:
+def test_error_of_a_timed_out_wait_mentions_a_frozen_clock(muster: Muster) -> None:
     with muster.time.freeze(), pytest.raises(WaitedInVain, match=r"clock is frozen.*time\.run"):
         muster.wait_for("billing", timeout_s=0).stable()
 
 
-def test_caught_up_needs_a_commit_at_the_end_of_every_used_partition(
+def test_caught_up_waits_for_a_commit_at_the_end_of_each_used_partition(
     muster: Muster,
 ) -> None:
     muster.create_topic("orders", partitions=3)
@@ -168,7 +168,7 @@ def test_caught_up_needs_a_commit_at_the_end_of_every_used_partition(
     consumer.close()
 
 
-def test_group_in_a_rebalance_is_not_caught_up(muster: Muster) -> None:
+def test_caught_up_waits_for_the_end_of_a_rebalance(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

@@ -1,4 +1,4 @@
-"""A broker is stopped, killed, restarted and reset; it keeps its addresses."""
+"""A broker keeps its addresses when it is stopped, killed, restarted or reset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.musterd.testing.clients import consumed, produce
 
 
 def topics(broker: Muster) -> list[str]:
-    """The topics that a client sees, without Kafka's own."""
+    """The topics that a client sees, without internal topics."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     found = admin.list_topics(timeout=30).topics
     return sorted(name for name in found if not name.startswith("__"))
@@ -31,7 +31,7 @@ def refuses(broker: Muster) -> bool:
     return False
 
 
-def test_reset_gives_an_empty_broker_at_the_same_addresses(muster: Muster) -> None:
+def test_reset_empties_the_broker_and_keeps_its_addresses(muster: Muster) -> None:
     where = muster.bootstrap_servers, muster.http, muster.pid
     produce(muster, "orders", "one")
 
@@ -72,7 +72,7 @@ def test_stopped_or_killed_broker_restarts_with_its_data(
         assert consumed(broker, "orders", 2) == [b"one", b"two"]
 
 
-def test_a_running_broker_restarts(muster: Muster) -> None:
+def test_running_broker_keeps_its_records_after_a_restart(muster: Muster) -> None:
     produce(muster, "orders", "one")
 
     muster.restart()
@@ -92,7 +92,7 @@ def test_addresses_of_a_killed_broker_stay_reserved(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_clock_continues_after_a_kill(tmp_path: Path) -> None:
+def test_advanced_or_frozen_clock_is_kept_after_a_kill_and_restart(tmp_path: Path) -> None:
     with Muster(data=tmp_path) as broker:
         broker.time.advance(days=8)
         ahead = broker.time.now()
@@ -107,7 +107,7 @@ def test_clock_continues_after_a_kill(tmp_path: Path) -> None:
         assert broker.time.now() == frozen
 
 
-def test_data_in_a_directory_survive_the_broker(
+def test_data_directory_is_read_by_the_next_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,4 @@
-"""The broker's process: it starts in any environment, reports a failed start, and never outlives
-the test."""
+"""The process of the broker: its start in any environment, errors of a start, and its end."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "musterd", "
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists, and has not ended."""
+    """Whether the process runs; a zombie does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -43,7 +42,7 @@ def test_broker_accepts_connections_only_between_start_and_close() -> None:
         socket.create_connection((host, int(port)))
 
 
-def test_several_brokers_can_run_at_once(tmp_path: Path) -> None:
+def test_two_brokers_have_different_addresses_and_processes(tmp_path: Path) -> None:
     with Muster() as one, Muster() as two:
         assert len({one.bootstrap_servers, two.bootstrap_servers, one.http, two.http}) == 4
         assert one.pid != two.pid
@@ -55,14 +54,14 @@ def test_broker_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.Mon
         broker.create_topic("orders")
         opened = []
         for each in Path(f"/proc/{broker.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # it was closed in between
+            with suppress(FileNotFoundError):  # the broker has closed the file
                 opened.append(os.readlink(each))
 
     assert [name for name in opened if name.startswith("/") and not name.startswith("/dev")] == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_setting_fails_the_start_with_the_brokers_error() -> None:
+def test_invalid_setting_fails_the_start_with_the_error_of_the_broker() -> None:
     with pytest.raises(BrokerDied) as died:
         Muster(settings={"num.partitions": "many"}).start()
 
@@ -79,14 +78,14 @@ def test_unknown_setting_fails_the_start_with_a_suggestion() -> None:
     )
 
 
-def test_port_in_use_is_named() -> None:
+def test_error_of_a_start_on_a_used_port_names_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BrokerDied, match=rf"127\.0\.0\.1:{port}"):
             Muster(port=port).start()
 
 
-def test_slow_start_times_out() -> None:
+def test_start_fails_after_start_timeout_s() -> None:
     broker = Muster(start_timeout_s=0.01)
 
     with pytest.raises(BrokerDied, match=r"did not accept connections within 0\.01 s"):
@@ -95,18 +94,18 @@ def test_slow_start_times_out() -> None:
         _ = broker.pid
 
 
-def test_verb_of_an_unstarted_broker_is_an_error() -> None:
+def test_method_of_an_unstarted_broker_raises_an_error() -> None:
     with pytest.raises(MusterError, match="not started: use `with Muster"):
         Muster().create_topic("orders")
 
 
-def test_error_of_a_dead_broker_has_its_last_lines() -> None:
+def test_error_of_a_dead_broker_names_the_signal_and_reset_starts_another() -> None:
     with Muster() as broker:
         os.kill(broker.pid, signal.SIGKILL)
 
         with pytest.raises(BrokerDied, match="the broker died by SIGKILL"):
             broker.create_topic("orders")
-        broker.reset()  # this starts another one
+        broker.reset()  # starts another process
         broker.create_topic("orders")
 
 
@@ -134,7 +133,7 @@ def test_broker_ignores_foreign_modules_and_python_variables(
     for name in CLASHING:
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
     monkeypatch.chdir(tmp_path)
-    for name in ("typer", "signal", "json"):  # in PYTHONPATH these break every Python
+    for name in ("typer", "signal", "json"):  # in PYTHONPATH these modules break any Python program
         (tmp_path / f"{name}.py").rename(tmp_path / f"{name}.other")
     monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}{tmp_path}")
     for name, value in (("WARNINGS", "error"), ("INSPECT", "1"), ("SAFEPATH", "1")):
@@ -144,13 +143,13 @@ def test_broker_ignores_foreign_modules_and_python_variables(
         broker.create_topic("orders")
 
 
-def test_last_log_lines_of_the_broker_are_available() -> None:
+def test_lines_contains_the_log_lines_of_the_broker() -> None:
     with Muster() as broker:
         broker.create_topic("orders")
         until("its line is there", lambda: any("topic=orders" in line for line in broker.lines))
 
 
-def test_number_of_kept_log_lines_is_bounded() -> None:
+def test_lines_keeps_the_last_1000_log_lines() -> None:
     lines = Lines()
     for number in range(1500):
         lines.add(str(number))
@@ -161,7 +160,7 @@ def test_number_of_kept_log_lines_is_bounded() -> None:
     assert len(lines.since(3)) == 1000
 
 
-# Nothing is left behind.
+# The end of the broker
 
 LEAVES = """
 import os, sys, time
@@ -179,7 +178,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_unclosed_broker_ends_with_the_process_of_the_test(way: str) -> None:
+def test_unclosed_broker_ends_when_the_test_process_ends(way: str) -> None:
     script, number = WAYS[way]
     tester = python(script)
     pid = read_pid(tester)
@@ -190,7 +189,7 @@ def test_unclosed_broker_ends_with_the_process_of_the_test(way: str) -> None:
     until("the broker has ended", lambda: not is_alive(pid))
 
 
-def test_forked_process_neither_ends_nor_keeps_the_broker() -> None:
+def test_close_in_a_forked_process_does_not_end_the_broker() -> None:
     forks = LEAVES + (
         "child = os.fork()\n"
         "if not child:\n"
@@ -216,7 +215,7 @@ def test_forked_process_neither_ends_nor_keeps_the_broker() -> None:
 
 
 def python(script: str) -> subprocess.Popen[str]:
-    """Start a Python process that runs a test."""
+    """Start a Python process that runs ``script`` and prints process ids."""
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
 
 
@@ -247,7 +246,7 @@ assert files() <= before, os.listdir("/proc/self/fd")
 
 @pytest.mark.campaign
 def test_closed_broker_leaves_no_threads_or_files_in_the_test_process() -> None:
-    """It runs in a child process: other tests' clients open and close files here at any time."""
+    """The test runs in a child process, because clients of other tests open files in this one."""
     command = [sys.executable, "-c", LEAVES_NOTHING]
     done = subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=240

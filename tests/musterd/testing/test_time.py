@@ -1,4 +1,4 @@
-"""The broker's time: advanced by hand, and following the test's own clock."""
+"""The broker's clock: set by the test, or following the test's own clock."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def real_now() -> datetime:
 
 
 def asked(broker: Muster) -> dict[str, object]:
-    """The broker's clocks, read without `Muster`."""
+    """The broker's clocks, read over HTTP without `Muster`."""
     with urllib.request.urlopen(f"{broker.http}/test/time") as answer:
         told: dict[str, object] = json.load(answer)
         return told
 
 
-# By hand
+# The test sets the clock
 
 
 def test_clock_follows_the_system_until_it_is_advanced(muster: Muster) -> None:
@@ -58,7 +58,7 @@ def test_advance_rejects_a_negative_duration(muster: Muster) -> None:
         muster.time.advance(minutes=-1)
 
 
-def test_frozen_time_does_not_advance(muster: Muster) -> None:
+def test_clock_does_not_advance_while_it_is_frozen(muster: Muster) -> None:
     with muster.time.freeze():
         first, began = muster.time.now(), real_now()
         until("some time has passed", lambda: real_now() - began > timedelta(milliseconds=20))
@@ -68,7 +68,7 @@ def test_frozen_time_does_not_advance(muster: Muster) -> None:
     assert not asked(muster)["is_frozen"]
 
 
-def test_session_expires_before_advance_returns(muster: Muster) -> None:
+def test_advance_expires_sessions_before_it_returns(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing", session_timeout_ms=45000, heartbeat_interval_ms=20000):
         muster.wait_for("billing").stable(members=1)
@@ -78,10 +78,10 @@ def test_session_expires_before_advance_returns(muster: Muster) -> None:
         assert any("expired" in event.sentence for event in muster.journal("billing"))
 
 
-# Led by the test's clock
+# The broker follows the test's clock
 
 
-def test_broker_follows_freezegun(muster: Muster) -> None:
+def test_broker_clock_follows_freezegun(muster: Muster) -> None:
     with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
         assert muster.time.now() == NEW_YEAR
         assert muster.time.now() == NEW_YEAR
@@ -92,13 +92,13 @@ def test_broker_follows_freezegun(muster: Muster) -> None:
         frozen.move_to(NEW_YEAR + timedelta(days=3))
         assert muster.time.now() == NEW_YEAR + timedelta(days=3)
 
-        frozen.move_to(NEW_YEAR)  # only the wall clock goes back
+        frozen.move_to(NEW_YEAR)  # the broker's monotonic clock does not go back
         assert muster.time.now() == NEW_YEAR
 
     assert not asked(muster)["is_frozen"]
 
 
-def test_broker_follows_time_machine(muster: Muster) -> None:
+def test_broker_clock_follows_time_machine(muster: Muster) -> None:
     with time_machine.travel(NEW_YEAR, tick=False) as traveller, muster.time.follow():
         assert muster.time.now() == NEW_YEAR
 
@@ -112,7 +112,7 @@ def test_broker_follows_time_machine(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("library", ["freezegun", "time-machine"])
-def test_broker_follows_a_shifted_clock_that_ticks(muster: Muster, library: str) -> None:
+def test_broker_clock_follows_a_shifted_test_clock_that_ticks(muster: Muster, library: str) -> None:
     moved = (
         freeze_time(NEW_YEAR, tick=True)
         if library == "freezegun"
@@ -125,7 +125,7 @@ def test_broker_follows_a_shifted_clock_that_ticks(muster: Muster, library: str)
         assert not asked(muster)["is_frozen"]
 
 
-def test_unchanged_test_clock_leaves_the_brokers_clock_unchanged(muster: Muster) -> None:
+def test_broker_clock_is_unchanged_until_the_followed_clock_changes(muster: Muster) -> None:
     with muster.time.follow():
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
         assert asked(muster)["ahead_ms"] == 0
@@ -133,7 +133,7 @@ def test_unchanged_test_clock_leaves_the_brokers_clock_unchanged(muster: Muster)
             assert muster.time.now() == NEW_YEAR
 
 
-def test_broker_follows_the_clock_while_only_clients_send_requests(muster: Muster) -> None:
+def test_broker_clock_follows_the_test_clock_without_calls_of_muster(muster: Muster) -> None:
     with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
         frozen.tick(timedelta(hours=1))
         later = int((NEW_YEAR + timedelta(hours=1)).timestamp() * 1000)
@@ -141,7 +141,7 @@ def test_broker_follows_the_clock_while_only_clients_send_requests(muster: Muste
         until("it was told", lambda: asked(muster)["wall_ms"] == later)
 
 
-def test_session_expires_when_the_test_clock_passes_its_end(muster: Muster) -> None:
+def test_session_expires_when_the_followed_test_clock_passes_its_timeout(muster: Muster) -> None:
     muster.create_topic("orders")
     with (
         freeze_time(NEW_YEAR) as frozen,
@@ -154,21 +154,21 @@ def test_session_expires_when_the_test_clock_passes_its_end(muster: Muster) -> N
         assert any("expired" in event.sentence for event in muster.journal("billing"))
 
 
-def test_advance_is_rejected_while_the_broker_follows(muster: Muster) -> None:
+def test_advance_is_rejected_while_the_broker_follows_the_test_clock(muster: Muster) -> None:
     with muster.time.follow():
         with pytest.raises(MusterError, match=r"follows the test's clock"):
             muster.time.advance(minutes=1)
-        muster.time.run()  # ends the following
+        muster.time.run()  # the broker stops following the test's clock
         muster.time.advance(minutes=1)
 
 
-def test_reset_ends_the_following(muster: Muster) -> None:
+def test_reset_makes_the_broker_stop_following_the_test_clock(muster: Muster) -> None:
     with freeze_time(NEW_YEAR), muster.time.follow():
         muster.reset()
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
 
 
-def test_wait_times_out_while_the_test_clock_is_frozen(muster: Muster) -> None:
+def test_wait_for_times_out_while_the_test_clock_is_frozen(muster: Muster) -> None:
     with freeze_time(NEW_YEAR), pytest.raises(AssertionError, match=r"timeout after 0\.1 s"):
         muster.wait_for("billing", timeout_s=0.1).stable()
     with (
@@ -184,7 +184,7 @@ def test_broker_starts_and_ends_while_the_test_clock_is_frozen() -> None:
 
 
 @pytest.mark.parametrize("real_asyncio", [False, True])
-def test_async_broker_follows_the_test_clock(real_asyncio: bool) -> None:
+def test_async_muster_follows_the_test_clock(real_asyncio: bool) -> None:
     async def story() -> None:
         async with AsyncMuster() as broker:
             with freeze_time(NEW_YEAR, real_asyncio=real_asyncio) as frozen:

@@ -1,4 +1,4 @@
-"""Results of a user's type checker for a test that uses every part of the interface."""
+"""The errors that mypy reports for a test that uses `musterd.testing`."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def check(folder: Path, source: str) -> str:
 
 
 @pytest.mark.campaign
-def test_mypy_strict_accepts_correct_use(tmp_path: Path) -> None:
+def test_mypy_strict_accepts_correct_use_of_musterd_testing(tmp_path: Path) -> None:
     assert "Success" in check(tmp_path, USER)
 
 
 @pytest.mark.campaign
-def test_mypy_strict_rejects_wrong_use(tmp_path: Path) -> None:
+def test_mypy_strict_rejects_wrong_types_passed_to_musterd_testing(tmp_path: Path) -> None:
     wrong = USER.replace("times=2", "times='2'").replace("lag: int", "lag: str")
 
     said = check(tmp_path, wrong)

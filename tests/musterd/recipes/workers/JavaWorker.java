@@ -26,7 +26,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Members made with Apache Kafka's own client; worker.py says what the commands are. */
+/** A worker whose members use Apache Kafka's Java client; worker.py documents the commands. */
 public final class JavaWorker {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Map<String, Object> QUICK =
@@ -101,14 +101,14 @@ public final class JavaWorker {
     return senders.computeIfAbsent(bootstrap, Sender::new);
   }
 
-  /** A record that nobody can work off. */
+  /** A record that can't be processed. */
   static final class Poison extends Exception {
     Poison(String value) {
       super(value);
     }
   }
 
-  /** One consumer of a group and what it has in hand. */
+  /** A consumer in a group and its current batch. */
   private final class Member implements ConsumerRebalanceListener {
     final KafkaConsumer<String, String> consumer;
     final String bootstrap;
@@ -202,7 +202,7 @@ public final class JavaWorker {
             consumer.commitSync(Map.of(of(record), new OffsetAndMetadata(record.offset() + 1)));
           } catch (Exception error) {
             refused = error.getClass().getSimpleName();
-            if (careful) { // the rest is somebody else's now
+            if (careful) { // another member owns the partition now
               batch.clear();
             }
           }
@@ -219,7 +219,7 @@ public final class JavaWorker {
     }
   }
 
-  /** One idempotent producer. */
+  /** A producer that uses one idempotent {@code KafkaProducer}. */
   private static final class Sender {
     final KafkaProducer<String, String> producer;
     final List<Future<RecordMetadata>> onTheirWay = new ArrayList<>();
@@ -232,7 +232,7 @@ public final class JavaWorker {
       producer = new KafkaProducer<>(options, new StringSerializer(), new StringSerializer());
     }
 
-    /** How many were acknowledged within the time, of those that were on their way before too. */
+    /** Produces and returns how many records, earlier ones included, were acknowledged in time. */
     int produce(String topic, List<String> values, long withinMs)
         throws InterruptedException, ExecutionException {
       for (String value : values) {

@@ -1,4 +1,4 @@
-"""Members made with aiokafka."""
+"""A worker whose members use aiokafka."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LOOP = asyncio.new_event_loop()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine on the loop, where heartbeats continue between commands."""
+    """Run a coroutine on the background loop, which also sends heartbeats; returns its result."""
     return asyncio.run_coroutine_threadsafe(coroutine, LOOP).result()
 
 
 class Listener(ConsumerRebalanceListener):
-    """Awaited before the member rejoins."""
+    """Records rebalance events; aiokafka awaits its methods before it rejoins."""
 
     def __init__(self, member: AiokafkaMember) -> None:
         self.member = member
@@ -40,7 +40,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 class AiokafkaMember(Member):
-    """One `AIOKafkaConsumer`."""
+    """A member that uses one `AIOKafkaConsumer`."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         super().__init__(asked)
@@ -91,7 +91,7 @@ class AiokafkaMember(Member):
 
 
 class AiokafkaProducer:
-    """One idempotent `AIOKafkaProducer`."""
+    """A producer that uses one idempotent `AIOKafkaProducer`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.on_their_way: set[asyncio.Future[Any]] = set()

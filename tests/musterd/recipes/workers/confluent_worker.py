@@ -1,4 +1,4 @@
-"""Members made with confluent-kafka (librdkafka)."""
+"""A worker whose members use confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUICK = {"reconnect.backoff.ms": 10, "retry.backoff.ms": 10, "retry.backoff.max.
 
 
 class ConfluentMember(Member):
-    """One `Consumer`."""
+    """A member that uses one `Consumer`."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         super().__init__(asked)
@@ -65,7 +65,7 @@ class ConfluentMember(Member):
 
 
 class ConfluentProducer:
-    """One idempotent `Producer`."""
+    """A producer that uses one idempotent `Producer`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.producer = Producer(

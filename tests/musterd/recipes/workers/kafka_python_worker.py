@@ -1,4 +1,4 @@
-"""Members made with kafka-python."""
+"""A worker whose members use kafka-python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_asked(offsets: dict[Key, int]) -> dict[TopicPartition, OffsetAndMetadata]
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Runs on the client's own loop, which must not block."""
+    """Records rebalance events on the client's event loop, which must not block."""
 
     def __init__(self, member: KafkaPythonMember) -> None:
         self.member = member
@@ -43,7 +43,7 @@ class Listener(AsyncConsumerRebalanceListener):
 
 
 class KafkaPythonMember(Member):
-    """One `KafkaConsumer`."""
+    """A member that uses one `KafkaConsumer`."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         super().__init__(asked)
@@ -60,7 +60,7 @@ class KafkaPythonMember(Member):
             **QUICK,
         )
         self.consumer.subscribe(topics=[asked["topic"]], listener=Listener(self))
-        self.consumer.topics()  # load metadata before it joins, so that it causes no rebalance
+        self.consumer.topics()  # loading metadata after the join would cause a rebalance
 
     def poll(self, within_s: float) -> list[Record]:
         polled = self.consumer.poll(timeout_ms=round(within_s * 1000))
@@ -84,7 +84,7 @@ class KafkaPythonMember(Member):
 
 
 class KafkaPythonProducer:
-    """One idempotent `KafkaProducer`."""
+    """A producer that uses one idempotent `KafkaProducer`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, **QUICK)
@@ -94,7 +94,7 @@ class KafkaPythonProducer:
         before = self.acknowledged
         for value in values:
             self.producer.send(topic, value.encode()).add_callback(self._delivered)
-        with suppress(KafkaError):  # not all within the time
+        with suppress(KafkaError):  # raised if records are unacknowledged after within_s
             self.producer.flush(timeout=within_s)
         return self.acknowledged - before
 

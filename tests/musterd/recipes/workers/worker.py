@@ -1,12 +1,11 @@
-"""A worker: a process with members of groups, made with one client library.
+"""A worker: a process with members of groups that use one client library.
 
-It is the code that a user would test: it polls for a batch, processes its records one by one and
-commits. A test drives it with one JSON object per line, so that it stops wherever the test
-wants, and each command has one answer: `{"ok": ...}`, or `{"error": ...}` with the library's own
-name of the error. The scripts of this folder implement poll, commit and produce for each
-library.
+The worker behaves like the code of a user: it polls a batch, processes its records in order, and
+commits. A test sends each command as one line of JSON. The worker answers `{"ok": ...}`, or
+`{"error": ...}` with the library's name of the error. The scripts in this folder implement poll,
+commit and produce, one script per library.
 
-A *careful* member does what the recipes show; a careless one does not.
+A *careful* member behaves as the recipes show; a careless member does not.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Poison(Exception):
 
 
 class Record(NamedTuple):
-    """One record of a batch."""
+    """A consumed record."""
 
     topic: str
     partition: int
@@ -34,28 +33,28 @@ class Record(NamedTuple):
 
 
 class Member:
-    """One consumer of a group and its present batch; a library's script implements the rest."""
+    """A consumer in a group and its current batch; a subclass per library implements the client."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked = asked
         self.is_careful: bool = asked["careful"]
         self.batch: list[Record] = []
-        """Polled and unprocessed records."""
+        """The polled records that are not yet processed."""
         self.next: dict[Key, int] = {}
-        """The offset to commit for each partition: after the processed records."""
+        """The offset to commit per partition: one after the last processed record."""
         self.events: list[list[Any]] = []
-        """The library's events about partitions, in order."""
+        """The rebalance events that the library has reported, oldest first."""
 
     def poll(self, within_s: float) -> Iterable[Record]:
-        """A batch of the library, with at most `asked["batch"]` records."""
+        """Poll for at most ``within_s``; returns at most `asked["batch"]` records."""
         raise NotImplementedError
 
     def commit(self, offsets: dict[Key, int]) -> None:
-        """Commit, and return when the broker has acknowledged it."""
+        """Commit offsets and wait for the broker's acknowledgement."""
         raise NotImplementedError
 
     def send(self, topic: str, value: str) -> None:
-        """Produce one record, and return when the broker has acknowledged it."""
+        """Produce one record and wait for the broker's acknowledgement."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -63,19 +62,19 @@ class Member:
         raise NotImplementedError
 
     def gave_up(self, what: str, partitions: Iterable[Any]) -> dict[Key, int]:
-        """Partitions are revoked or lost; returns the offsets that it could still commit for
-        them."""
+        """Record that partitions are revoked or lost; returns their offsets that are not committed
+        yet."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append([what, keys])
         return {key: self.next.pop(key) for key in keys if key in self.next}
 
     def was_given(self, partitions: Iterable[Any]) -> None:
-        """Partitions are assigned to this member."""
+        """Record that partitions are assigned to this member."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append(["assigned", keys])
 
     def work(self, count: int, and_commit: bool) -> dict[str, Any]:
-        """Process `count` records of the batch, and commit each at once if requested."""
+        """Process at most ``count`` records of the batch; ``and_commit``: commit after each."""
         done: list[str] = []
         refused = None
         while self.batch and len(done) < count:
@@ -96,20 +95,20 @@ class Member:
                     self.commit({(record.topic, record.partition): record.offset + 1})
                 except Exception as error:  # noqa: BLE001 (each library has its own)
                     refused = name_of(error)
-                    if self.is_careful:  # the remaining records belong to another member now
+                    if self.is_careful:  # another member owns the partition now
                         self.batch.clear()
         return {"done": done, "refused": refused}
 
 
 def name_of(error: Exception) -> str:
-    """A library's own name of an error: librdkafka's code, or the class."""
+    """The library's name of an error: librdkafka's error code, else the name of the class."""
     code = error.args[0] if error.args else None
     named = getattr(code, "name", None)
     return str(named()) if callable(named) else type(error).__name__
 
 
 class Worker:
-    """The members of this process, and the commands."""
+    """The members of this process; each public method implements a command."""
 
     def __init__(self, member: type[Member], producer: Any) -> None:
         self.member = member
@@ -121,9 +120,9 @@ class Worker:
         self.members[name] = self.member({"name": name, **asked})
 
     def fetch(self, name: str, within_s: float) -> list[Record]:
-        """Poll once, as services do after a processed batch; returns the next batch."""
+        """Poll once; returns the next batch. The previous batch must be processed."""
         member = self.members[name]
-        assert not member.batch, "the batch before is not worked off"
+        assert not member.batch, "the previous batch is not processed"
         member.batch = list(member.poll(within_s))
         return member.batch
 
@@ -142,10 +141,10 @@ class Worker:
         self.members.pop(name).close()
 
     def produce(self, bootstrap: str, topic: str, values: list[str], within_s: float) -> int:
-        """Send values with an idempotent producer; returns the number acknowledged within the
-        time.
+        """Produce with an idempotent producer; returns how many records were acknowledged.
 
-        The others are still in flight: the next `produce` waits for them too.
+        Records that are not acknowledged within ``within_s`` stay in flight; the next call waits
+        for them too.
         """
         if bootstrap not in self.producers:
             self.producers[bootstrap] = self.producer(bootstrap)
@@ -153,7 +152,7 @@ class Worker:
         return acknowledged
 
     def end(self) -> None:
-        """The test is over: an open client would meet the next test's broker."""
+        """Close all members and producers: the next test may use the same addresses."""
         for name in list(self.members):
             self.close(name)
         for bootstrap in list(self.producers):
@@ -161,19 +160,19 @@ class Worker:
 
 
 def commands() -> Iterator[dict[str, Any]]:
-    """The test's commands, until it closes standard input."""
+    """Yield the test's commands until the test closes standard input."""
     for line in sys.stdin:
         yield json.loads(line)
 
 
 def serve(member: type[Member], producer: Any) -> None:
-    """Answer commands until standard input ends."""
+    """Execute commands and print their results until standard input ends."""
     worker = Worker(member, producer)
     for command in commands():
         verb = command.pop("verb")
         try:
             answer = {"ok": getattr(worker, verb)(**command)}
-        except Exception as error:  # noqa: BLE001 (every error is an answer)
+        except Exception as error:  # noqa: BLE001 (any error is reported)
             answer = {"error": name_of(error), "says": str(error)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
