@@ -1,4 +1,4 @@
-"""A broker without listeners, with open logs to clean and writers of their records."""
+"""Helpers for tests of the cleaner: a broker without listeners, compacted topics, and records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 @contextmanager
 def opened(directory: Path, fs: FileSystem | None = None, **settings: Any) -> Iterator[Broker]:
-    """A broker with an open data directory and no listener; a thread cleans ``fs``."""
+    """Yields a broker with an open data directory and no listener. If ``fs`` is given, a thread of
+    this process cleans its logs."""
     values = {
         "log.dirs": str(directory),
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -64,7 +65,7 @@ def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50
 
 @contextmanager
 def no_process_is_left() -> Iterator[None]:
-    """Fails if this process has children at the end that it did not have before."""
+    """Fails if a child process that was started in the context is still running at its end."""
     before = set(_children())
     yield
     assert set(_children()) <= before

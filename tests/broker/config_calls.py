@@ -1,4 +1,4 @@
-"""Requests about settings."""
+"""Requests that alter and describe settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Operation = tuple[str, int, str | None]
-"""Setting, operation, value."""
+"""The setting's name, the code of the operation, and the value."""
 
 
 def alter(
@@ -54,7 +54,7 @@ def _only(answer: dict[str, Any]) -> tuple[int, str | None]:
 
 
 def described(wire: Wire, name: str, kind: int = TOPIC) -> dict[str, dict[str, Any]]:
-    """DescribeConfigs of one resource, with synonyms, by setting."""
+    """Sends DescribeConfigs of one resource with synonyms; returns its entries by setting name."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
     asked = {"resources": [resource], "include_synonyms": True}
     (result,) = wire.call("DescribeConfigs", 4, asked)["results"]
@@ -63,12 +63,12 @@ def described(wire: Wire, name: str, kind: int = TOPIC) -> dict[str, dict[str, A
 
 
 def value_of(wire: Wire, name: str, setting: str, kind: int = TOPIC) -> tuple[str, int]:
-    """A setting's value and its source."""
+    """Returns the value of a setting and the code of its source."""
     entry = described(wire, name, kind)[setting]
     return entry["value"], entry["config_source"]
 
 
 def synonyms_of(wire: Wire, name: str, setting: str, kind: int = TOPIC) -> list[Any]:
-    """The synonyms of a setting, in order of precedence."""
+    """Returns the synonyms of a setting, in order of precedence."""
     entry = described(wire, name, kind)[setting]
     return [(each["name"], each["value"], each["source"]) for each in entry["synonyms"]]

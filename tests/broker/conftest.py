@@ -1,6 +1,6 @@
-"""Coroutine tests run in their own event loop, uvloop's as in the broker.
+"""Runs each coroutine test in a new uvloop event loop, as the broker uses.
 
-Tests over the network get a `wire` to the broker process that all tests share.
+`wire` is a connection to the broker process that all tests share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ TEST_WITHIN_S = 240
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a coroutine test to its end; a mark can set its own time limit."""
+    """Runs a coroutine test to its end, or to its time limit: TEST_WITHIN_S, or that of a `timeout`
+    mark."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None

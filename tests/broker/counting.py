@@ -6,7 +6,7 @@ from typing import Any
 
 
 def counted(owner: object, name: str) -> list[None]:
-    """A list that grows by one with each call of a method of ``owner``."""
+    """Returns a list to which each call of the method ``name`` of ``owner`` appends None."""
     calls: list[None] = []
     method = getattr(owner, name)
 

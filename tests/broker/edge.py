@@ -102,12 +102,11 @@ class LeadsAll(AloneView):
 
 
 class NotHere:
-    """A part that `EdgeBroker` does not have: any use of it fails."""
+    """Replaces a part that `EdgeBroker` does not have: any use of this object fails."""
 
 
 class EdgeBroker:
-    """The parts of a broker that the handlers of group APIs use, in this process and its event
-    loop."""
+    """A broker in this process that has only the parts that the handlers of group APIs use."""
 
     def __init__(
         self,
@@ -262,7 +261,7 @@ class EdgeBroker:
 
 
 class Client:
-    """One connection that speaks the protocol by the reference codec."""
+    """A connection to a broker; the reference codec encodes its requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -286,7 +285,7 @@ class Client:
         self.writer.write(data)
 
     async def receive(self, handle: tuple[int, int, int], within_s: float = 60) -> dict[str, Any]:
-        """The next response, which must be the one to ``handle``."""
+        """Returns the next response, which must be that of the request with this handle."""
         frame = await asyncio.wait_for(self.receive_raw(), within_s)
         api_key, version, correlation_id = handle
         answered, position = decode_response_header(api_key, version, frame)
@@ -294,7 +293,7 @@ class Client:
         return BY_KEY[api_key].decode_response(version, frame, position)
 
     async def receive_raw(self) -> bytes:
-        """The next frame, without its length."""
+        """Returns the next frame without its length prefix."""
         (size,) = _LENGTH.unpack(await self.reader.readexactly(4))
         return await self.reader.readexactly(size)
 
@@ -302,7 +301,7 @@ class Client:
         return await self.receive(self.send(api_key, version, **value))
 
     def send_commit(self, group_id: str, offset: int, **more: Any) -> tuple[int, int, int]:
-        """Sends a commit of ``offset`` for partitions 0 to ``partitions`` of the topic orders."""
+        """Sends OffsetCommit of ``offset`` for the first ``partitions`` partitions of a topic."""
         partitions = [
             {"partition_index": p, "committed_offset": offset, "committed_metadata": ""}
             for p in range(more.pop("partitions", 1))
@@ -318,7 +317,7 @@ class Client:
         )
 
     async def commit(self, group_id: str, offset: int, **more: Any) -> int:
-        """The error code of the first partition of a commit."""
+        """Sends OffsetCommit and returns the error code of the first partition."""
         reply = await self.receive(self.send_commit(group_id, offset, **more))
         code: int = reply["topics"][0]["partitions"][0]["error_code"]
         return code
@@ -328,7 +327,8 @@ class Client:
         return self.send(OFFSET_FETCH.key, 7, group_id=group_id, topics=topics)
 
     async def fetch(self, group_id: str, topic: str = "orders") -> int:
-        """The committed offset of partition 0; for an error of the group, -1000 minus its code."""
+        """Returns the committed offset of partition 0; if the group has an error, -1000 minus its
+        code."""
         reply = await self.receive(self.send_fetch(group_id, topic))
         if reply["error_code"]:
             return -1000 - int(reply["error_code"])
@@ -343,7 +343,7 @@ class Client:
         instance_id: str | None = None,
         session_timeout_ms: int = 30_000,
     ) -> tuple[int, int, int]:
-        """Sends JoinGroup for a consumer; without a member id, for a new member."""
+        """Sends JoinGroup for a consumer, which is a new member if ``member_id`` is empty."""
         return self.send(
             JOIN_GROUP.key,
             3 if instance_id is None else 5,
@@ -385,7 +385,7 @@ class Client:
         return code
 
     async def closed_by_peer(self, within_s: float = 60) -> bool:
-        """Whether the broker closes the connection, possibly after more bytes."""
+        """Returns whether the broker closes the connection, possibly after more bytes."""
         try:
             await asyncio.wait_for(self.reader.read(), within_s)
         except ConnectionResetError:

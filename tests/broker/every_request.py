@@ -1,4 +1,4 @@
-"""A request of every supported API in every version, which names one element of each kind."""
+"""Builds a request of every supported API and version, with one element in each array."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ BROKERS_ALONE = {
 }
 """APIs that only brokers send to each other."""
 ORDERS_ID = bytes(range(16))
-# The names by which a request and its response identify elements.
+# The values of fields with these names; other numbers are 0.
 PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0, "replica_id": -1}
 
 
 def asked(api: Api, version: int) -> dict[str, Any]:
-    """A request that names one element of each kind that the API has."""
+    """Returns a request with one element in each array and the name ``orders`` in each string."""
     return {
         field.name: _value(field.name, field.type, version)
         for field in api.request

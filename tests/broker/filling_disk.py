@@ -1,8 +1,9 @@
-"""The life of a broker on a disk that becomes full at one moment, and the checks afterwards.
+"""Requests of clients on a disk that becomes full at one moment, and the checks afterwards.
 
-`Life` repeats the same operations and records the acknowledged ones. `FillingFiles` has no space
-from one write on, for a number of calls. Every record and commit contains which topic of its name
-it belongs to, so that one of a deleted topic is not taken for one of the next.
+`Life` repeats the same operations and records the acknowledged ones. The disk of `FillingFiles` is
+full from one write on, for a number of calls. A topic can be deleted and created again under the
+same name: each record and commit has the number of its topic, by which the checks distinguish the
+two topics.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ EARLIEST = -2
 
 
 class FillingFiles(SimulatedFiles):
-    """A disk that is full while the number of calls that need space is in ``full``."""
+    """A disk that is full while the number of calls that needed space is in ``full``."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked = 0
-        """The number of calls that needed space: writes that extend a file, and new names."""
+        """The number of calls that needed space: writes that extend a file, and creations of files
+        and directories."""
         self.full = range(0)
         self.checked = False
-        """While it is set the disk has space and counts nothing, for checks of the results."""
+        """While True, the disk has space and counts no calls. Set for checks of the results."""
 
     def is_full(self) -> bool:
         if self.checked:
@@ -71,7 +73,8 @@ class FillingFiles(SimulatedFiles):
         return found
 
     def has_room_again(self) -> None:
-        """Ends the full phase until the results have been checked."""
+        """Gives the disk space for the checks. If the disk has been full, it does not become full
+        again."""
         self.checked = True
         if self.asked > self.full.start:
             self.full = range(0)
@@ -83,27 +86,27 @@ class FillingFiles(SimulatedFiles):
 
 @dataclass
 class Topic:
-    """One topic of a name, from its creation to its deletion."""
+    """One topic, from its creation to its deletion."""
 
     number: int
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     """The value of each acknowledged record, by offset."""
     start: int = 0
-    """The highest offset of DeleteRecords requests."""
+    """The highest offset of the DeleteRecords requests, including failed ones."""
     commits: dict[str, list[int]] = field(default_factory=dict)
-    """By group: the last acknowledged commit, and the unacknowledged ones after it."""
+    """The last acknowledged commit and the unacknowledged ones after it, by group and version."""
 
 
 class Life:
-    """The requested and the acknowledged operations."""
+    """Sends requests, records which ones were acknowledged, and checks their effects."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.producer_ids: set[int] = set()
         self.configs: dict[str, str] = {}
         self.refused_names: set[str] = set()
-        """Topics whose creation failed. One can exist, empty, after the next start, when neither
-        its directories could be created nor the list of topics be written again."""
+        """Topics whose creation failed. Such a topic can exist, empty, after the next start, if the
+        broker could neither create its directories nor remove it from the list of topics."""
         self.refused = 0
         """The number of unacknowledged operations."""
         self._numbers = iter(range(1, 1 << 30))
@@ -189,7 +192,7 @@ class Life:
             self.refused += 1
 
     def join(self, wire: Wire, group: str) -> None:
-        """Lets a member join and leave; each response can be any error."""
+        """Lets a member join and leave the group; every error code of the responses is accepted."""
         joined = wire.call(
             "JoinGroup",
             3,
@@ -214,7 +217,7 @@ class Life:
     # -- checks
 
     def check(self, wire: Wire, broker: Broker) -> None:
-        """Checks that every acknowledged operation is visible, and nothing of deleted topics."""
+        """Checks that every acknowledged operation is visible, and no record of a deleted topic."""
         there = set(broker.registry.topics) - {"__consumer_offsets"}
         assert set(self.topics) <= there
         for name in there - set(self.topics):
@@ -253,7 +256,7 @@ class Life:
 
 
 def read(wire: Wire, name: str) -> dict[int, bytes]:
-    """The value without padding of every record of the first partition, by offset."""
+    """Returns the value without padding of every record of partition 0, by offset."""
     found = {}
     offset = list_offset(wire, name, EARLIEST)["offset"]
     while data := fetch(wire, name, offset)["records"]:
@@ -265,7 +268,7 @@ def read(wire: Wire, name: str) -> dict[int, bytes]:
 
 
 def committed(wire: Wire, group: str, name: str, version: int) -> int:
-    """The group's offset of the first partition; -1 for none."""
+    """Returns the group's committed offset of partition 0; -1 if the group has none."""
     topics = [{"name": name, "partition_indexes": [0]}]
     version = version and 7
     while True:

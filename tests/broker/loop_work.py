@@ -1,5 +1,5 @@
-"""The work in one turn of an event loop, counted in calls, so that a busy machine does not
-matter."""
+"""Measures the work of an event loop in function calls, whose number does not depend on the
+machine's load."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from contextlib import contextmanager
 from typing import Any
 
 CALLS_IN_10_MS = 60_000
-"""Calls of functions, including those in C; one takes 0.05 to 0.17 us."""
+"""The minimum number of function calls in 10 ms, including calls of C functions: one call takes
+0.05 to 0.17 us."""
 
 
 class LoopWork:
-    """The longest piece of work since `counting` began."""
+    """The longest work between two polls of the event loop since `counting` began."""
 
     def __init__(self) -> None:
         self.longest = 0
-        """Calls of functions between two polls of the sockets."""
+        """The maximum number of function calls between two polls of the sockets."""
         self._calls = 0
         self._is_over = False
 
@@ -35,7 +36,7 @@ class LoopWork:
 
 @contextmanager
 def counting() -> Iterator[LoopWork]:
-    """Counts the work of this thread's loop; other threads are not counted."""
+    """Counts the function calls of this thread; other threads are not counted."""
     work = LoopWork()
     work._iteration()
     sys.setprofile(work._called)
@@ -47,14 +48,14 @@ def counting() -> Iterator[LoopWork]:
 
 
 class LoopLines(LoopWork):
-    """Counts executed lines of Python, including those of comprehensions: once per element."""
+    """Counts executed lines of Python; a line of a comprehension counts once per element."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
         self._folder = folder
 
     def traced(self, frame: Any, event: str, _arg: Any) -> Any:
-        """Counts a line; see `sys.settrace`."""
+        """Counts a line; the trace function of `sys.settrace`."""
         if event == "line":
             self._calls += 1
         elif event == "call" and (
@@ -66,7 +67,7 @@ class LoopLines(LoopWork):
 
 @contextmanager
 def counting_lines(folder: str) -> Iterator[LoopLines]:
-    """Counts the work of this thread's loop in the code below a folder."""
+    """Counts the lines that this thread executes in code below a folder."""
     work = LoopLines(folder)
     work._iteration()
     before = sys.gettrace()

@@ -10,12 +10,14 @@ from protocol.now import Now
 IDLE_MS = 1 << 50
 """connections.max.idle.ms of a broker under `MockTime`.
 
-The check for idle connections runs each real second: an advance of the clock must not close them.
+The check for idle connections runs each real second. With a shorter limit it would close
+connections after the test advances the clock.
 """
 
 
 class MockTime(Time):
-    """Both clocks of `now` move only by the test; the rest is the system's."""
+    """A `Time` whose wall clock and monotonic clock advance only when a test calls `move`. Timers
+    and threads are the real ones."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         super().__init__()
@@ -32,7 +34,7 @@ class MockTime(Time):
 
 
 class NoWaiting(Time):
-    """A clock whose sleeps are recorded and end at once."""
+    """A `Time` that records each sleep and ends it at once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Holds answers of the HTTP side to broker/web/openapi.json.
+"""Checks responses of the broker's HTTP side against broker/web/openapi.json.
 
-The file leaves objects open, since later versions add fields. Here each object is closed: a field
-that the file does not have is an error.
+The file leaves objects open, because later versions add fields. The checks close each object: a
+field that the file does not have is an error.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ PATHS: dict[str, Any] = DOCUMENT["paths"]
 WATCHED: dict[str, Any] = PATHS["/api/live"]["get"]["x-watch"]
 _AT = "urn:openapi"
 CHECKED_BYTES_MAX = 200_000
-"""Longer answers are lists of many equal rows, which take seconds to check."""
+"""Longer responses are not checked: they are lists of many equal rows, whose check takes
+seconds."""
 
 
 def fields(name: str) -> set[str]:
-    """The fields of a schema, with those of the schemas that it extends."""
+    """Returns the names of a schema's fields, including the fields of the schemas that it
+    extends."""
     return _fields(SCHEMAS[name])
 
 
@@ -37,10 +39,10 @@ def _fields(schema: Any) -> set[str]:
 
 
 def closed(schema: Any, *, is_part: bool = False) -> Any:
-    """A schema whose objects have no fields but the described ones.
+    """Returns a copy of a schema in which undescribed fields are errors.
 
-    A schema that another one extends (``is_part``) can't know the fields of that one: it stays
-    open, and the other one is closed.
+    With ``is_part`` another schema extends this one. Then this schema stays open, because it does
+    not have the fields of the extending schema, which is closed instead.
     """
     if not isinstance(schema, dict):
         return schema
@@ -70,7 +72,7 @@ def _registry() -> Registry[Any]:
 
 
 def check(value: Any, schema: Any, what: str) -> None:
-    """Fails where ``value`` is not of ``schema``, or has a field that is not described."""
+    """Fails if ``value`` does not match ``schema`` or has a field that is not described."""
     validator = Draft202012Validator(closed(schema), registry=_registry())
     found = [
         f"{what}: {'.'.join(map(str, error.absolute_path)) or 'top'}: {error.message[:500]}"
@@ -80,7 +82,7 @@ def check(value: Any, schema: Any, what: str) -> None:
 
 
 def named(name: str) -> dict[str, str]:
-    """A reference to a schema."""
+    """Returns a reference to the schema ``name``."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -90,7 +92,8 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def described(path: str) -> str | None:
-    """The path of the file that a request's path is one of; the one with fewest parameters."""
+    """Returns the path of openapi.json that matches a request's path; of several, the one with the
+    fewest parameters."""
     path = path.partition("?")[0]
     found = [each for each in PATHS if _pattern(each).fullmatch(path)]
     return min(found, key=lambda each: each.count("{"), default=None)
@@ -107,7 +110,7 @@ def response_of(path: str, status: int) -> dict[str, Any]:
 
 
 def check_answer(path: str, status: int, content_type: str, text: str) -> None:
-    """Fails where an answer to a GET is not as the file has it."""
+    """Fails if the response to a GET does not match openapi.json."""
     found = described(path)
     if found is None or len(text) > CHECKED_BYTES_MAX:
         return
@@ -119,7 +122,7 @@ def check_answer(path: str, status: int, content_type: str, text: str) -> None:
 
 
 def check_event(watch: str, event: Any) -> None:
-    """Fails where an event of `/api/live` is not as the file has it."""
+    """Fails if an event of `/api/live` does not match openapi.json."""
     check(event, named("LiveEvent"), watch)
     kind, slash, _ = watch.partition("/")
     (described_as,) = [each for each in WATCHED if each.partition("/")[:2] == (kind, slash)]

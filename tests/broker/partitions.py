@@ -38,7 +38,7 @@ def log_of(broker: Any, topic: str, index: int = 0) -> PartitionLog:
 
 
 def partition_in(logs: LogManager, topic: str, index: int = 0) -> Partition:
-    """An existing partition."""
+    """Returns a partition of ``logs``, which must exist."""
     partition = logs.get(topic, index)
     assert partition is not None
     return partition
@@ -50,7 +50,8 @@ def services_with(
     time: Time | None = None,
     errors: InternalErrors | None = None,
 ) -> PartitionServices:
-    """The services of partitions without a broker; ``fatal`` gets the reason of a stop."""
+    """Returns the services of a partition without a broker. ``fatal`` gets the reasons for which
+    the broker would stop."""
     reasons: list[str] = [] if fatal is None else fatal
     return PartitionServices(
         time=time or Time(),
@@ -64,7 +65,7 @@ def services_with(
 
 
 class Isr:
-    """Replaces the writer of ISR changes, and records the requests."""
+    """Replaces the writer of ISR changes and records the requested changes."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[tuple[int, ...], int]] = []
@@ -83,7 +84,7 @@ def replica_for(
     spawn: Callable[[Coroutine[Any, Any, None], str], Any] | None = None,
     lower: Callable[[tuple[str, int], int], None] | None = None,
 ) -> Replica:
-    """A replica of broker 1 with nothing but its log."""
+    """Returns a replica of broker 1 with a log, without a broker."""
     alone = services_with(time=time)
     known = {field.name: getattr(alone, field.name) for field in dataclasses.fields(alone)}
     if spawn is not None:
@@ -99,13 +100,13 @@ def replica_for(
 
 
 def no_quotas() -> ReplicationQuotas:
-    """Quotas without limits."""
+    """Returns replication quotas without limits."""
     config = Config({})
     return replication_quotas(1, config, lambda _: config.topic_defaults, Time())
 
 
 def _ignore(key: tuple[str, int], recovery_point: int) -> None:
-    """Replaces the lowering of recovery points when no checkpoint names the log."""
+    """Does not lower the recovery point, because no checkpoint names the log."""
 
 
 def state(
@@ -115,19 +116,19 @@ def state(
     partition_epoch: int = 0,
     replicas: tuple[int, ...] = (1, 2, 3),
 ) -> PartitionState:
-    """The controller's state of a partition of brokers 1 to 3."""
+    """Returns the controller's state of a partition with leader, ISR and replicas."""
     return PartitionState(1, leader, leader_epoch, isr, partition_epoch, replicas)
 
 
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:
-    """A partition with nothing but its log."""
+    """Returns a partition with a log, without a broker."""
     return Partition(log, services or services_with(), Writes(), lambda _: True)
 
 
 def write_records(
     directory: Path, topic: str, index: int, *pairs: tuple[bytes | None, bytes | None]
 ) -> None:
-    """Appends a batch of keys and values to the files directly, as another version would."""
+    """Appends one batch of keys and values to the partition's files, without a broker."""
     log = PartitionLog.open(
         OsFileSystem(),
         str(directory / f"{topic}-{index}"),

@@ -1,4 +1,5 @@
-"""The lines of a broker's log, without those that a busy machine can cause at any time."""
+"""Filters the lines of a broker's log: removes warnings that a busy machine can cause at any
+time."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ OF_THE_MACHINE = (
 
 
 def said(lines: Iterable[Any]) -> list[Any]:
-    """The captured lines without warnings about a busy machine."""
+    """Returns the captured log lines without warnings about a busy machine."""
     return [line for line in lines if line["event"] not in OF_THE_MACHINE]
 
 
 def said_aloud(lines: Iterable[str]) -> list[str]:
-    """The printed lines without warnings about a busy machine."""
+    """Returns the printed log lines without warnings about a busy machine."""
     return [line for line in lines if not any(each in line for each in OF_THE_MACHINE)]

@@ -1,4 +1,5 @@
-"""Reads the HTTP side of a broker as an operator does, metrics with the library of Prometheus."""
+"""Reads the HTTP side of a broker as an operator does; the Prometheus library parses the
+metrics."""
 
 from __future__ import annotations
 
@@ -16,19 +17,20 @@ from tests.broker.openapi import check_answer
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 WITHIN_S = 60
-"""A bound for what hangs: the first request imports the HTTP side, seconds on a busy machine."""
+"""The timeout of a request: the first one imports the HTTP side, which takes seconds on a busy
+machine."""
 ONLY_IN_A_CLUSTER = "## In a cluster"
 
 
 class Scrape:
-    """One answer of /metrics; ``scrape["name", "label=value", ...]`` is a series' value."""
+    """One response of /metrics; ``scrape["name", "label=value", ...]`` is the value of a series."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.types: dict[str, str] = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
         self.values: dict[tuple[str, frozenset[str]], float] = {}
         self.labels: dict[str, set[frozenset[str]]] = {}
-        """By name, the sets of label names that its series have."""
+        """By metric name, the sets of label names of its series."""
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 pairs = frozenset(f"{name}={value}" for name, value in sample.labels.items())
@@ -45,7 +47,7 @@ class Scrape:
         return self.values.get((name, frozenset(labels)))
 
     def of(self, name: str) -> dict[frozenset[str], float]:
-        """Every series of one name, by its labels."""
+        """Returns the values of all series of one metric, by their labels."""
         return {labels: value for (found, labels), value in self.values.items() if found == name}
 
 
@@ -55,7 +57,7 @@ class Seen(Served):
     address = ""
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
-        """The HTTP side's answer, which must be as broker/web/openapi.json has it."""
+        """Returns the response to a GET, after it is checked against broker/web/openapi.json."""
         async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=WITHIN_S) as client:
             answer = await client.get(path, headers=headers)
         check_answer(path, answer.status_code, answer.headers.get("content-type", ""), answer.text)
@@ -73,7 +75,7 @@ class Seen(Served):
 async def seeing(
     directory: Path, settings: dict[str, Any] | None = None, **more: Any
 ) -> AsyncIterator[Seen]:
-    """As `serving`, with HTTP on a free port."""
+    """Like `serving`, but the broker also serves HTTP on a free port."""
     wanted = {
         "http.listener": "127.0.0.1:0",
         "group.initial.rebalance.delay.ms": 0,
@@ -89,9 +91,9 @@ async def seeing(
 
 
 def documented(in_cluster: bool = False) -> dict[str, tuple[str, frozenset[str], str]]:
-    """The tables of docs/operate/metrics.md: type, labels and meaning by name.
+    """Returns the metrics in docs/operate/metrics.md: type, labels and meaning by name.
 
-    The section of metrics that only a cluster has is left out, unless ``in_cluster``.
+    The section of the metrics that only a cluster has is included if ``in_cluster``.
     """
     rows = {}
     section = ""

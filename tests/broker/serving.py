@@ -1,4 +1,4 @@
-"""A whole broker in the test's event loop, for tests that need more than a socket."""
+"""Runs a whole broker in the test's event loop, so that tests can use its internal parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tests.wire import Wire
 T = TypeVar("T")
 
 _CLIENTS = ThreadPoolExecutor(32)
-"""Waiting clients must not occupy the threads in which the broker flushes."""
+"""Threads for clients only: a client that waits must not occupy a thread in which the broker
+flushes."""
 
 
 @asynccontextmanager
@@ -35,7 +36,7 @@ async def serving(
     new_cleaner: Callable[[], Cleaner] | None = None,
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[Broker]:
-    """A started broker on a free port of 127.0.0.1, stopped cleanly at the end."""
+    """Yields a started broker on a free port of 127.0.0.1; stops it cleanly at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     if isinstance(time, MockTime):
@@ -67,7 +68,7 @@ async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wir
 
 
 async def eventually(what: str, condition: Callable[[], Any], within_s: float = 60.0) -> None:
-    """Lets the loop run until ``condition`` is true."""
+    """Lets the loop run until ``condition`` is true; fails after ``within_s`` seconds."""
     deadline = asyncio.get_running_loop().time() + within_s
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, f"not within {within_s} s: {what}"

@@ -25,7 +25,7 @@ class SlowFile(OsFile):
 
 
 class SlowFiles(OsFileSystem):
-    """Slow files for the segments of one topic."""
+    """A file system on which the segments of one topic are slow files."""
 
     def __init__(self, topic: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Known histories of a broker, whose metrics the tests then check."""
+"""Sends known sequences of requests to a broker, whose metrics the tests then check."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def produce(
 
 
 async def a_busy_day(seen: Seen) -> None:
-    """Five records; a member that joins, commits, has one commit rejected and expires; another
-    group that commits."""
+    """Produces five records. One member joins, commits, has one commit rejected and expires;
+    another group commits."""
     client = seen.client
     await produce(seen, 5)
     member_id, generation = await client.join_alone("auditors", session_timeout_ms=SESSION_MS)
@@ -39,7 +39,7 @@ async def a_busy_day(seen: Seen) -> None:
 
 
 async def one_that_is_behind(seen: Seen) -> None:
-    """A member with an assignment that lags in a large batch, and a group without members."""
+    """Creates a group with one member that lags in a large batch, and a group without members."""
     seen.pass_ms(1000)
     partition = partition_of(seen.broker, "orders", 2)
     partition.append(batch(*[b"v"] * 9, compression=1), seen.time.wall_ms)

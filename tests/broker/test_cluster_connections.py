@@ -1,4 +1,4 @@
-"""Connections to other brokers follow the settings of their listener."""
+"""Connections to other brokers follow the settings of the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def config_of(protocol: str, **settings: str) -> Config:
 
 
 def secured(own: Issued, trusted: Path, **settings: str) -> Config:
-    """The same configuration with TLS."""
+    """Returns the configuration of `config_of` with TLS."""
     stores = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(own.pem),
@@ -52,7 +52,8 @@ def secured(own: Issued, trusted: Path, **settings: str) -> Config:
 
 @asynccontextmanager
 async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, list[Any]]]:
-    """Another broker that requires a client certificate, and the certificates that it received."""
+    """Serves as another broker that requires a client certificate. Yields its address, and the
+    subjects of the received certificates."""
     tls = listener_tls(
         TlsSettings(
             keystore_location=str(own.pem),
@@ -80,7 +81,7 @@ async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, 
 
 
 async def ask(config: Config, address: Address) -> int:
-    """Sends a request to the other broker and returns its response."""
+    """Sends a request to the other broker and returns the controller id of its response."""
     peer = await reaching_brokers(config)(address, "1", Time(), 5000)
     try:
         asked = {"topics": None, "allow_auto_topic_creation": False}
@@ -89,7 +90,7 @@ async def ask(config: Config, address: Address) -> int:
         peer.close()
 
 
-def test_plaintext_listener_has_plaintext_connections() -> None:
+def test_inter_broker_connection_is_plaintext_when_the_listener_is() -> None:
     assert reaching_brokers(config_of("PLAINTEXT")) is connect
 
 
@@ -119,7 +120,7 @@ async def test_host_name_is_verified_unless_disabled_by_a_setting(tmp_path: Path
         assert await ask(unchecked, address) == 7
 
 
-async def test_changed_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
+async def test_new_connection_uses_a_changed_certificate_that_is_valid(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one, later = authority.issue("one"), authority.issue("later")
     async with listening(authority.issue("other"), authority.certificate) as (address, shown):
@@ -168,7 +169,7 @@ def test_start_fails_when_inter_broker_credentials_are_missing(
         reaching_brokers(config_of("SASL_PLAINTEXT", **settings))
 
 
-def test_start_fails_when_files_of_the_listener_are_missing(tmp_path: Path) -> None:
+def test_start_fails_when_keystore_of_the_listener_is_missing(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one = authority.issue("one")
     one.pem.unlink()

@@ -1,5 +1,5 @@
-"""Credentials and quotas in ZooKeeper: Kafka's apply, Muster writes the same, all brokers
-follow."""
+"""Credentials and quotas in ZooKeeper: Muster reads and writes them in Kafka's form, and other
+brokers apply the changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SALT = b"a salt, always the same"
 
 
 class Fellow:
-    """The stores of one broker."""
+    """The stores of one broker: credentials and quotas."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.zookeeper = SimulatedZooKeeper(ensemble)
@@ -54,14 +54,14 @@ class Fellow:
         self.quotas.keep_in(self.quota_store)
 
     async def hear(self) -> None:
-        """Reads the entities that change notifications name."""
+        """Reads the entities that the change notifications name."""
         for name in sorted(await self.zookeeper.children("/config/changes")):
             data, _ = await self.zookeeper.get(f"/config/changes/{name}")
             await self.clients.read(client_entity(json.loads(data)["entity_path"]))
 
 
 def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]]) -> None:
-    """Runs a test with two brokers on the recorded nodes of Kafka."""
+    """Runs ``conduct`` with two brokers on ZooKeeper nodes that were recorded from Kafka."""
 
     async def run() -> None:
         async with asyncio.timeout(120):
@@ -79,7 +79,7 @@ def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]
     asyncio.run(run())
 
 
-def test_credentials_and_quotas_of_kafka_apply() -> None:
+def test_credentials_and_quotas_written_by_kafka_are_read() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert list(one.users.names()) == sorted([STRANGE, "alice"])
         for name, mechanism, password in (
@@ -132,7 +132,7 @@ def test_password_set_at_one_broker_is_valid_at_the_other() -> None:
 
 
 def test_quotas_are_stored_in_kafkas_form() -> None:
-    """The same history as Kafka's leaves the same nodes."""
+    """Removes the quotas that Kafka wrote and sets them again; the nodes then equal Kafka's."""
 
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = {entity: dict(values) for entity, values in one.quotas.values.items()}
@@ -160,7 +160,7 @@ def settings_of(ensemble: Ensemble, path: str) -> dict[str, str]:
     return found
 
 
-def test_quota_unknown_to_this_broker_is_kept() -> None:
+def test_altered_quota_keeps_unread_quota_of_another_broker() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         assert await other.quotas.alter({ALICE: {"consumer_byte_rate": 2.0}}) == {}
@@ -173,7 +173,7 @@ def test_quota_unknown_to_this_broker_is_kept() -> None:
     play(conduct)
 
 
-def test_quota_is_written_even_when_the_local_value_is_equal() -> None:
+def test_quota_is_written_when_only_the_local_value_is_equal() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         await other.hear()
@@ -187,7 +187,7 @@ def test_quota_is_written_even_when_the_local_value_is_equal() -> None:
     play(conduct)
 
 
-def test_invalid_quota_settings_are_kept() -> None:
+def test_altered_quota_keeps_invalid_settings_of_the_node() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = settings_of(ensemble, RATES)
         strange = {**before, "request_percentage": "much"}
@@ -202,7 +202,7 @@ def test_invalid_quota_settings_are_kept() -> None:
     play(conduct)
 
 
-def test_password_unknown_to_this_broker_is_kept() -> None:
+def test_altered_password_keeps_unread_password_of_another_broker() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         for fellow, mechanism in ((one, SHA_256), (other, SHA_512)):
             salted = mechanism.salted_password(b"new", SALT, 4096)
@@ -241,7 +241,9 @@ def test_invalid_node_is_logged_without_its_value_and_ignored() -> None:
     play(conduct)
 
 
-def test_no_change_is_applied_without_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quota_and_password_changes_fail_when_zookeeper_is_suspended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(zookeeper_module, "ANSWERS_S", 0.01)
 
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:

@@ -1,4 +1,4 @@
-"""The data directory of a stopped broker: its detection and its owner."""
+"""How an offline command finds the data directory of a stopped broker and checks its owner."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from broker.topics.registry import BadDirectory
 from tests.cli.running import run
 
 ROOT, DAEMON, NAMELESS = 0, 1, 3_999_999
-"""A user without rights that every machine has, and a user id that no machine has."""
+"""ROOT and DAEMON exist on every machine. DAEMON has no root rights. NAMELESS is a user id that no
+machine has."""
 
 
 def owned(
     monkeypatch: pytest.MonkeyPatch, directory: Path, owner: int, of_broker: int | None = None
 ) -> None:
-    """Sets the owner of a directory and the user of its broker, without root rights.
+    """Simulates the owner of a directory and the user of its broker, without root rights.
 
-    None means that no broker has used the directory yet.
+    ``of_broker`` is None if no broker has used the directory yet.
     """
     directory.mkdir()
     owners = {str(directory): owner}
@@ -54,7 +55,7 @@ def owned(
         (DAEMON, NAMELESS, None, True),
     ],
 )
-def test_command_is_refused_for_a_user_other_than_the_brokers(
+def test_offline_command_is_refused_unless_run_by_the_brokers_user(
     user: int, owner: int, of_broker: int | None, refused: bool, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -70,7 +71,7 @@ def test_command_is_refused_for_a_user_other_than_the_brokers(
     assert not (data / ".lock").exists()
 
 
-def test_error_names_the_user_to_run_the_command_as(
+def test_error_names_the_user_who_must_run_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: ROOT)
@@ -95,7 +96,9 @@ def test_error_names_the_user_to_run_the_command_as(
         assert not list(data.iterdir())
 
 
-def test_owner_is_that_of_the_brokers_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_user_is_the_owner_of_meta_properties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / META_FILE).touch()
     with held(str(tmp_path)):
         pass

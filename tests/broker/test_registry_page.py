@@ -1,4 +1,5 @@
-"""Each example of a security file in docs/formats/registry.md is read and written identically."""
+"""The examples of security files in docs/formats/registry.md are read, and writing them returns the
+same text."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ SHA_256 = ScramMechanism.SHA_256
 
 
 def example(name: str) -> str:
-    """The page's example of the file with this name."""
+    """Returns the page's example of a file."""
     found = re.search(rf"^## {re.escape(name)}\n\n```json\n(.*?)```", PAGE, re.M | re.S)
     assert found is not None
     return found[1]

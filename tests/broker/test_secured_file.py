@@ -1,4 +1,4 @@
-"""Files that only their owner can read: complete, private, and refused by an older Muster."""
+"""Security files are complete and private, and an older Muster refuses the files of a newer one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def simulated() -> SimulatedFiles:
     return fs
 
 
-def test_written_content_is_read_again() -> None:
+def test_security_file_returns_the_written_content() -> None:
     fs = simulated()
     file = SecuredFile(fs, PATH, 1)
     assert file.read() is None
@@ -39,7 +39,7 @@ def test_written_content_is_read_again() -> None:
     assert fs.written(PATH).count(b"\n") > 1200, "one line for each entry"
 
 
-def test_file_and_its_temporary_file_are_private(
+def test_security_file_and_its_temporary_file_are_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[int] = []
@@ -58,7 +58,7 @@ def test_file_and_its_temporary_file_are_private(
     assert [each.name for each in tmp_path.iterdir()] == ["users.json"]
 
 
-def test_partly_written_temporary_file_is_replaced() -> None:
+def test_partly_written_temporary_security_file_is_replaced() -> None:
     fs = simulated()
     fs.put(f"{PATH}.tmp", b"half")
     SecuredFile(fs, PATH, 1).write(VALUE)
@@ -78,7 +78,9 @@ def test_partly_written_temporary_file_is_replaced() -> None:
         ('{"version": "secret"}', "/data/users.json is damaged: the version is missing"),
     ],
 )
-def test_newer_or_damaged_file_is_refused_without_quoting_it(text: str, sentence: str) -> None:
+def test_error_of_a_newer_or_damaged_security_file_omits_its_content(
+    text: str, sentence: str
+) -> None:
     fs = simulated()
     fs.put(PATH, text.encode())
     with pytest.raises(BadDirectory) as refused:
@@ -87,7 +89,7 @@ def test_newer_or_damaged_file_is_refused_without_quoting_it(text: str, sentence
 
 
 @pytest.mark.parametrize("operation", ["write", "fsync", "rename"])
-def test_failed_change_keeps_the_old_content(operation: str) -> None:
+def test_failed_write_of_a_security_file_keeps_the_old_content(operation: str) -> None:
     fs = simulated()
     file = SecuredFile(fs, PATH, 1)
     file.write(VALUE)
@@ -99,7 +101,7 @@ def test_failed_change_keeps_the_old_content(operation: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_power_loss_keeps_acknowledged_content(seed: int) -> None:
+def test_power_loss_keeps_the_written_content_of_a_security_file(seed: int) -> None:
     fs = simulated()
     fs.fsync_directory("/")
     file = SecuredFile(fs, PATH, 1)

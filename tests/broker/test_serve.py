@@ -1,5 +1,4 @@
-"""`muster serve` as its operator sees it: one line when it is ready, or the reason of its
-failure."""
+"""`muster serve` prints one line when it is ready, or the reason why it does not start."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def assert_one_sentence(stderr: str) -> None:
     assert "Traceback" not in stderr
 
 
-def test_ready_line_has_the_addresses(broker: Broker) -> None:
+def test_ready_line_has_the_addresses_of_the_broker(broker: Broker) -> None:
     ready = [line for line in broker.lines() if "accepts connections" in line]
 
     assert len(ready) == 1
@@ -78,7 +77,9 @@ def test_signal_stops_the_broker_cleanly(
 
 
 @pytest.mark.campaign
-def test_data_survive_a_restart(brokers: Callable[..., Broker], name: str) -> None:
+def test_topics_and_records_survive_a_stop_and_a_kill(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
         topic_id = create_topic(wire, name, 2, configs={"retention.ms": "-1"})["topic_id"]
@@ -95,7 +96,7 @@ def test_data_survive_a_restart(brokers: Callable[..., Broker], name: str) -> No
             assert values_of(fetch(wire, name, partition=1)["records"]) == [b"kept"]
 
 
-def test_second_process_on_the_directory_is_refused(broker: Broker) -> None:
+def test_start_fails_on_a_data_directory_in_use(broker: Broker) -> None:
     code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(broker.data))
 
     assert code == 1
@@ -103,7 +104,9 @@ def test_second_process_on_the_directory_is_refused(broker: Broker) -> None:
     assert "in use by another process" in stderr
 
 
-def test_port_in_use_is_refused_before_files_are_created(broker: Broker, tmp_path: Path) -> None:
+def test_start_fails_on_a_port_in_use_before_files_are_created(
+    broker: Broker, tmp_path: Path
+) -> None:
     code, stderr = refused("--listen", broker.bootstrap, "--data", str(tmp_path / "d"))
 
     assert code == 1
@@ -112,7 +115,7 @@ def test_port_in_use_is_refused_before_files_are_created(broker: Broker, tmp_pat
     assert not (tmp_path / "d").exists()
 
 
-def test_second_listener_with_a_port_in_use_is_named(broker: Broker, tmp_path: Path) -> None:
+def test_start_fails_and_names_the_listener_address_in_use(broker: Broker, tmp_path: Path) -> None:
     listeners = f"listeners=IN://127.0.0.1:{free_port()},OUT://{broker.bootstrap}"
     protocols = "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT"
 
@@ -135,7 +138,7 @@ def test_second_listener_with_a_port_in_use_is_named(broker: Broker, tmp_path: P
         (["--no-such-option"], 2, "unrecognized arguments: --no-such-option"),
     ],
 )
-def test_invalid_settings_are_refused(
+def test_start_fails_on_an_invalid_setting_or_option(
     tmp_path: Path, words: list[str], code: int, sentence: str
 ) -> None:
     got, stderr = refused("--data", str(tmp_path / "d"), *words)
@@ -145,7 +148,7 @@ def test_invalid_settings_are_refused(
     assert sentence in stderr
 
 
-def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_start_fails_when_the_data_directory_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
@@ -156,7 +159,7 @@ def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", ["/dev/null/d", "/proc/muster"])
-def test_directory_that_can_not_be_created_is_refused(directory: str) -> None:
+def test_start_fails_when_the_data_directory_cannot_be_created(directory: str) -> None:
     code, stderr = refused("--listen", "127.0.0.1:0", "--data", directory)
 
     assert code == 1
@@ -164,7 +167,7 @@ def test_directory_that_can_not_be_created_is_refused(directory: str) -> None:
     assert f"{directory} can't be used" in stderr
 
 
-def test_a_directory_of_another_broker_is_refused(brokers: Callable[..., Broker]) -> None:
+def test_start_fails_on_a_data_directory_of_another_broker(brokers: Callable[..., Broker]) -> None:
     broker = brokers()
     broker.stop()
 
@@ -177,7 +180,7 @@ def test_a_directory_of_another_broker_is_refused(brokers: Callable[..., Broker]
     assert "belongs to broker 1, but this is broker 9" in stderr
 
 
-def test_a_damaged_list_of_topics_is_refused(brokers: Callable[..., Broker]) -> None:
+def test_start_fails_with_a_damaged_topic_list(brokers: Callable[..., Broker]) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
         create_topic(wire, "t")
@@ -192,7 +195,7 @@ def test_a_damaged_list_of_topics_is_refused(brokers: Callable[..., Broker]) -> 
 
 
 @pytest.mark.campaign
-def test_damage_below_the_recovery_point_needs_the_truncate_setting(
+def test_log_damaged_below_the_recovery_point_needs_truncate_setting(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()
@@ -223,7 +226,7 @@ def test_damage_below_the_recovery_point_needs_the_truncate_setting(
         assert len(values_of(fetch(wire, "t")["records"])) == 2
 
 
-def test_unknown_settings_are_one_warning(
+def test_unknown_settings_are_logged_in_one_warning(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"no.such": "1", "nor.this": "2", "num.io.threads": "4"})
@@ -234,7 +237,7 @@ def test_unknown_settings_are_one_warning(
     assert "num.io.threads" not in "".join(broker.lines())
 
 
-def test_setting_that_is_not_followed_is_a_separate_warning(
+def test_setting_that_is_not_followed_is_logged_in_a_separate_warning(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"process.roles": "controller"})
@@ -244,7 +247,7 @@ def test_setting_that_is_not_followed_is_a_separate_warning(
     assert "it runs standalone" in warning
 
 
-def test_unreachable_zookeeper_ends_the_start_with_the_reason(tmp_path: Path) -> None:
+def test_start_fails_with_the_reason_when_zookeeper_is_unreachable(tmp_path: Path) -> None:
     nowhere = ("--set", "zookeeper.connect=127.0.0.1:1")
     soon = ("--set", "zookeeper.connection.timeout.ms=200")
 
@@ -254,7 +257,7 @@ def test_unreachable_zookeeper_ends_the_start_with_the_reason(tmp_path: Path) ->
     assert "no ZooKeeper answers at 127.0.0.1:1 within 200 ms" in stderr
 
 
-def test_every_invalid_setting_has_its_own_line(tmp_path: Path) -> None:
+def test_start_prints_each_invalid_setting_on_its_own_line(tmp_path: Path) -> None:
     faults = ("--set", "num.partitions=0", "--set", "log.dirs=/a,/b")
 
     code, stderr = refused("--listen", "127.0.0.1:0", *faults)
@@ -350,7 +353,7 @@ def test_wildcard_address_is_not_advertised(tmp_path: Path) -> None:
         ended(process)
 
 
-def test_configured_http_port_in_use_is_the_only_error(
+def test_start_fails_with_one_error_when_the_http_port_is_in_use(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -365,7 +368,7 @@ def test_configured_http_port_in_use_is_the_only_error(
     assert not (tmp_path / "d").exists()
 
 
-def test_every_address_is_printed_when_it_accepts_connections(tmp_path: Path) -> None:
+def test_printed_addresses_accept_connections(tmp_path: Path) -> None:
     words = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "d"))
     process, line = started(*words)
     try:
@@ -391,7 +394,7 @@ HEAVY = (
     "pydantic_core",
     "re2",
 )
-"""Modules with long imports that are not needed before the broker listens."""
+"""Modules that take long to import, and that the broker does not need before it listens."""
 OF_A_CLUSTER = (
     "broker.cluster",
     "broker.quotas.replication_quota",
@@ -400,14 +403,16 @@ OF_A_CLUSTER = (
     "kazoo",
     "replication",
 )
-"""Modules that a standalone broker does not need, by room."""
+"""Packages and modules that a standalone broker does not need."""
 
 
 MODULES_MAX = 504
-"""The number of Muster's modules loaded before it listens; each takes 0.1 ms."""
+"""The maximum number of Muster's modules loaded before the broker listens; each takes 0.1 ms."""
 COMPILED_MAX = 873
-"""The number of code strings compiled before it listens, such as the methods of a `dataclass` and
-the types of a `NamedTuple`: 0.02 to 0.2 ms each."""
+"""The maximum number of code strings compiled before the broker listens: 0.02 to 0.2 ms each.
+
+Examples are the methods of a `dataclass` and the types of a `NamedTuple`.
+"""
 UNTIL_IT_LISTENS = """
 import json, os, sys
 compiled = 0
@@ -430,7 +435,7 @@ main()
 
 
 def test_imports_and_compilations_before_listening_are_bounded(tmp_path: Path) -> None:
-    """Unlike a time, the counts do not depend on the load of the machine."""
+    """Counts instead of a duration, because counts do not depend on the load of the machine."""
     command = [sys.executable, "-c", UNTIL_IT_LISTENS, str(tmp_path / "d")]
     compiled, *modules = json.loads(subprocess.check_output(command, cwd=ROOT, timeout=60))
     there = {".".join(name.split(".")[:n]) for name in modules for n in (1, 2, 3)}

@@ -1,4 +1,4 @@
-"""The system's clock: ids, threads and timeouts; loop/test_pauses.py covers its clocks."""
+"""The system's ids, threads and timeouts. loop/test_pauses.py tests its clocks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from broker.time import Time
 
 
-def test_id_is_that_of_a_random_uuid() -> None:
+def test_fresh_id_is_a_random_uuid() -> None:
     ids = {Time().fresh_id() for _ in range(100)}
     assert len(ids) == 100
     uuids = [UUID(bytes=each) for each in ids]
     assert {(each.version, each.variant) for each in uuids} == {(4, "specified in RFC 4122")}
 
 
-def test_map_returns_results_in_order_or_raises_the_first_failure() -> None:
+def test_thread_map_returns_results_in_order_or_raises_the_first_failure() -> None:
     def halved(number: int) -> int:
         if number % 2:
             raise ValueError(number)

@@ -1,4 +1,4 @@
-"""Requests about topics and records, with defaults for the fields that do not matter."""
+"""Requests about topics and records, with default values for most fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def create_topics(
 def topic(
     name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None, **fields: Any
 ) -> dict[str, Any]:
-    """One topic of a CreateTopics request."""
+    """Returns one topic of a CreateTopics request."""
     return {
         "name": name,
         "num_partitions": partitions,
@@ -71,7 +71,7 @@ def produce_request(
     topic_id: bytes = bytes(16),
     transactional_id: str | None = None,
 ) -> dict[str, Any]:
-    """A Produce request for one partition, by name and by id."""
+    """Returns a Produce request for one partition; the topic has both its name and its id."""
     return {
         "transactional_id": transactional_id,
         "acks": acks,
@@ -98,7 +98,7 @@ def fetch_request(
     last_fetched_epoch: int = -1,
     **fields: Any,
 ) -> dict[str, Any]:
-    """A Fetch request for one partition, by name and by id."""
+    """Returns a Fetch request for one partition; the topic has both its name and its id."""
     return {
         "max_wait_ms": max_wait_ms,
         "min_bytes": min_bytes,
@@ -141,7 +141,7 @@ def list_offset(
     isolation_level: int = 0,
     **fields: Any,
 ) -> dict[str, Any]:
-    """ListOffsets of one partition."""
+    """Sends ListOffsets for one partition and returns its response."""
     wanted = {"partition_index": partition, "timestamp": timestamp, **fields}
     answer = wire.call(
         "ListOffsets",
@@ -157,7 +157,7 @@ def list_offset(
 
 
 def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) -> dict[str, Any]:
-    """Metadata of topics by name."""
+    """Sends Metadata for topics by name and returns the response."""
     return wire.call(
         "Metadata",
         version,
@@ -175,7 +175,8 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> int:
-    """The group g's offset of t-0; below -1000 for an error of the group."""
+    """Returns the offset of t-0 that the group g committed; if the group has an error, a number
+    below -1000."""
     topics = [{"name": "t", "partition_indexes": [0]}]
     answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
     offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]

@@ -1,6 +1,6 @@
-"""Histories of transactions for tests of metrics, the page and the journal.
+"""Sends known sequences of transactional requests, for tests of metrics, the page and the journal.
 
-The calls go to the coordinator directly, so that a test needs no other part of the broker.
+The calls go to the coordinator directly, without a connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEWER = Client("billing", "10.0.0.8")
 
 
 async def ask(seen: Seen, call: Callable[[Taker], Any]) -> Any:
-    """The reply to a call of a loaded coordinator."""
+    """Waits until the coordinator is loaded, sends one call and returns the reply."""
     await served(seen.broker)
     return await told(seen.broker, call)
 
@@ -40,7 +40,7 @@ class Producer:
         self._sequences: dict[tuple[Partition, int], int] = {}
 
     async def init(self) -> int:
-        """Takes the transactional id and returns the error code."""
+        """Sends InitProducerId, adopts the producer id and epoch, and returns the error code."""
         reply = await ask(
             self.seen,
             lambda ticket: InitProducerId(ticket, self.name, self.timeout_ms, -1, -1, self.client),
@@ -50,7 +50,7 @@ class Producer:
         return error
 
     async def add(self, topic: str, *partitions: int, group: str = "") -> int:
-        """Adds partitions to the transaction."""
+        """Adds partitions to the transaction and returns the error code."""
         whose = self.name, self.id, self.epoch
         error: int = await ask(
             self.seen,
@@ -61,12 +61,13 @@ class Producer:
         return error
 
     async def write(self, topic: str, partition: int = 0, records: int = 3) -> None:
-        """Adds a partition and appends to it."""
+        """Adds a partition to the transaction and appends records to the partition."""
         assert await self.add(topic, partition) == 0
         await self.hang(topic, partition, records)
 
     async def hang(self, topic: str, partition: int = 0, records: int = 3) -> None:
-        """Appends without the coordinator's knowledge, as a late batch did before KIP-890."""
+        """Appends records to a partition that was not added to the transaction, as a late batch did
+        before KIP-890."""
         there = partition_of(self.seen.broker, topic, partition)
         sequence = self._sequences.get((there, self.epoch), 0)
         self._sequences[there, self.epoch] = sequence + records
@@ -81,7 +82,7 @@ class Producer:
         there.append(data, self.seen.time.wall_ms)
 
     async def end(self, committed: bool = True) -> int:
-        """Ends the transaction and waits until its markers are written."""
+        """Ends the transaction, waits until its markers are written, and returns the error code."""
         whose = self.name, self.id, self.epoch
         reply = await ask(
             self.seen,
@@ -95,7 +96,7 @@ class Producer:
 
 
 async def opened(seen: Seen, name: str = "billing-1", topic: str = "orders") -> Producer:
-    """A producer with three records in its open transaction."""
+    """Returns a producer whose open transaction has three records."""
     producer = Producer(seen, name)
     assert await producer.init() == 0
     await producer.write(topic)

@@ -1,4 +1,4 @@
-"""A transactional producer over the wire, request by request, in the versions of TV1 or TV2."""
+"""A transactional producer that sends each request in the version of transaction version 1 or 2."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.wire import Wire, batch
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-"""The highest version of each API under each transaction version."""
+"""The highest version of each API for a client of each transaction version."""
 
 
 def initialized(
     wire: Wire, transactional_id: str, rules: int = 2, timeout_ms: int = 60_000
 ) -> TransactionalProducer:
-    """Takes the transactional id from its former producer; returns the new producer with id and
-    epoch."""
+    """Returns a producer with a producer id and epoch. A former producer of the transactional id is
+    fenced."""
     producer = TransactionalProducer(wire, transactional_id, rules, timeout_ms)
     until(f"{transactional_id} gets its producer id", lambda: producer.init() == NONE)
     return producer
@@ -38,7 +38,7 @@ def initialized(
 
 @dataclass
 class TransactionalProducer:
-    """The state of the producer, and one method for each of its requests."""
+    """The state of a transactional producer, and one method for each of its requests."""
 
     wire: Wire
     transactional_id: str
@@ -56,8 +56,8 @@ class TransactionalProducer:
         return self.producer_id, self.epoch
 
     def init(self, version: int = 4, **fields: Any) -> int:
-        """Sends InitProducerId and returns the error; with 0 the producer has another id or
-        epoch."""
+        """Sends InitProducerId and returns the error code. If it is 0, the producer adopts the id
+        and epoch of the response."""
         answer = calls.init_once(
             self.wire, self.transactional_id, version, timeout_ms=self.timeout_ms, **fields
         )
@@ -65,20 +65,21 @@ class TransactionalProducer:
         if code in (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR):
             calls.find(self.wire, self.transactional_id)
         elif code == NONE:
-            self.goes_on_with(answer["producer_id"], answer["producer_epoch"])
+            self.adopt(answer["producer_id"], answer["producer_epoch"])
         return code
 
-    def goes_on_with(self, producer_id: int, epoch: int) -> None:
-        """Adopts another id or epoch: sequence numbers begin again."""
+    def adopt(self, producer_id: int, epoch: int) -> None:
+        """Adopts a producer id and epoch. If they differ from the present ones, sequence numbers
+        start at 0."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
 
     def add(self, topics: Mapping[str, Sequence[int]], version: int = 3) -> int:
-        """Sends AddPartitionsToTxn as a client; returns the worst error.
+        """Sends AddPartitionsToTxn as a client and returns the highest error code.
 
-        Repeats while CONCURRENT_TRANSACTIONS shows that the previous transaction is being
-        completed.
+        Repeats the request while the response is CONCURRENT_TRANSACTIONS: the previous transaction
+        is being completed.
         """
         codes: list[int] = []
 
@@ -93,11 +94,11 @@ class TransactionalProducer:
         return max(codes)
 
     def add_offsets(self, group_id: str, version: int = 3) -> int:
-        """Sends AddOffsetsToTxn and returns the error."""
+        """Sends AddOffsetsToTxn and returns the error code."""
         return calls.add_offsets(self.wire, self.transactional_id, self.pair, group_id, version)
 
     def records(self, name: str, partition: int, *values: bytes, **fields: Any) -> bytes:
-        """The next batch for a partition; ``fields`` are those of its header."""
+        """Returns the next batch for a partition; ``fields`` replace fields of its header."""
         return batch(
             *values,
             **{
@@ -119,7 +120,7 @@ class TransactionalProducer:
         topic_id: bytes = bytes(16),
         **fields: Any,
     ) -> dict[str, Any]:
-        """A Produce request with these batches."""
+        """Returns a Produce request with these batches."""
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for (name, partition), data in parts.items():
             by_topic.setdefault(name, []).append({"index": partition, "records": data})
@@ -153,7 +154,8 @@ class TransactionalProducer:
     def produce_all(
         self, parts: Mapping[tuple[str, int], bytes], version: int | None = None, **fields: Any
     ) -> list[dict[str, Any]]:
-        """Sends one request with these batches and returns the responses in order."""
+        """Sends one Produce request with these batches and returns the partitions' responses in
+        order."""
         version = PRODUCE[self.rules] if version is None else version
         answer = self.wire.call("Produce", version, self.ask_produce(parts, **fields))
         return [entry for topic in answer["responses"] for entry in topic["partition_responses"]]
@@ -165,7 +167,7 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> list[int]:
-        """Sends TxnOffsetCommit and returns the partitions' errors in order."""
+        """Sends TxnOffsetCommit and returns the partitions' error codes in order."""
         version = TXN_OFFSET_COMMIT[self.rules] if version is None else version
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for (name, partition), offset in offsets.items():
@@ -183,19 +185,19 @@ class TransactionalProducer:
         return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
 
     def end(self, commit: bool, version: int | None = None, **fields: Any) -> int:
-        """Sends EndTxn and returns the error; under TV2 the producer adopts the id and epoch of the
-        response."""
+        """Sends EndTxn and returns the error code. Under TV2 the producer adopts the id and epoch
+        of the response."""
         version = END_TXN[self.rules] if version is None else version
         code, after = calls.end_once(
             self.wire, self.transactional_id, self.pair, commit, version, **fields
         )
         if code == NONE and version >= END_TXN[2]:
-            self.goes_on_with(*after)
+            self.adopt(*after)
         return code
 
 
 def last_stable_offset(wire: Wire, name: str, partition: int = 0) -> int:
-    """The end of the records that a read_committed consumer can read."""
+    """Returns the last stable offset: a read_committed consumer reads only records before it."""
     answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
     offset: int = answer["last_stable_offset"]
     return offset
@@ -212,9 +214,10 @@ def ended(wire: Wire, name: str, partition: int = 0) -> None:
 
 
 def committed_values(answer: Mapping[str, Any]) -> list[bytes]:
-    """The values that a consumer reads from a read_committed response, as Kafka's clients do.
+    """Returns the values that Kafka's clients would read from a read_committed response.
 
-    The producer of an aborted transaction is skipped from its first offset to its ABORT marker.
+    Records of the producer of an aborted transaction are skipped from the transaction's first
+    offset to its ABORT marker.
     """
     data = answer["records"] or b""
     begins = sorted(

@@ -1,4 +1,4 @@
-"""Requests of transactional producers, with defaults for the fields that do not matter."""
+"""Requests of transactional producers, with default values for most fields."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ Pair = tuple[int, int]
 
 
 def fenced(version: int) -> int:
-    """The error for a fenced producer (KIP-588)."""
+    """Returns the error code of a fenced producer in this version (KIP-588)."""
     return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 
 def wrong_producers(
     transactional_id: str, producer: Pair, version: int
 ) -> list[tuple[str, Pair, int]]:
-    """Producers that do not own an id, and the error for each, in the order of the checks."""
+    """Returns producers that do not own the id, with the error code of each, in the order of the
+    broker's checks."""
     pid, epoch = producer
     return [
         ("", (NOBODY, epoch - 1), INVALID_REQUEST),
@@ -100,7 +101,8 @@ def init(wire: Wire, transactional_id: str, version: int = 4, **fields: Any) -> 
 
 
 def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
-    """`init` for an id whose coordinator was not found yet."""
+    """Finds the coordinator of an id, sends InitProducerId until it succeeds, and returns producer
+    id and epoch."""
     find(wire, transactional_id)
     return init(wire, transactional_id, **fields)
 
@@ -108,7 +110,7 @@ def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
 def add(
     wire: Wire, transactional_id: str, producer: Pair, topics: Topics, version: int = 3
 ) -> Codes:
-    """Sends AddPartitionsToTxn as a client."""
+    """Sends AddPartitionsToTxn as a client; returns the error codes by topic and partition."""
     request = {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": producer[0],
@@ -132,7 +134,7 @@ def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> 
 def transaction(
     transactional_id: str, producer: Pair, topics: Topics, *, verify_only: bool
 ) -> dict[str, Any]:
-    """One entry of an AddPartitionsToTxn of a broker."""
+    """Returns one transaction of an AddPartitionsToTxn request of a broker."""
     return {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -145,7 +147,8 @@ def transaction(
 def add_as_broker(
     wire: Wire, *transactions: dict[str, Any], version: int = 5
 ) -> list[tuple[str, Codes]]:
-    """Sends AddPartitionsToTxn as a broker; returns id and errors of each transaction."""
+    """Sends AddPartitionsToTxn as a broker; returns the id and the error codes of each
+    transaction."""
     answer = wire.call("AddPartitionsToTxn", version, {"transactions": list(transactions)})
     assert answer["error_code"] == NONE
     return [
@@ -155,7 +158,7 @@ def add_as_broker(
 
 
 def codes_of(results: list[dict[str, Any]]) -> Codes:
-    """The errors of an AddPartitionsToTxn."""
+    """Returns the error codes of an AddPartitionsToTxn response by topic and partition."""
     return {
         (result["name"], partition["partition_index"]): partition["partition_error_code"]
         for result in results
@@ -166,7 +169,7 @@ def codes_of(results: list[dict[str, Any]]) -> Codes:
 def add_offsets(
     wire: Wire, transactional_id: str, producer: Pair, group_id: str, version: int = 3
 ) -> int:
-    """Sends AddOffsetsToTxn and returns the error."""
+    """Sends AddOffsetsToTxn and returns the error code."""
     request = {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -185,7 +188,7 @@ def end_once(
     version: int,
     **fields: Any,
 ) -> tuple[int, Pair]:
-    """Sends one EndTxn; returns its error, and the producer id and epoch of the response."""
+    """Sends one EndTxn; returns the error code, and the producer id and epoch of the response."""
     request = {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -200,7 +203,7 @@ def end_once(
 def end(
     wire: Wire, transactional_id: str, producer: Pair, committed: bool = True, version: int = 5
 ) -> tuple[int, Pair]:
-    """Sends EndTxn until the response is final."""
+    """Sends EndTxn until no retriable error is returned; returns what `end_once` returns."""
 
     def answered() -> tuple[int, Pair] | None:
         answer = end_once(wire, transactional_id, producer, committed, version)
@@ -232,15 +235,15 @@ def send(
 
 
 def hang(wire: Wire, transactional_id: str, topic: str, partition: int) -> None:
-    """Appends records of a transaction that its coordinator does not know, as a late batch did
-    before KIP-890. The broker must not verify (transaction.partition.verification.enable)."""
+    """Appends records to a partition that was not added to the transaction, as a late batch did
+    before KIP-890. Needs transaction.partition.verification.enable=false."""
     producer = begin(wire, transactional_id)
     entry = send(wire, transactional_id, producer, topic, partition, 0, 9, b"a", b"b")
     assert entry["error_code"] == NONE
 
 
 def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
-    """The entries of DescribeTransactions."""
+    """Returns the entries of the DescribeTransactions response."""
     request = {"transactional_ids": list(transactional_ids)}
     found: list[dict[str, Any]] = wire.call("DescribeTransactions", 0, request)[
         "transaction_states"
@@ -249,20 +252,20 @@ def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
 
 
 def state_of(wire: Wire, transactional_id: str) -> str:
-    """The state of one id."""
+    """Returns the state of one transactional id."""
     (found,) = describe(wire, transactional_id)
     state: str = found["transaction_state"]
     return state
 
 
 def listed(wire: Wire, version: int = 2, **filters: Any) -> dict[str, Any]:
-    """The response of ListTransactions."""
+    """Returns the response of ListTransactions."""
     request: Mapping[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
     return wire.call("ListTransactions", version, dict(request))
 
 
 def create_led(wire: Wire, topic: str, partitions: int = 1) -> None:
-    """Creates a topic and waits until its last partition is served."""
+    """Creates a topic and waits until this broker serves its last partition."""
     assert create_topic(wire, topic, partitions)["error_code"] == NONE
     until(
         "it is served",

@@ -1,4 +1,5 @@
-"""Transactions of a broker in the test's event loop, by calls to its coordinator."""
+"""Transactions of a broker in the test's event loop: tests call its coordinator without a
+connection."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Producer(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A marker in a log."""
+    """A marker in a partition's log."""
 
     offset: int
     producer_id: int
@@ -48,7 +49,7 @@ class Ended(NamedTuple):
 
 
 async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
-    """The reply to a call."""
+    """Sends one call to the coordinator and returns the reply."""
     done = asyncio.get_running_loop().create_future()
     made = call(Taker(done.set_result))
     broker.transactions.submit(made.transactional_id, made)
@@ -56,7 +57,7 @@ async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
 
 
 async def served(broker: Broker) -> None:
-    """Waits until the coordinator's topic is created and loaded."""
+    """Waits until the topic `__transaction_state` is created and its shards are loaded."""
     await broker.topics.ensure(TRANSACTION_TOPIC)
     assert await broker.producer_ids.ready()
     await eventually("the load", lambda: not broker.transactions.life.loading)
@@ -66,7 +67,7 @@ async def served(broker: Broker) -> None:
 async def coordinating(
     directory: Path | str, settings: Mapping[str, str], **parts: Any
 ) -> AsyncIterator[Broker]:
-    """A broker whose transactions are served, with a topic of three partitions."""
+    """Yields a broker whose transaction coordinator is loaded, with a topic of three partitions."""
     async with serving(directory, settings, **parts) as broker:
         await served(broker)
         if broker.registry.topic(TOPIC) is None:
@@ -75,7 +76,7 @@ async def coordinating(
 
 
 async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
-    """Sends InitProducerId, again while a previous transaction is being completed."""
+    """Sends InitProducerId, repeatedly while the previous transaction is being completed."""
     while True:
         reply = await told(
             broker, lambda ticket: InitProducerId(ticket, transactional_id, timeout_ms, -1, -1)
@@ -90,7 +91,7 @@ async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 6
 async def added(
     broker: Broker, producer: Producer, partitions: Partitions = PLACES, rules: int = TV2
 ) -> int:
-    """Sends AddPartitions and returns the error."""
+    """Sends AddPartitions and returns the error code."""
     code: int = await told(
         broker, lambda ticket: AddPartitions(ticket, *producer, partitions, rules)
     )
@@ -98,7 +99,7 @@ async def added(
 
 
 async def ended(broker: Broker, producer: Producer, committed: bool, rules: int = TV2) -> Producer:
-    """Sends EndTxn; returns the producer with the id and epoch to continue with."""
+    """Sends EndTxn; returns the producer with the id and epoch of the reply."""
     reply = await told(broker, lambda ticket: EndTransaction(ticket, *producer, committed, rules))
     assert reply.error_code == NONE, reply
     if rules < TV2:
@@ -107,21 +108,22 @@ async def ended(broker: Broker, producer: Producer, committed: bool, rules: int 
 
 
 async def state_of(broker: Broker, transactional_id: str) -> str:
-    """The state of an id, from DescribeTransactions."""
+    """Returns the state of a transactional id according to DescribeTransactions."""
     reply = await told(broker, lambda ticket: DescribeTransaction(ticket, transactional_id))
     state: str = reply.state
     return state
 
 
 def state_now(broker: Broker, transactional_id: str) -> str:
-    """The state of an id in an active shard, without a call; "" for an unknown id."""
+    """Returns the state of a transactional id from its active shard, without a call; "" for an
+    unknown id."""
     view = broker.transactions.view_of(transactional_id)
     found = None if view is None else view.get(transactional_id)
     return "" if found is None else str(found.value.state.wire_name)
 
 
 def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPIC) -> None:
-    """Appends records of a transaction to a partition that has verified them."""
+    """Appends records of a transaction to a partition, as after a successful verification."""
     now_ms = broker.time.now().wall_ms
     data = batch(
         b"value",
@@ -137,14 +139,14 @@ def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPI
 
 
 def markers(broker: Broker, partition: int, topic: str = TOPIC) -> list[Ended]:
-    """The markers of a partition, in order."""
+    """Returns the markers of a partition, in order of offset."""
     found = broker.logs.get(topic, partition)
     assert found is not None
     return markers_of(found.log)
 
 
 def markers_of(log: PartitionLog) -> list[Ended]:
-    """The markers of a log, in order."""
+    """Returns the markers of a log, in order of offset."""
     result = []
     for data, header in log.scan():
         if not header.is_control:
@@ -165,7 +167,7 @@ def markers_of(log: PartitionLog) -> list[Ended]:
 
 
 def state_partition(broker: Broker, transactional_id: str) -> Any:
-    """The partition of ``__transaction_state`` that stores an id."""
+    """Returns the partition of ``__transaction_state`` that stores a transactional id."""
     hosted = broker.transactions.hosted_for(transactional_id)
     assert hosted is not None
     assert hosted.log.topic == TRANSACTION_TOPIC

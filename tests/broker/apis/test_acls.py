@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: each rule of Kafka's, in every version."""
+"""DescribeAcls, CreateAcls and DeleteAcls follow Kafka's rules in every version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker on which every client is an administrator."""
+    """A broker on which every client is a super user."""
     data: Path = tmp_path_factory.mktemp("acls")
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(data, settings).start()
@@ -35,7 +35,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def admin(secured: Broker) -> Iterator[Wire]:
-    """A connection to the broker after all its ACLs are removed."""
+    """A connection to the broker, whose ACLs have all been deleted."""
     with Wire(secured.port) as connection:
         delete(connection, wanted())
         yield connection
@@ -136,8 +136,7 @@ def test_acl_is_created_described_and_deleted_in_every_version(
     assert json.loads((secured.data / "acls.json").read_text())["acls"] == []
 
 
-def test_match_filter_finds_covering_acls_and_any_filter_those_of_the_name(admin: Wire) -> None:
-    """Trap 13 of security."""
+def test_match_filter_finds_covering_acls_any_filter_only_equal_names(admin: Wire) -> None:
     create(
         admin,
         entry("t1"),
@@ -165,7 +164,7 @@ def test_match_filter_finds_covering_acls_and_any_filter_those_of_the_name(admin
     assert describe(admin, wanted()) == ["*...", "t1", "t2"]
 
 
-def test_each_field_of_a_filter_selects(admin: Wire) -> None:
+def test_each_field_of_an_acl_filter_selects_matching_acls(admin: Wire) -> None:
     create(
         admin,
         entry("a", principal="User:bob"),
@@ -182,8 +181,8 @@ def test_each_field_of_a_filter_selects(admin: Wire) -> None:
     assert describe(admin, wanted("kafka-cluster", kind=TOPIC)) == []
 
 
-def test_each_creation_is_validated_alone_and_may_exist_already(admin: Wire) -> None:
-    """The messages are those of Kafka 4.3.1."""
+def test_each_acl_of_create_acls_is_validated_independently(admin: Wire) -> None:
+    """The error messages are those of Kafka 4.3.1."""
     unparsed = (
         "Could not parse principal from `alice` (no colon is present separating the principal type"
         " from the principal name)"
@@ -213,7 +212,7 @@ def test_each_creation_is_validated_alone_and_may_exist_already(admin: Wire) -> 
     assert describe(admin, wanted()) == ["a/b", "t", "u"]
 
 
-def test_acl_that_matches_two_filters_is_returned_for_both(admin: Wire) -> None:
+def test_acl_matched_by_two_delete_filters_is_returned_for_both(admin: Wire) -> None:
     create(admin, entry("t"), entry("u"))
     assert delete(admin, wanted("t"), wanted(), wanted("none")) == [["t"], ["t", "u"], []]
 
@@ -225,7 +224,7 @@ OF_FILTER = {
 
 
 @pytest.mark.parametrize("field", [*OF_FILTER, "operation", "permission_type"])
-def test_enum_code_of_zero_closes_the_connection(admin: Wire, field: str) -> None:
+def test_acl_request_with_enum_code_0_closes_the_connection(admin: Wire, field: str) -> None:
     of_filter = OF_FILTER.get(field, field)
     for api, value in (
         ("CreateAcls", {"creations": [entry("kept?"), entry() | {field: 0}]}),
@@ -239,7 +238,7 @@ def test_enum_code_of_zero_closes_the_connection(admin: Wire, field: str) -> Non
 
 
 @pytest.mark.parametrize("field", [*OF_FILTER.values(), "operation", "permission_type"])
-def test_filter_with_an_unknown_enum_code_matches_no_acl(admin: Wire, field: str) -> None:
+def test_acl_filter_with_an_unknown_enum_code_matches_no_acl(admin: Wire, field: str) -> None:
     create(admin, entry("t"))
     assert describe(admin, wanted() | {field: 99}) == []
     filters = {"filters": [wanted() | {field: 99}]}
@@ -271,7 +270,7 @@ def test_acls_of_one_pattern_are_described_as_one_resource(admin: Wire) -> None:
     ]
 
 
-async def test_description_of_many_acls_of_one_pattern_pauses(tmp_path: Path) -> None:
+async def test_describe_acls_works_in_slices_for_many_acls_of_one_pattern(tmp_path: Path) -> None:
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     async with serving(tmp_path, settings) as broker:
         entries = [entry(principal=f"User:{number}") for number in range(5 * AT_A_TIME)]
@@ -282,7 +281,7 @@ async def test_description_of_many_acls_of_one_pattern_pauses(tmp_path: Path) ->
         assert len(turns) >= 5
 
 
-async def test_filter_above_the_limit_of_deletions_is_refused(
+async def test_delete_filter_is_refused_when_total_matches_exceed_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delete_acls, "MATCHES_MAX", 5)

@@ -1,4 +1,5 @@
-"""A partition's leader adds partitions to transactions: error codes by version, and its retries."""
+"""A Produce adds its partitions to the transaction through the coordinator: error codes by version,
+and retries."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def transactional(**fields: Any) -> bytes:
 
 
 def produce_error(error: int, version: int) -> int:
-    """The error of a Produce of that version for an answer of the coordinator."""
+    """Returns the error code of a Produce of this version when the coordinator returns
+    ``error``."""
     request: Any = SimpleNamespace(
         api_version=version,
         client_id="client",
@@ -90,10 +92,9 @@ def produce_error(error: int, version: int) -> int:
         (INVALID_REQUEST, *[INVALID_REQUEST] * 3),
     ],
 )
-def test_coordinator_error_is_mapped_to_one_that_the_version_knows(
+def test_produce_maps_coordinator_errors_to_codes_of_its_version(
     error: int, before_11: int, in_11: int, from_12: int
 ) -> None:
-    """Sentence 8: while a transaction is completed a Produce gets 51 from v12 on, 19 before."""
     for version in VERSIONS:
         expected = before_11 if version < 11 else in_11 if version == 11 else from_12
         assert produce_error(error, version) == expected, version
@@ -103,7 +104,7 @@ def test_coordinator_error_is_mapped_to_one_that_the_version_knows(
 
 
 class Coordinator:
-    """Answers AddPartitions with these codes in turn, the last one repeatedly."""
+    """Replies to AddPartitions with these codes in order; repeats the last one."""
 
     def __init__(self, time: MockTime, codes: Sequence[int]) -> None:
         self.codes = list(codes)
@@ -117,7 +118,8 @@ class Coordinator:
 
 
 async def add_result(*codes: int) -> tuple[int, list[int]]:
-    """The error code of adding a partition, and the times in ms of the coordinator's calls."""
+    """Adds a partition; returns the error code, and the times in ms at which the coordinator was
+    called."""
     time = MockTime()
 
     async def wait(transactional_id: str, at_most_s: float) -> None:
@@ -140,13 +142,13 @@ async def add_result(*codes: int) -> tuple[int, list[int]]:
     return code, [at - first for at in coordinator.asked_ms]
 
 
-async def test_add_is_retried_while_the_transaction_is_completed() -> None:
+async def test_add_partitions_is_retried_after_concurrent_transactions() -> None:
     codes = [CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, NONE]
 
     assert await add_result(*codes) == (NONE, [0, 20, 40])
 
 
-async def test_add_is_retried_for_at_most_100_ms() -> None:
+async def test_add_partitions_is_retried_for_at_most_100_ms() -> None:
     code, asked_ms = await add_result(CONCURRENT_TRANSACTIONS)
 
     assert (code, asked_ms) == (CONCURRENT_TRANSACTIONS, [0, 20, 40, 60, 80, 100])
@@ -160,7 +162,7 @@ async def test_add_is_retried_for_at_most_100_ms() -> None:
         (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH),
     ],
 )
-async def test_errors_except_concurrent_transactions_are_not_retried(code: int, said: int) -> None:
+async def test_add_partitions_is_not_retried_after_other_errors(code: int, said: int) -> None:
     assert await add_result(code) == (said, [0])
 
 
@@ -177,7 +179,7 @@ async def test_errors_except_concurrent_transactions_are_not_retried(code: int, 
         (None, NOT_COORDINATOR),
     ],
 )
-def test_add_fails_with_coordinator_error_when_shard_does_not_serve(
+def test_add_partitions_returns_coordinator_error_without_active_shard(
     phase: Phase | None, error: int
 ) -> None:
     hosted = None if phase is None else SimpleNamespace(phase=phase)
@@ -196,10 +198,10 @@ def test_add_fails_with_coordinator_error_when_shard_does_not_serve(
 
 
 @pytest.mark.parametrize("verified", [True, False])
-async def test_tv1_client_writes_unadded_partitions_when_verification_is_disabled(
+async def test_tv1_produce_to_unadded_partition_succeeds_without_verification(
     tmp_path: Path, verified: bool
 ) -> None:
-    """The partitions of TV2 clients are added in both cases."""
+    """Partitions of TV2 clients are added whether verification is enabled or not."""
     settings = {"transaction.partition.verification.enable": str(verified).lower()}
 
     def work(wire: Wire) -> tuple[int, int]:
@@ -216,8 +218,9 @@ async def test_tv1_client_writes_unadded_partitions_when_verification_is_disable
         assert await asked(broker, work) == (refused, NONE)
 
 
-async def test_concurrent_requests_of_one_transactional_id_are_all_served(tmp_path: Path) -> None:
-    """Kafka answers the first with NETWORK_EXCEPTION, because its broker sends one at a time."""
+async def test_concurrent_produces_of_one_transactional_id_all_succeed(tmp_path: Path) -> None:
+    """Kafka answers the first request with NETWORK_EXCEPTION, because its broker sends one request
+    at a time."""
 
     def work(wire: Wire) -> list[int]:
         create_topic(wire, "t", 20)
@@ -232,8 +235,9 @@ async def test_concurrent_requests_of_one_transactional_id_are_all_served(tmp_pa
         assert await asked(broker, work) == [NONE] * 20
 
 
-async def test_request_waits_for_the_one_that_adds_its_partition(tmp_path: Path) -> None:
-    """A producer has five requests in flight: all but the first find the partition added."""
+async def test_produce_waits_until_an_earlier_one_has_added_its_partition(tmp_path: Path) -> None:
+    """A producer may have five requests in flight. All except the first find the partition already
+    added."""
 
     def work(wire: Wire) -> list[tuple[int, int]]:
         create_topic(wire, "t", 1)
@@ -250,8 +254,9 @@ async def test_request_waits_for_the_one_that_adds_its_partition(tmp_path: Path)
         assert await asked(broker, work) == [(NONE, offset) for offset in range(5)]
 
 
-async def test_only_refused_requests_count_as_failed_verifications(tmp_path: Path) -> None:
-    """The broker checks for a partition before it adds it; that check does not count."""
+async def test_only_refused_requests_count_as_verification_failures(tmp_path: Path) -> None:
+    """Before the broker adds a partition, it checks whether the transaction has the partition.
+    This check does not count as a verification."""
 
     def work(wire: Wire) -> None:
         create_topic(wire, "t", 2)
@@ -274,13 +279,14 @@ async def test_only_refused_requests_count_as_failed_verifications(tmp_path: Pat
         assert failures == {TRANSACTION_ABORTABLE: 2}
 
 
-async def test_batch_is_written_after_the_record_that_adds_its_partition_is_stable(
+async def test_batch_is_appended_after_its_add_partitions_record_is_stable(
     tmp_path: Path,
 ) -> None:
-    """A producer that lost its connection sends again while the first attempt waits for a slow
+    """A producer that lost its connection sends again while its first request waits for a slow
     disk.
 
-    If the power failed without the record, no coordinator would end the transaction of the batch.
+    If the power failed before the record is stable, no coordinator would end the transaction of the
+    batch.
     """
     fs = SlowFiles(TRANSACTION_TOPIC)
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: every version, and the order of their checks.
+"""AddPartitionsToTxn and AddOffsetsToTxn in every version, and the order of their checks.
 
 The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 """
@@ -45,19 +45,19 @@ from tests.wire import Wire
 OF_CLIENTS = range(4)
 OF_BROKERS = range(4, 6)
 OF_OFFSETS = range(5)
-"""A producer id that no producer has."""
 
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """The second epoch of an id, with a topic of three partitions of the same name."""
+    """The producer id and second epoch of a transactional id, with a topic of three partitions of
+    the same name."""
     create_led(wire, name, 3)
     begin(wire, name)
     return begin(wire, name)
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_partitions_named_twice_are_added_once(
+def test_add_partitions_adds_a_partition_named_twice_once(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     assert add(wire, name, producer, [(name, [0, 0]), (name, [2])], version) == {
@@ -74,10 +74,9 @@ def test_partitions_named_twice_are_added_once(
 
 @pytest.mark.proves("transactions 7")
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_one_bad_topic_keeps_all_partitions_out_of_the_transaction(
+def test_add_partitions_adds_none_when_one_partition_is_invalid(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    """Sentence 7: the good ones get OPERATION_NOT_ATTEMPTED."""
     wanted = [("nowhere", [0]), (name, [0, 3, -1]), ("__consumer_offsets", [0])]
     refused = {
         ("nowhere", 0): UNKNOWN_TOPIC_OR_PARTITION,
@@ -101,17 +100,17 @@ def test_one_bad_topic_keeps_all_partitions_out_of_the_transaction(
 @pytest.mark.parametrize(
     "topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"]
 )
-def test_clients_cannot_add_internal_topics(
+def test_add_partitions_of_a_client_refuses_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int, topic: str
 ) -> None:
-    """Whether the topic and the partition exist or not."""
+    """Internal topics are refused whether the topic and the partition exist or not."""
     codes = add(wire, name, producer, [(topic, [0, 4711])], version)
 
     assert set(codes.values()) == {TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_id_is_checked_before_producer_id_and_that_before_epoch(
+def test_add_partitions_checks_transactional_id_producer_id_epoch_in_order(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     wrong = wrong_producers(name, producer, version)
@@ -120,7 +119,7 @@ def test_id_is_checked_before_producer_id_and_that_before_epoch(
         assert codes == {(name, 0): code, (name, 1): code}, whose
 
 
-def test_request_without_partitions_begins_a_transaction(
+def test_add_partitions_without_partitions_begins_a_transaction(
     wire: Wire, name: str, producer: Pair
 ) -> None:
     assert add(wire, name, producer, []) == {}
@@ -134,7 +133,7 @@ def test_request_without_partitions_begins_a_transaction(
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_brokers_add_and_verify_several_transactions_in_one_request(
+def test_add_partitions_of_a_broker_handles_several_transactions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     other = f"{name}-other"
@@ -177,7 +176,7 @@ def test_brokers_add_and_verify_several_transactions_in_one_request(
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_brokers_can_add_and_verify_internal_topics(
+def test_add_partitions_of_a_broker_accepts_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     find(wire, name, GROUP)  # creates the offsets topic
@@ -193,7 +192,7 @@ def test_brokers_can_add_and_verify_internal_topics(
 
 
 @pytest.mark.parametrize("version", OF_OFFSETS)
-def test_add_offsets_has_the_checks_of_add_partitions(
+def test_add_offsets_has_the_producer_checks_of_add_partitions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     for transactional_id, whose, code in wrong_producers(name, producer, version):
@@ -208,7 +207,7 @@ def test_add_offsets_has_the_checks_of_add_partitions(
 
 @pytest.mark.skipif(KIND != "muster", reason="Kafka makes the topic for FindCoordinator alone")
 def test_add_offsets_creates_the_offsets_topic(brokers: Callable[..., Broker]) -> None:
-    """A producer sends this before it looks for the group's coordinator."""
+    """A producer sends AddOffsetsToTxn before it looks for the group's coordinator."""
     broker = brokers()
     with Wire(broker.port) as wire:
         producer = begin(wire, "t")
@@ -223,15 +222,16 @@ def test_add_offsets_creates_the_offsets_topic(brokers: Callable[..., Broker]) -
         assert [topic["topic"] for topic in described["topics"]] == ["__consumer_offsets"]
 
 
-# -- while it ends
+# -- while a transaction is being completed
 
 
-def test_next_transaction_begins_after_the_previous_one_is_complete(
+def test_add_partitions_succeeds_after_the_previous_transaction_completes(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """Sentence 8: while the markers are written, requests get CONCURRENT_TRANSACTIONS.
+    """While the markers are written, requests get CONCURRENT_TRANSACTIONS, even those with a wrong
+    producer id.
 
-    So do those of a wrong producer id; Muster has usually written the markers before the answer.
+    Muster has usually written the markers before it responds to EndTxn.
     """
     added(wire, name, producer, [(name, [0, 1, 2])])
     code, after = end(wire, name, producer)

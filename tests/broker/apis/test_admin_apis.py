@@ -1,4 +1,5 @@
-"""Requests of administrators: directories, producers, epochs, elections, lists."""
+"""Requests of administrators: log directories, producers, leader epochs, elections, reassignments,
+lists."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def log_dirs(wire: Wire, version: int, topics: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_version_returns_the_size_of_partitions(
+def test_describe_log_dirs_returns_partition_sizes_in_every_version(
     wire: Wire, broker: Broker, name: str, version: int
 ) -> None:
     create_topic(wire, name, 3)
@@ -58,7 +59,7 @@ def test_every_version_returns_the_size_of_partitions(
         assert told["total_bytes"] == -1
 
 
-def test_all_partitions_are_described_without_a_list(wire: Wire, name: str) -> None:
+def test_describe_log_dirs_without_topics_describes_all_partitions(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
 
     everything = {each["name"]: each["partitions"] for each in log_dirs(wire, 4, None)["topics"]}
@@ -78,7 +79,7 @@ def producers(wire: Wire, name: str, partition: int = 0) -> dict[str, Any]:
     return dict(entry)
 
 
-def test_producers_are_described_with_last_sequence_and_timestamp(wire: Wire, name: str) -> None:
+def test_describe_producers_returns_last_sequence_and_timestamp(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for sequence in (0, 2):
         fields = {"producer_id": 77, "producer_epoch": 3, "base_sequence": sequence}
@@ -106,7 +107,7 @@ def test_producers_are_described_with_last_sequence_and_timestamp(wire: Wire, na
         ("", 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_unknown_or_invalid_topics_have_no_producers(
+def test_describe_producers_of_unknown_or_invalid_topic_is_an_error(
     wire: Wire, topic: str, partition: int, error_code: int
 ) -> None:
     told = producers(wire, topic, partition)
@@ -121,7 +122,7 @@ def test_unknown_or_invalid_topics_have_no_producers(
 def end_of_epoch(
     wire: Wire, name: str, epoch: int, version: int = 4, current: int = -1, partition: int = 0
 ) -> tuple[int, int, int]:
-    """Error, epoch and end offset."""
+    """Returns error code, leader epoch and end offset."""
     wanted = {"partition": partition, "leader_epoch": epoch, "current_leader_epoch": current}
     request = {"replica_id": -1, "topics": [{"topic": name, "partitions": [wanted]}]}
     (topic,) = wire.call("OffsetForLeaderEpoch", version, request)["topics"]
@@ -130,7 +131,9 @@ def end_of_epoch(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_latest_epoch_ends_at_the_log_end_offset(wire: Wire, name: str, version: int) -> None:
+def test_latest_leader_epoch_ends_at_the_log_end_offset(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"a", b"b"))
 
@@ -140,10 +143,10 @@ def test_latest_epoch_ends_at_the_log_end_offset(wire: Wire, name: str, version:
 
 
 @pytest.mark.campaign
-def test_earlier_epoch_ends_at_the_start_of_the_next(
+def test_earlier_leader_epoch_ends_at_the_start_of_the_next_epoch(
     brokers: Callable[..., Broker], name: str
 ) -> None:
-    """A directory that several leaders wrote: epoch 0 up to offset 1, then epoch 4."""
+    """The broker has a log of several leaders: epoch 0 up to offset 1, then epoch 4."""
     broker = brokers()
     with Wire(broker.port) as wire:
         create_topic(wire, name)
@@ -160,7 +163,7 @@ def test_earlier_epoch_ends_at_the_start_of_the_next(
         assert end_of_epoch(wire, name, 4, current=5) == (UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
-def test_epoch_request_of_an_unknown_partition_is_an_error(wire: Wire, name: str) -> None:
+def test_offset_for_leader_epoch_of_unknown_partition_is_an_error(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     unknown = (UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
@@ -173,7 +176,7 @@ def test_epoch_request_of_an_unknown_partition_is_an_error(wire: Wire, name: str
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("election_type", [0, 1])
-def test_election_is_not_needed_on_a_standalone_broker(
+def test_elect_leaders_returns_not_needed_on_a_standalone_broker(
     wire: Wire, name: str, version: int, election_type: int
 ) -> None:
     create_topic(wire, name)
@@ -192,7 +195,7 @@ def test_election_is_not_needed_on_a_standalone_broker(
     )
 
 
-def test_election_of_all_is_empty_and_unknown_type_is_refused(wire: Wire) -> None:
+def test_elect_leaders_of_all_is_empty_and_unknown_type_is_refused(wire: Wire) -> None:
     everything = {"election_type": 0, "topic_partitions": None}
 
     answer = wire.call("ElectLeaders", 2, everything)
@@ -202,7 +205,7 @@ def test_election_of_all_is_empty_and_unknown_type_is_refused(wire: Wire) -> Non
     )
 
 
-def test_list_of_reassignments_is_empty(wire: Wire, name: str) -> None:
+def test_list_reassignments_is_empty_on_a_standalone_broker(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for topics in (None, [{"name": name, "partition_indexes": [0]}]):
         answer = wire.call("ListPartitionReassignments", 0, {"topics": topics})
@@ -211,10 +214,10 @@ def test_list_of_reassignments_is_empty(wire: Wire, name: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("may_change_factor", [True, False])
-def test_reassignment_changes_nothing_or_is_refused_as_by_a_single_kafka(
+def test_reassignment_to_another_broker_is_refused_on_a_standalone_broker(
     wire: Wire, name: str, version: int, may_change_factor: bool
 ) -> None:
-    """The codes are those of Apache Kafka 4.3.1."""
+    """The error codes are those of Apache Kafka 4.3.1."""
     create_topic(wire, name)
     (ours,) = [broker["node_id"] for broker in metadata(wire, name)["brokers"]]
     asked = [
@@ -245,7 +248,9 @@ def test_reassignment_changes_nothing_or_is_refused_as_by_a_single_kafka(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_replica_stays_in_the_only_directory(wire: Wire, name: str, version: int) -> None:
+def test_alter_replica_log_dirs_accepts_only_the_brokers_own_directory(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     (directory,) = wire.call("DescribeLogDirs", 4, {"topics": None})["results"]
 
@@ -262,7 +267,7 @@ def test_replica_stays_in_the_only_directory(wire: Wire, name: str, version: int
 
 
 def pages(wire: Wire, names: list[str], limit: int) -> list[tuple[str, list[int]]]:
-    """The topics and partitions of all answers, in order."""
+    """Returns the topics and partitions of all pages, in order."""
     told = []
     cursor = None
     while True:
@@ -280,7 +285,7 @@ def pages(wire: Wire, names: list[str], limit: int) -> list[tuple[str, list[int]
             return told
 
 
-def test_topics_are_described_in_pages(wire: Wire, name: str) -> None:
+def test_describe_topic_partitions_returns_pages_of_the_limit(wire: Wire, name: str) -> None:
     first, second = f"{name}-a", f"{name}-b"
     create_topic(wire, second, 2)
     create_topic(wire, first, 3)
@@ -296,7 +301,7 @@ def test_topics_are_described_in_pages(wire: Wire, name: str) -> None:
     assert (first, [0, 1, 2]) in pages(wire, [], 2000), "an empty list asks for all"
 
 
-def test_description_of_topics_agrees_with_metadata(wire: Wire, name: str) -> None:
+def test_describe_topic_partitions_agrees_with_metadata(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     (known,) = metadata(wire, name)["topics"]
 
@@ -319,7 +324,9 @@ def test_description_of_topics_agrees_with_metadata(wire: Wire, name: str) -> No
         {"topic_name": "t", "partition_index": -1},
     ],
 )
-def test_invalid_cursor_is_refused(wire: Wire, cursor: dict[str, Any]) -> None:
+def test_describe_topic_partitions_refuses_an_invalid_cursor(
+    wire: Wire, cursor: dict[str, Any]
+) -> None:
     request = {"topics": [{"name": "t"}], "cursor": cursor}
 
     answer = wire.call("DescribeTopicPartitions", 0, request)
@@ -328,7 +335,7 @@ def test_invalid_cursor_is_refused(wire: Wire, cursor: dict[str, Any]) -> None:
 
 
 @pytest.mark.campaign
-def test_page_size_is_limited_by_the_brokers_setting(
+def test_describe_topic_partitions_limit_is_bounded_by_the_brokers_setting(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"max.request.partition.size.limit": "2"}).port) as wire:
@@ -342,7 +349,7 @@ def test_page_size_is_limited_by_the_brokers_setting(
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def test_resources_with_settings_are_listed(wire: Wire, name: str) -> None:
+def test_list_config_resources_returns_topics_and_the_broker(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     def listed(version: int, *kinds: int) -> set[tuple[str, int]]:
@@ -359,7 +366,7 @@ def test_resources_with_settings_are_listed(wire: Wire, name: str) -> None:
     assert listed(1, BROKER_LOGGER, CLIENT_METRICS, GROUP) == set()
 
 
-def test_unknown_resource_type_is_refused(wire: Wire) -> None:
+def test_list_config_resources_refuses_an_unknown_type(wire: Wire) -> None:
     answer = wire.call("ListConfigResources", 1, {"resource_types": [77]})
 
     assert (answer["error_code"], answer["config_resources"]) == (UNSUPPORTED_VERSION, [])

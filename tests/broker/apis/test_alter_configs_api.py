@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: every version, every operation, and each refusal."""
+"""AlterConfigs and IncrementalAlterConfigs: every version, every operation, and every refusal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERY_BROKER = ""
 
 @pytest.fixture
 def changed(wire: Wire) -> Iterator[Wire]:
-    """A connection to the shared broker, whose settings are restored afterwards."""
+    """A connection to the shared broker, whose dynamic settings are deleted after the test."""
     yield wire
     for name in ("1", EVERY_BROKER):
         assert replace(wire, name, {}, kind=BROKER) == (NONE, None)
@@ -49,7 +49,7 @@ def changed(wire: Wire) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_every_version_of_incremental_alter_sets_and_deletes(
+def test_incremental_alter_sets_and_deletes_settings_in_every_version(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name, configs={"segment.bytes": "5000"})
@@ -63,7 +63,9 @@ def test_every_version_of_incremental_alter_sets_and_deletes(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_every_version_of_alter_replaces_all(wire: Wire, name: str, version: int) -> None:
+def test_alter_configs_replaces_all_settings_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name, configs={"segment.bytes": "5000", "retention.ms": "1"})
 
     assert replace(wire, name, {"retention.ms": "9"}, version=version) == (NONE, None)
@@ -112,7 +114,7 @@ def test_append_and_subtract_change_list_settings(wire: Wire, name: str) -> None
         (("min.compaction.lag.ms", SET, "9" * 18), None),
     ],
 )
-def test_invalid_topic_setting_is_refused_with_the_whole_request(
+def test_invalid_topic_setting_refuses_all_changes_of_its_resource(
     wire: Wire, name: str, operation: Operation, sentence: str | None
 ) -> None:
     create_topic(wire, name, configs={"max.compaction.lag.ms": "5000"})
@@ -134,7 +136,7 @@ def test_invalid_topic_setting_is_refused_with_the_whole_request(
         ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], "Error due to duplicate"),
     ],
 )
-def test_invalid_operation_is_refused(
+def test_invalid_operation_of_incremental_alter_is_refused(
     wire: Wire, name: str, operations: list[Operation], sentence: str
 ) -> None:
     create_topic(wire, name)
@@ -145,7 +147,7 @@ def test_invalid_operation_is_refused(
     assert (message or "").startswith(sentence)
 
 
-def test_null_value_is_refused_by_alter_configs(wire: Wire, name: str) -> None:
+def test_alter_configs_refuses_a_null_value(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert replace(wire, name, {"retention.ms": None})[0] == INVALID_REQUEST
@@ -163,7 +165,7 @@ def test_null_value_is_refused_by_alter_configs(wire: Wire, name: str) -> None:
         (77, "x", INVALID_REQUEST),
     ],
 )
-def test_resource_without_settings_gets_an_error(
+def test_alter_of_an_unknown_or_unsupported_resource_is_an_error(
     wire: Wire, kind: int, resource: str, error_code: int
 ) -> None:
     for code, message in (
@@ -193,7 +195,7 @@ def test_resources_of_one_request_are_altered_independently(wire: Wire, name: st
     assert value_of(wire, name, "retention.ms") == ("5", OWN)
 
 
-def test_validate_only_finds_errors_and_changes_nothing(wire: Wire, name: str) -> None:
+def test_validate_only_reports_errors_and_changes_no_setting(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert alter(wire, name, ("retention.ms", SET, "5"), validate_only=True) == (NONE, None)
@@ -247,7 +249,7 @@ def test_alter_configs_replaces_dynamic_settings_of_a_broker(changed: Wire) -> N
     assert value_of(changed, "1", "log.retention.ms", BROKER) == (None, DEFAULT)
 
 
-def test_append_changes_list_settings_of_brokers(changed: Wire) -> None:
+def test_append_changes_list_setting_of_the_broker_default(changed: Wire) -> None:
     operation = ("log.cleanup.policy", APPEND, "compact")
 
     assert alter(changed, EVERY_BROKER, operation, kind=BROKER) == (NONE, None)
@@ -270,7 +272,7 @@ def test_append_changes_list_settings_of_brokers(changed: Wire) -> None:
     ],
 )
 @pytest.mark.parametrize("broker_id", ["1", EVERY_BROKER])
-def test_setting_that_is_not_dynamic_is_refused(
+def test_alter_of_a_broker_setting_that_is_not_dynamic_is_refused(
     wire: Wire, broker_id: str, name: str, sentence: str
 ) -> None:
     code, message = alter(wire, broker_id, (name, SET, "1"), kind=BROKER)
@@ -308,7 +310,7 @@ def test_broker_default_that_makes_a_topics_settings_invalid_is_refused(
     assert "invalid: min.compaction.lag.ms" in (message or "")
 
 
-def test_described_settings_are_read_only_unless_dynamic(wire: Wire) -> None:
+def test_broker_settings_are_described_as_read_only_unless_dynamic(wire: Wire) -> None:
     told = described(wire, "1", BROKER)
 
     changeable = {name for name, entry in told.items() if not entry["read_only"]}
@@ -331,7 +333,7 @@ def test_altered_settings_survive_kill_9(brokers: Callable[..., Broker], name: s
         assert len(synonyms_of(wire, name, "segment.ms")) == 3
 
 
-def test_create_partitions_keeps_the_topics_settings(wire: Wire, name: str) -> None:
+def test_create_partitions_keeps_the_settings_of_the_topic(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     alter(wire, name, ("retention.ms", SET, "5"))
     grown = {"name": name, "count": 3, "assignments": None}
@@ -342,7 +344,7 @@ def test_create_partitions_keeps_the_topics_settings(wire: Wire, name: str) -> N
 
 
 @pytest.mark.campaign
-def test_stored_setting_is_ignored_and_logged_when_the_file_contradicts_it(
+def test_stored_setting_that_contradicts_the_file_is_ignored_and_logged(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()
@@ -366,7 +368,8 @@ def test_stored_setting_is_ignored_and_logged_when_the_file_contradicts_it(
 
 @pytest.mark.parametrize("resource", ["1", EVERY_BROKER])
 def test_unsupported_throttles_can_be_deleted_but_not_set(wire: Wire, resource: str) -> None:
-    """``kafka-reassign-partitions --verify`` deletes them, whether they were set or not."""
+    """``kafka-reassign-partitions --verify`` deletes these throttles, whether they were set or
+    not."""
     throttle = "replica.alter.log.dirs.io.max.bytes.per.second"
 
     assert alter(wire, resource, (throttle, DELETE, None), kind=BROKER) == (NONE, None)

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas, with the refusals of Kafka."""
+"""DescribeClientQuotas and AlterClientQuotas refuse the same requests as Kafka."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def found(answer: Any) -> list[Any]:
     ]
 
 
-async def test_quotas_are_altered_and_described_in_both_versions(tmp_path: Path) -> None:
+async def test_quotas_are_altered_and_described_in_every_version(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         for version in (0, 1):
             rate = ("producer_byte_rate", 5.0)
@@ -86,7 +86,9 @@ async def test_quotas_are_altered_and_described_in_both_versions(tmp_path: Path)
         ({"user": "a"}, [("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0)]),
     ],
 )
-async def test_invalid_quota_is_refused_as_by_kafka(entity: Any, ops: Any, tmp_path: Path) -> None:
+async def test_invalid_client_quota_is_refused_with_invalid_request(
+    entity: Any, ops: Any, tmp_path: Path
+) -> None:
     def work(wire: Wire) -> None:
         refused = altered(wire, entity, *ops)
         assert refused["error_code"] == INVALID_REQUEST
@@ -98,7 +100,7 @@ async def test_invalid_quota_is_refused_as_by_kafka(entity: Any, ops: Any, tmp_p
 
 
 async def test_removal_of_an_unknown_quota_key_succeeds(tmp_path: Path) -> None:
-    """Kafka's alterClientQuotaEntity checks a key only where a value is set."""
+    """Kafka's alterClientQuotaEntity checks a key only when the request sets a value."""
 
     def work(wire: Wire) -> None:
         rate = ("producer_byte_rate", 5.0)
@@ -112,7 +114,7 @@ async def test_removal_of_an_unknown_quota_key_succeeds(tmp_path: Path) -> None:
         await asked(broker, work)
 
 
-async def test_duplicate_entity_is_refused_and_host_name_is_resolved(
+async def test_duplicate_quota_entity_is_refused_and_host_name_is_resolved(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:
@@ -142,7 +144,7 @@ async def test_duplicate_entity_is_refused_and_host_name_is_resolved(
         ([("group", ANY, None)], UNSUPPORTED_VERSION),
     ],
 )
-async def test_invalid_description_filter_is_refused(
+async def test_invalid_filter_of_describe_client_quotas_is_refused(
     components: Any, error_code: int, tmp_path: Path
 ) -> None:
     def work(wire: Wire) -> None:
@@ -171,8 +173,9 @@ async def test_quota_changes_are_reported_to_the_audit_log(
     ]
 
 
-async def test_refusals_leave_no_garbage_in_reference_cycles(tmp_path: Path) -> None:
-    """Cycles stay until a collection of the whole heap, which is rare."""
+async def test_refused_quotas_leave_no_objects_in_reference_cycles(tmp_path: Path) -> None:
+    """Objects in reference cycles stay in memory until a collection of the whole heap, which is
+    rare."""
 
     def work(wire: Wire) -> None:
         entry = {"entity": [{"entity_type": "group", "entity_name": "g"}], "ops": []}

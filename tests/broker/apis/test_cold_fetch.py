@@ -1,4 +1,4 @@
-"""Fetches that read from disk, or many partitions: other clients do not wait for them."""
+"""A Fetch that reads from disk, or reads many partitions, does not delay other clients."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ DATA = "/data"
 def fetching(
     partitions: int | list[tuple[int, int]] = 1, session: tuple[int, int] = (0, -1), **fields: Any
 ) -> dict[str, Any]:
-    """A Fetch of the topic orders: the first n partitions from offset 0, or (partition, offset)
-    pairs.
+    """Returns a Fetch of the topic orders.
+
+    ``partitions`` is a number of partitions, read from offset 0, or a list of pairs of partition
+    and offset.
     """
     places = [(p, 0) for p in range(partitions)] if isinstance(partitions, int) else partitions
     wanted = [
@@ -110,7 +112,7 @@ async def test_fetch_reads_a_sealed_segment_whose_index_is_on_disk() -> None:
         fs.disk = None
 
 
-async def test_fetch_gets_unknown_topic_when_deleted_during_the_disk_read() -> None:
+async def test_fetch_returns_unknown_topic_when_deleted_during_the_disk_read() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -129,7 +131,7 @@ async def test_fetch_gets_unknown_topic_when_deleted_during_the_disk_read() -> N
         fs.disk = None
 
 
-async def test_fetch_gets_out_of_range_when_records_are_deleted_during_the_read() -> None:
+async def test_fetch_returns_out_of_range_when_records_are_deleted_during_read() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -147,8 +149,8 @@ async def test_fetch_gets_out_of_range_when_records_are_deleted_during_the_read(
 
 
 @pytest.mark.parametrize("version", [5, 6, 12])
-async def test_disk_error_is_answered_by_version(version: int) -> None:
-    """Clients of Fetch 5 and before may not know KAFKA_STORAGE_ERROR (KIP-112)."""
+async def test_fetch_maps_a_disk_error_to_a_code_of_its_version(version: int) -> None:
+    """Clients of Fetch 5 and below may not know KAFKA_STORAGE_ERROR (KIP-112)."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -167,8 +169,8 @@ async def test_disk_error_is_answered_by_version(version: int) -> None:
         fs.disk = None
 
 
-async def test_record_appended_during_the_disk_read_is_returned() -> None:
-    """The Fetch finds the end of partition 0 and then waits for the disk of partition 1."""
+async def test_fetch_returns_a_record_appended_during_the_disk_read() -> None:
+    """The Fetch reaches the end of partition 0, then waits for the disk of partition 1."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker, 2)

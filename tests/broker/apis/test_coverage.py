@@ -1,4 +1,4 @@
-"""The advertised versions are the served ones, and docs/use/coverage.md lists them."""
+"""The page docs/use/coverage.md, ApiVersions and the table of served APIs agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_coverage_page_agrees_with_the_dispatch_table() -> None:
     assert make_coverage.PAGE.read_text() == make_coverage.page(), "run make coverage"
 
 
-def test_every_module_of_broker_apis_is_in_the_table() -> None:
+def test_every_served_row_of_broker_apis_is_in_the_api_table() -> None:
     rows = [
         import_module(".".join(("broker", "apis", *path.relative_to(APIS).with_suffix("").parts)))
         for path in APIS.rglob("*.py")
@@ -35,7 +35,7 @@ def test_every_module_of_broker_apis_is_in_the_table() -> None:
     assert len(served) == len(rows)
 
 
-def test_each_module_of_broker_apis_is_an_api() -> None:
+def test_each_top_module_of_broker_apis_defines_a_served_row() -> None:
     modules = [path for path in APIS.glob("*.py") if path.stem != "__init__"]
 
     assert [path.name for path in modules if "\nSERVED = " not in path.read_text()] == []
@@ -47,7 +47,7 @@ def test_served_versions_are_defined_by_the_protocol() -> None:
         assert row.max_version in row.api.versions
 
 
-async def test_api_versions_returns_the_table_in_every_version(tmp_path: Path) -> None:
+async def test_api_versions_returns_the_api_table_in_every_version(tmp_path: Path) -> None:
     expected = [(key, row.min_version, row.max_version) for key, row in SERVED.items()]
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
@@ -64,13 +64,11 @@ async def test_api_versions_returns_the_table_in_every_version(tmp_path: Path) -
 @pytest.mark.proves("transactions 32")
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("level", range(3))
-async def test_api_versions_returns_the_transaction_version(
+async def test_api_versions_returns_the_level_of_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
-    """As Kafka 4.3.1: supported features with a minimum of 0 only to clients of v4 (KAFKA-17011).
-
-    Observed there with v3 and v4; level 0 is omitted.
-    """
+    """As Kafka 4.3.1 was observed to do with v3 and v4: only clients of v4 get supported features
+    with a minimum of 0 (KAFKA-17011), and level 0 is omitted from the finalized features."""
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
         client = await broker.client()
@@ -86,7 +84,7 @@ async def test_api_versions_returns_the_transaction_version(
 
 
 @pytest.mark.proves("transactions 32")
-async def test_api_versions_returns_the_configured_transaction_version(tmp_path: Path) -> None:
+async def test_configured_transaction_version_is_finalized_in_api_versions(tmp_path: Path) -> None:
     for level, epoch in ((2, 1), (0, 2)):
         setting = {"transaction.version": str(level)}
         async with serving(tmp_path, setting) as served:
@@ -99,7 +97,7 @@ async def test_api_versions_returns_the_configured_transaction_version(tmp_path:
 
 
 async def test_invalid_client_software_name_is_refused(tmp_path: Path) -> None:
-    """INVALID_REQUEST, as KIP-511 defines."""
+    """The error is INVALID_REQUEST, as KIP-511 defines."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         for name, version, code in (

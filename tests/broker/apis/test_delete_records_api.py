@@ -1,4 +1,4 @@
-"""DeleteRecords: all clients see the new log start offset at once, and a crash keeps it."""
+"""DeleteRecords: clients see the new log start offset immediately, and it survives a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HIGH_WATERMARK = -1
 def delete_records(
     wire: Wire, name: str, offset: int, partition: int = 0, version: int = 2
 ) -> tuple[int, int]:
-    """DeleteRecords of one partition: error and low watermark."""
+    """Sends DeleteRecords for one partition; returns error code and low watermark."""
     wanted = {"partition_index": partition, "offset": offset}
     topic = {"name": name, "partitions": [wanted]}
     answer = wire.call("DeleteRecords", version, {"topics": [topic], "timeout_ms": 1000})
@@ -36,7 +36,9 @@ def delete_records(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_every_version_raises_the_log_start_offset(wire: Wire, name: str, version: int) -> None:
+def test_delete_records_raises_the_log_start_offset_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     for number in range(5):
         produce(wire, name, batch(b"%d" % number))
@@ -74,7 +76,7 @@ def test_log_start_offset_can_be_within_a_batch_and_never_decreases(wire: Wire, 
         ("__transaction_state", 0, 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_invalid_deletion_is_refused(
+def test_delete_records_is_refused_by_offset_policy_or_internal_topic(
     wire: Wire, name: str, topic: str, partition: int, offset: int, error_code: int
 ) -> None:
     policies = {"deleted": "delete", "compacted": "compact", "both": "compact,delete"}

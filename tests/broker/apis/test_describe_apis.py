@@ -21,7 +21,7 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
-"""All operations on a cluster, as bits."""
+"""The bits of all operations that an ACL on a cluster can allow."""
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
@@ -41,7 +41,9 @@ def by_name(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_returns_the_settings_of_a_topic(wire: Wire, name: str, version: int) -> None:
+def test_describe_configs_returns_topic_settings_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name, configs={"retention.ms": "5000"})
 
     told = by_name(describe(wire, TOPIC, name, version))
@@ -57,7 +59,7 @@ def test_every_version_returns_the_settings_of_a_topic(wire: Wire, name: str, ve
     assert len(told) == 36
 
 
-def test_only_requested_settings_are_returned(wire: Wire, name: str) -> None:
+def test_describe_configs_returns_only_requested_settings(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     told = by_name(describe(wire, TOPIC, name, keys=["segment.ms", "no.such"]))
@@ -66,7 +68,7 @@ def test_only_requested_settings_are_returned(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])
-def test_synonyms_list_the_settings_with_lower_priority(
+def test_describe_configs_returns_synonyms_in_order_of_precedence(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name, configs={"max.message.bytes": "5000"})
@@ -81,7 +83,7 @@ def test_synonyms_list_the_settings_with_lower_priority(
     ]
 
 
-def test_broker_setting_applies_to_the_topic_and_is_a_synonym(
+def test_static_broker_setting_applies_to_topics_and_is_a_synonym(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"log.retention.minutes": "2"}).port) as wire:
@@ -93,7 +95,7 @@ def test_broker_setting_applies_to_the_topic_and_is_a_synonym(
         assert entry["synonyms"][0]["name"] == "log.retention.minutes"
 
 
-def test_documentation_is_returned_on_request(wire: Wire, name: str) -> None:
+def test_describe_configs_returns_documentation_on_request(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     told = by_name(describe(wire, TOPIC, name, include_documentation=True))
@@ -104,7 +106,9 @@ def test_documentation_is_returned_on_request(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_returns_the_settings_of_the_broker(wire: Wire, version: int) -> None:
+def test_describe_configs_returns_broker_settings_in_every_version(
+    wire: Wire, version: int
+) -> None:
     told = by_name(describe(wire, BROKER, "1", version))
 
     assert told["group.initial.rebalance.delay.ms"]["value"] == "0"
@@ -128,7 +132,7 @@ def test_every_version_returns_the_settings_of_the_broker(wire: Wire, version: i
         (77, "x", INVALID_REQUEST),
     ],
 )
-def test_resource_without_settings_gets_an_error_message(
+def test_describe_configs_of_unknown_or_unsupported_resource_is_an_error(
     wire: Wire, kind: int, resource: str, error_code: int
 ) -> None:
     result = describe(wire, kind, resource)
@@ -137,7 +141,7 @@ def test_resource_without_settings_gets_an_error_message(
     assert result["error_message"]
 
 
-def test_cluster_default_settings_are_empty_at_first(wire: Wire) -> None:
+def test_cluster_default_settings_of_a_new_broker_are_empty(wire: Wire) -> None:
     result = describe(wire, BROKER, "")
 
     assert (result["error_code"], result["configs"]) == (NONE, [])
@@ -148,7 +152,7 @@ def test_cluster_default_settings_are_empty_at_first(wire: Wire) -> None:
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("wanted", [True, False])
-def test_every_version_describes_the_broker(
+def test_describe_cluster_returns_the_broker_in_every_version(
     wire: Wire, broker: Broker, version: int, wanted: bool
 ) -> None:
     answer = wire.call(
@@ -166,7 +170,7 @@ def test_every_version_describes_the_broker(
 @pytest.mark.parametrize(
     ("kind", "error_code"), [(2, MISMATCHED_ENDPOINT_TYPE), (9, UNSUPPORTED_ENDPOINT_TYPE)]
 )
-def test_description_of_controllers_is_refused(wire: Wire, kind: int, error_code: int) -> None:
+def test_describe_cluster_of_controllers_is_refused(wire: Wire, kind: int, error_code: int) -> None:
     answer = wire.call("DescribeCluster", 1, {"endpoint_type": kind})
 
     assert (answer["error_code"], answer["brokers"]) == (error_code, [])

@@ -1,4 +1,4 @@
-"""DescribeProducers: the open transaction of each producer of a partition.
+"""DescribeProducers returns the open transaction of each producer of a partition.
 
 The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 """
@@ -22,14 +22,14 @@ def described(wire: Wire, topic: str, *partitions: int) -> list[dict[str, Any]]:
 
 
 def only(wire: Wire, topic: str) -> dict[str, Any]:
-    """The only producer of partition 0."""
+    """Returns the producer of partition 0, which must have exactly one."""
     (partition,) = described(wire, topic, 0)
     (producer,) = partition["active_producers"]
     found: dict[str, Any] = producer
     return found
 
 
-def test_open_transaction_has_start_offset_and_ended_one_coordinator_epoch(
+def test_producer_has_start_offset_while_open_and_coordinator_epoch_after(
     wire: Wire, name: str
 ) -> None:
     create_led(wire, name)
@@ -47,12 +47,14 @@ def test_open_transaction_has_start_offset_and_ended_one_coordinator_epoch(
         assert code == NONE
         until("the marker is there", lambda: only(wire, name)["current_txn_start_offset"] == -1)
         ended = only(wire, name)
-        assert ended["producer_epoch"] == epoch  # the next epoch, by the marker
+        assert ended["producer_epoch"] == epoch  # the marker has the next epoch
         assert ended["last_sequence"] == -1
         assert ended["coordinator_epoch"] >= 0
 
 
-def test_unknown_partitions_have_an_error_each(wire: Wire, name: str) -> None:
+def test_describe_producers_returns_an_error_for_each_unknown_partition(
+    wire: Wire, name: str
+) -> None:
     create_led(wire, name)
 
     there, missing = described(wire, name, 0, 7)

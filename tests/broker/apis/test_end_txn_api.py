@@ -1,6 +1,7 @@
 """EndTxn in every version: its checks and its effects.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), with one exception that is marked.
+The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), with one exception: an EndTxn with
+COMMIT and the old epoch after an ABORT gets another error code.
 """
 
 from __future__ import annotations
@@ -36,22 +37,21 @@ from tests.wire import Wire
 
 VERSIONS = range(6)
 OF_TV1, OF_TV2 = range(5), range(5, 6)
-"""A producer id that no producer has."""
 NOTHING = (-1, -1)
 LAST_EPOCH = 32_766
-"""The last epoch that a producer gets."""
+"""The last epoch that a producer gets; the marker of its transaction has the next one."""
 
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """The second epoch of an id, with a topic of the same name."""
+    """The producer id and second epoch of a transactional id, with a topic of the same name."""
     create_led(wire, name)
     begin(wire, name)
     return begin(wire, name)
 
 
 def until_complete(wire: Wire, name: str) -> str:
-    """Waits until the transaction is complete, and returns the state."""
+    """Waits until the transaction is complete, and returns its state."""
     until("it is complete", lambda: state_of(wire, name).startswith("Complete"))
     return state_of(wire, name)
 
@@ -61,7 +61,7 @@ def until_complete(wire: Wire, name: str) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("committed", [True, False])
-def test_id_producer_id_epoch_and_state_are_checked_in_this_order(
+def test_end_txn_checks_transactional_id_producer_id_epoch_in_order(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     for transactional_id, whose, code in wrong_producers(name, producer, version):
@@ -76,7 +76,7 @@ def test_id_producer_id_epoch_and_state_are_checked_in_this_order(
 @pytest.mark.proves("transactions 5")
 @pytest.mark.parametrize("version", OF_TV1)
 @pytest.mark.parametrize("committed", [True, False])
-def test_tv1_end_without_a_transaction_is_refused(
+def test_tv1_end_txn_without_a_transaction_is_refused(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     assert end(wire, name, producer, committed, version) == (INVALID_TXN_STATE, NOTHING)
@@ -84,10 +84,9 @@ def test_tv1_end_without_a_transaction_is_refused(
 
 
 @pytest.mark.proves("transactions 5")
-def test_tv2_abort_without_a_transaction_raises_the_epoch(
+def test_tv2_abort_without_a_transaction_raises_epoch_commit_is_refused(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """Sentence 5: under TV2 an ABORT without a transaction succeeds and bumps; a COMMIT gets 48."""
     pid, epoch = producer
     assert end(wire, name, producer, True) == (INVALID_TXN_STATE, NOTHING)
     assert end(wire, name, producer, False) == (NONE, (pid, epoch + 1))
@@ -99,12 +98,12 @@ def test_tv2_abort_without_a_transaction_raises_the_epoch(
     assert describe(wire, name)[0]["producer_epoch"] == epoch + 2
 
 
-# -- an answer that was lost
+# -- repeated requests, as after a lost response
 
 
 @pytest.mark.proves("transactions 4")
 @pytest.mark.parametrize("version", OF_TV1)
-def test_tv1_end_can_be_repeated(wire: Wire, name: str, producer: Pair, version: int) -> None:
+def test_tv1_end_txn_can_be_repeated(wire: Wire, name: str, producer: Pair, version: int) -> None:
     for committed in (True, False):
         added(wire, name, producer, [(name, [0])])
         for _ in range(3):
@@ -116,10 +115,9 @@ def test_tv1_end_can_be_repeated(wire: Wire, name: str, producer: Pair, version:
 
 @pytest.mark.proves("transactions 4")
 @pytest.mark.parametrize("committed", [True, False])
-def test_tv2_end_repeated_with_the_previous_epoch_gets_the_same_answer(
+def test_tv2_end_txn_repeated_with_the_old_epoch_gets_the_same_response(
     wire: Wire, name: str, producer: Pair, committed: bool
 ) -> None:
-    """Sentence 4: a repeated COMMIT gets 0 and the new pair for the old epoch, else 48."""
     pid, epoch = producer
     after = (pid, epoch + 1)
     added(wire, name, producer, [(name, [0])])
@@ -136,10 +134,9 @@ def test_tv2_end_repeated_with_the_previous_epoch_gets_the_same_answer(
 
 
 @pytest.mark.parametrize("version", OF_TV1)
-def test_end_follows_the_version_of_the_request_not_that_of_the_feature(
+def test_end_txn_below_version_5_does_not_raise_the_epoch(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    """The version of the request decides, not the level of the feature."""
     added(wire, name, producer, [(name, [0])])
 
     assert end(wire, name, producer, True, version) == (NONE, NOTHING)
@@ -153,10 +150,9 @@ def test_end_follows_the_version_of_the_request_not_that_of_the_feature(
 @pytest.mark.proves("transactions 2")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("was_open", [True, False])
-def test_fenced_producer_gets_a_fencing_error_not_an_unknown_id(
+def test_fenced_producer_gets_a_fencing_error_from_each_api(
     wire: Wire, name: str, producer: Pair, version: int, was_open: bool
 ) -> None:
-    """Sentence 2: EndTxn 90, or 47 before version 2; AddPartitions the same; Produce 47."""
     if was_open:
         added(wire, name, producer, [(name, [0])])
         assert send(wire, name, producer, name)["error_code"] == NONE
@@ -180,7 +176,7 @@ def test_fenced_producer_gets_a_fencing_error_not_an_unknown_id(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("committed", [True, False])
-def test_every_version_commits_or_aborts_written_records(
+def test_end_txn_commits_or_aborts_records_in_every_version(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     added(wire, name, producer, [(name, [0])])
@@ -202,10 +198,7 @@ def test_every_version_commits_or_aborts_written_records(
 
 @pytest.mark.proves("transactions 12")
 @pytest.mark.campaign
-def test_commit_returns_another_producer_id_when_epochs_are_exhausted(
-    wire: Wire, name: str
-) -> None:
-    """Sentence 12: at epoch 32766 a commit and its retry return another id with epoch 0."""
+def test_commit_at_the_last_epoch_returns_another_producer_id(wire: Wire, name: str) -> None:
     create_led(wire, name)
     pid, epoch = begin(wire, name)
     raising = {"transactional_id": name, "transaction_timeout_ms": 60_000}
@@ -231,7 +224,7 @@ def test_commit_returns_another_producer_id_when_epochs_are_exhausted(
 
 
 def producers(wire: Wire, topic: str) -> dict[int, int]:
-    """The epoch of each producer of partition 0."""
+    """Returns the epoch of each producer of partition 0."""
     asked = {"topics": [{"name": topic, "partition_indexes": [0]}]}
     (found,) = wire.call("DescribeProducers", 0, asked)["topics"][0]["partitions"]
     return {each["producer_id"]: each["producer_epoch"] for each in found["active_producers"]}

@@ -1,4 +1,4 @@
-"""Fetch: every version, its fields, its bounds, and its waiting."""
+"""Fetch: every version, its fields, its bounds, and how long it waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSIONS = range(19)
 
 
 def values_in(version: int, records: bytes) -> list[bytes | None]:
-    """The values of the records in an answer of that version, whatever its magic."""
+    """Returns the values of the records in a response of that version."""
     if version >= 4:
         return values_of(records)
     magic = 0 if version < 2 else 1
@@ -39,7 +39,9 @@ def values_in(version: int, records: bytes) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_reads_from_the_requested_offset(wire: Wire, name: str, version: int) -> None:
+def test_fetch_reads_from_the_requested_offset_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     for value in (b"a", b"b", b"c"):
         produce(wire, name, batch(value))
@@ -66,7 +68,7 @@ def test_fetch_at_the_log_end_is_empty_without_an_error(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [-1, 2])
-def test_offset_outside_the_log_is_out_of_range(
+def test_fetch_outside_the_log_returns_out_of_range(
     wire: Wire, name: str, version: int, offset: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -78,7 +80,7 @@ def test_offset_outside_the_log_is_out_of_range(
     assert answer["log_start_offset"] == -1
 
 
-def test_unknown_topic_partition_and_id_are_errors(wire: Wire, name: str) -> None:
+def test_fetch_of_unknown_topic_partition_or_id_is_an_error(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert fetch(wire, f"{name}-not")["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -91,7 +93,7 @@ def test_unknown_topic_partition_and_id_are_errors(wire: Wire, name: str) -> Non
 @pytest.mark.parametrize(
     ("epoch", "error_code"), [(-1, NONE), (0, NONE), (1, UNKNOWN_LEADER_EPOCH)]
 )
-def test_unknown_leader_epoch_of_a_client_is_an_error(
+def test_fetch_with_an_unknown_leader_epoch_is_an_error(
     wire: Wire, name: str, version: int, epoch: int, error_code: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -101,7 +103,7 @@ def test_unknown_leader_epoch_of_a_client_is_an_error(
     assert answer["error_code"] == error_code
 
 
-def test_diverging_epoch_is_returned(wire: Wire, name: str) -> None:
+def test_fetch_returns_the_diverging_epoch_of_the_last_fetched_epoch(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name)
 
@@ -114,7 +116,7 @@ def test_diverging_epoch_is_returned(wire: Wire, name: str) -> None:
     assert unknown["error_code"] == OFFSET_OUT_OF_RANGE
 
 
-def test_fetch_of_a_replica_is_refused_by_a_standalone_broker(wire: Wire, name: str) -> None:
+def test_standalone_broker_refuses_a_fetch_of_a_replica(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert fetch(wire, name, version=12, replica_id=2)["error_code"] == NOT_LEADER_OR_FOLLOWER
@@ -123,7 +125,7 @@ def test_fetch_of_a_replica_is_refused_by_a_standalone_broker(wire: Wire, name: 
 # -- bounds
 
 
-def test_first_batch_is_whole_when_it_exceeds_the_bounds(wire: Wire, name: str) -> None:
+def test_fetch_returns_a_whole_first_batch_that_exceeds_its_bounds(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"x" * 5000))
     produce(wire, name, batch(b"y" * 5000))
@@ -133,7 +135,9 @@ def test_first_batch_is_whole_when_it_exceeds_the_bounds(wire: Wire, name: str) 
         assert len(values_in(version, answer["records"])) == 1
 
 
-def test_later_partitions_are_empty_when_the_answer_is_full(wire: Wire, name: str) -> None:
+def test_fetch_returns_no_records_of_later_partitions_above_max_bytes(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, 2)
     for partition in (0, 1):
         produce(wire, name, batch(b"x" * 5000), partition=partition)
@@ -148,7 +152,7 @@ def test_later_partitions_are_empty_when_the_answer_is_full(wire: Wire, name: st
     assert values_of(second["records"]) == []
 
 
-def test_partition_max_bytes_bounds_a_partition(wire: Wire, name: str) -> None:
+def test_partition_max_bytes_bounds_the_records_of_a_partition(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for _ in range(10):
         produce(wire, name, batch(b"x" * 1000))
@@ -162,7 +166,7 @@ def test_partition_max_bytes_bounds_a_partition(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_read_committed_gets_a_list_of_aborted_transactions(
+def test_only_read_committed_fetch_gets_an_aborted_transactions_list(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -178,7 +182,7 @@ def test_read_committed_gets_a_list_of_aborted_transactions(
 
 @pytest.mark.parametrize("compression_type", ["producer", "zstd"])
 @pytest.mark.parametrize("version", range(4, 19))
-def test_batches_in_zstd_are_answered_as_stored(
+def test_fetch_from_version_4_returns_zstd_batches_as_stored(
     wire: Wire, name: str, version: int, compression_type: str
 ) -> None:
     configs = {"compression.type": compression_type}
@@ -196,7 +200,7 @@ def test_batches_in_zstd_are_answered_as_stored(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_old_versions_read_up_to_a_zstd_batch_which_is_refused(
+def test_fetch_below_version_4_refuses_zstd_and_reads_records_before_it(
     old_client_broker: Broker, name: str, version: int
 ) -> None:
     with Wire(old_client_broker.port) as wire:
@@ -212,7 +216,9 @@ def test_old_versions_read_up_to_a_zstd_batch_which_is_refused(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_old_versions_get_message_sets_without_headers(wire: Wire, name: str, version: int) -> None:
+def test_fetch_below_version_4_gets_message_sets_without_headers(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     records = [Record(i, 7_000 + i, b"k%d" % i, b"v%d" % i, (("h", b"x"),)) for i in range(3)]
     produce(wire, name, encode_batch(records, base_offset=0, compression=1))
@@ -227,7 +233,9 @@ def test_old_versions_get_message_sets_without_headers(wire: Wire, name: str, ve
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
-def test_down_conversion_can_be_disabled(wire: Wire, name: str, version: int) -> None:
+def test_fetch_below_version_4_is_refused_with_down_conversion_disabled(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name, configs={"message.downconversion.enable": "false"})
     produce(wire, name)
 
@@ -239,7 +247,7 @@ def test_down_conversion_can_be_disabled(wire: Wire, name: str, version: int) ->
 # -- waiting
 
 
-def test_fetch_waits_for_max_wait_when_no_record_arrives(wire: Wire, name: str) -> None:
+def test_fetch_waits_for_max_wait_ms_when_no_record_arrives(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     began = time.monotonic()
 
@@ -273,7 +281,7 @@ def test_fetch_waits_for_min_bytes(wire: Wire, broker: Broker, name: str) -> Non
 
 
 MUCH: dict[str, Any] = {"min_bytes": 8 << 20, "max_bytes": 16 << 20, "partition_max_bytes": 8 << 20}
-"""More bytes than the log has."""
+"""Bounds above the size of the log."""
 HALF_A_SEGMENT = batch(b"x" * 600_000)
 
 
@@ -295,7 +303,7 @@ def test_fetch_from_an_older_segment_does_not_wait(
     assert len(values_in(version, answer["records"])) == records
 
 
-def test_new_segment_answers_a_fetch_that_waits_on_the_older_one(
+def test_new_segment_answers_a_fetch_that_waits_on_the_older_segment(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
@@ -309,7 +317,9 @@ def test_new_segment_answers_a_fetch_that_waits_on_the_older_one(
     assert len(values_of(answer["responses"][0]["partitions"][0]["records"])) == 1
 
 
-def test_requests_after_a_waiting_fetch_wait_too(wire: Wire, broker: Broker, name: str) -> None:
+def test_later_requests_of_a_connection_wait_for_a_waiting_fetch(
+    wire: Wire, broker: Broker, name: str
+) -> None:
     create_topic(wire, name)
     first = wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000))
     second = wire.send("Produce", 9, produce_request(name, batch(b"mine")))
@@ -338,7 +348,7 @@ def test_topic_deletion_answers_a_waiting_fetch(wire: Wire, broker: Broker, name
     assert partition["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_offset_commit_answers_a_fetch_that_waits_on_the_offsets_topic(
+def test_offset_commit_answers_a_waiting_fetch_of_the_offsets_topic(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name)

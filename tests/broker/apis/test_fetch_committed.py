@@ -22,7 +22,7 @@ COMMITTED = 1
 
 
 class Producers:
-    """Producers of transactions in one topic of a broker."""
+    """Appends records of transactional producers and their markers to partition 0 of a topic."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.partition = partition_of(broker, topic)
@@ -51,7 +51,9 @@ def starts(answer: dict[str, Any]) -> list[tuple[int, int]] | None:
 
 
 @pytest.mark.parametrize("version", [*range(4, 13)])
-async def test_every_version_gets_aborted_transactions(tmp_path: Path, version: int) -> None:
+async def test_read_committed_fetch_returns_aborted_transactions_in_each_version(
+    tmp_path: Path, version: int
+) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         for producer_id, value in ((7, b"a"), (8, b"b"), (7, b"c")):
@@ -84,7 +86,7 @@ async def test_every_version_gets_aborted_transactions(tmp_path: Path, version: 
 
 
 @pytest.mark.proves("transactions 17")
-async def test_aborted_transactions_after_the_returned_bytes_are_omitted(
+async def test_fetch_omits_aborted_transactions_after_the_returned_bytes(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -106,7 +108,7 @@ async def test_aborted_transactions_after_the_returned_bytes_are_omitted(
 
 
 @pytest.mark.proves("transactions 19")
-async def test_waiting_consumer_is_answered_at_the_end_of_the_transaction(tmp_path: Path) -> None:
+async def test_waiting_read_committed_fetch_is_answered_at_the_marker(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         polls = broker.long_polls
@@ -131,7 +133,7 @@ async def test_waiting_consumer_is_answered_at_the_end_of_the_transaction(tmp_pa
 
 
 @pytest.mark.proves("transactions 18")
-async def test_position_after_a_transaction_is_after_its_marker(tmp_path: Path) -> None:
+async def test_log_end_offset_after_a_transaction_is_after_its_marker(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         producers.send(7, b"a")
@@ -152,7 +154,7 @@ async def test_position_after_a_transaction_is_after_its_marker(tmp_path: Path) 
 
 
 @pytest.mark.proves("transactions 29")
-async def test_recreated_topic_has_no_producers_of_the_old_one(tmp_path: Path) -> None:
+async def test_recreated_topic_has_no_producers_of_the_deleted_topic(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         (await created(broker)).send(7, b"a")
         assert partition_of(broker, "t").last_stable_offset == 0

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227) on the wire: requests and answers have only what changed."""
+"""Incremental fetch sessions (KIP-227): requests and responses have only changed partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSIONS = [7, 11, 12]
 
 
 def open_session(wire: Wire, name: str, version: int, partitions: int = 1) -> dict[str, Any]:
-    """The answer to a full fetch that opens a session."""
+    """Sends a full Fetch that opens a session and returns the response."""
     request = fetch_request(name, session_epoch=0)
     entry = request["topics"][0]["partitions"][0]
     request["topics"][0]["partitions"] = [{**entry, "partition": p} for p in range(partitions)]
@@ -30,7 +30,7 @@ def open_session(wire: Wire, name: str, version: int, partitions: int = 1) -> di
 def incremental(
     wire: Wire, version: int, session_id: int, epoch: int, topics: Any = (), forgotten: Any = ()
 ) -> dict[str, Any]:
-    """The answer to an incremental fetch."""
+    """Sends an incremental Fetch and returns the response."""
     return wire.call(
         "Fetch",
         version,
@@ -43,7 +43,7 @@ def incremental(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_incremental_answer_has_only_partitions_with_new_records(
+def test_incremental_fetch_returns_only_partitions_with_new_records(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name, 3)
@@ -59,7 +59,7 @@ def test_incremental_answer_has_only_partitions_with_new_records(
     assert (partition["partition_index"], values_of(partition["records"])) == (1, [b"news"])
 
 
-def test_incremental_request_has_only_new_offsets(wire: Wire, name: str) -> None:
+def test_fetch_session_keeps_the_offset_of_an_earlier_request(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     produce(wire, name, batch(b"a"))
     session = open_session(wire, name, 12, 2)["session_id"]
@@ -72,7 +72,7 @@ def test_incremental_request_has_only_new_offsets(wire: Wire, name: str) -> None
     assert values_of(topic["partitions"][0]["records"]) == [b"b"]
 
 
-def test_forgotten_partition_is_not_returned(wire: Wire, name: str) -> None:
+def test_fetch_session_does_not_return_a_forgotten_partition(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     session = open_session(wire, name, 12, 2)["session_id"]
 
@@ -84,7 +84,7 @@ def test_forgotten_partition_is_not_returned(wire: Wire, name: str) -> None:
     assert [p["partition_index"] for p in topic["partitions"]] == [1]
 
 
-def test_session_ends_when_its_last_partition_is_forgotten(wire: Wire, name: str) -> None:
+def test_fetch_session_ends_when_its_last_partition_is_forgotten(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     session = open_session(wire, name, 12)["session_id"]
 
@@ -94,7 +94,7 @@ def test_session_ends_when_its_last_partition_is_forgotten(wire: Wire, name: str
     assert incremental(wire, 12, session, 2)["error_code"] == FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_wrong_epoch_is_refused_and_the_session_stays(wire: Wire, name: str) -> None:
+def test_fetch_session_continues_after_a_request_with_a_wrong_epoch(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     session = open_session(wire, name, 12)["session_id"]
 
@@ -102,20 +102,20 @@ def test_wrong_epoch_is_refused_and_the_session_stays(wire: Wire, name: str) -> 
     assert incremental(wire, 12, session, 1)["error_code"] == NONE
 
 
-def test_unknown_session_is_an_error(wire: Wire) -> None:
+def test_fetch_with_an_unknown_session_id_is_an_error(wire: Wire) -> None:
     answer = incremental(wire, 12, 424242, 1)
 
     assert (answer["error_code"], answer["responses"]) == (FETCH_SESSION_ID_NOT_FOUND, [])
 
 
-def test_names_and_ids_do_not_mix_in_one_session(wire: Wire, name: str) -> None:
+def test_fetch_session_by_name_refuses_a_request_by_topic_id(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     session = open_session(wire, name, 12)["session_id"]
 
     assert incremental(wire, 13, session, 1)["error_code"] == FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_epoch_minus_one_ends_a_session(wire: Wire, name: str) -> None:
+def test_fetch_with_session_epoch_minus_1_ends_the_session(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     session = open_session(wire, name, 12)["session_id"]
 
@@ -125,7 +125,9 @@ def test_epoch_minus_one_ends_a_session(wire: Wire, name: str) -> None:
     assert incremental(wire, 12, session, 1)["error_code"] == FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_error_is_returned_each_time_until_the_partition_has_none(wire: Wire, name: str) -> None:
+def test_fetch_session_repeats_a_partition_error_until_it_is_resolved(
+    wire: Wire, name: str
+) -> None:
     answer = open_session(wire, name, 12)
     session = answer["session_id"]
     assert answer["responses"][0]["partitions"][0]["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -139,7 +141,7 @@ def test_error_is_returned_each_time_until_the_partition_has_none(wire: Wire, na
     assert incremental(wire, 12, session, 3)["responses"] == []
 
 
-def test_partition_that_returned_data_is_read_last_next_time(wire: Wire, name: str) -> None:
+def test_fetch_session_reads_a_partition_that_returned_records_last(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     for partition in (0, 1):
         produce(wire, name, batch(b"x" * 5000), partition=partition)

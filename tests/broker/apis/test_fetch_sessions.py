@@ -1,4 +1,4 @@
-"""The cache of fetch sessions: its bound, its evictions, and epochs that wrap."""
+"""The cache of fetch sessions: its bound, evictions, and wrapping epochs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def created(cache: FetchSessions, size: int, now_ms: int = 0) -> Session:
     return session
 
 
-def test_sessions_are_bounded_by_the_slots() -> None:
+def test_fetch_sessions_are_bounded_by_the_slots() -> None:
     cache = sessions(2)
     created(cache, 1)
     created(cache, 1)
@@ -46,11 +46,11 @@ def test_sessions_are_bounded_by_the_slots() -> None:
     assert len(cache) == 2
 
 
-def test_no_session_is_created_without_slots() -> None:
+def test_fetch_session_is_not_created_when_the_cache_has_no_slots() -> None:
     assert sessions(0).create(OWNER, wanted(1), False, 0) is None
 
 
-def test_session_idle_for_two_minutes_is_evicted() -> None:
+def test_fetch_session_idle_for_two_minutes_is_evicted() -> None:
     cache = sessions(2)
     idle, used = created(cache, 1), created(cache, 1)
     cache.resume(used.session_id, OWNER, 1, [], [], False, EVICTION_MS)
@@ -63,7 +63,7 @@ def test_session_idle_for_two_minutes_is_evicted() -> None:
     assert cache.resume(used.session_id, OWNER, 2, [], [], False, EVICTION_MS + 1) is used
 
 
-def test_older_session_is_evicted_only_for_a_bigger_one() -> None:
+def test_used_fetch_session_is_evicted_only_for_one_with_more_partitions() -> None:
     cache = sessions(2)
     small, big = created(cache, 2), created(cache, 5)
     now_ms = EVICTION_MS + 1
@@ -78,18 +78,18 @@ def test_older_session_is_evicted_only_for_a_bigger_one() -> None:
     assert cache.resume(big.session_id, OWNER, 2, [], [], False, now_ms) is big
 
 
-def test_young_session_is_not_evicted() -> None:
+def test_fetch_session_younger_than_two_minutes_is_not_evicted() -> None:
     cache = sessions(1)
     created(cache, 1)
 
     assert cache.create(OWNER, wanted(100), False, EVICTION_MS) is None
 
 
-def test_session_epoch_wraps_to_one() -> None:
+def test_fetch_session_epoch_wraps_to_1() -> None:
     assert [next_epoch(1), next_epoch(2**31 - 2), next_epoch(2**31 - 1)] == [2, 2**31 - 1, 1]
 
 
-def test_update_moves_offsets_and_adds_and_forgets_partitions() -> None:
+def test_session_update_moves_offsets_and_adds_and_forgets_partitions() -> None:
     cache = sessions(1)
     session = created(cache, 3)
     moved = Wanted("t", 1, 77, 500, current_leader_epoch=4)
@@ -112,7 +112,7 @@ def due(session: ReplicaSession) -> list[int]:
     return [entry.partition for entry in session.due()]
 
 
-def test_replica_session_reads_partitions_that_are_not_quiet() -> None:
+def test_replica_session_skips_quiet_partitions_until_they_change() -> None:
     session = replicas_session(4)
     assert due(session) == [0, 1, 2, 3]
     first, second, third, _ = session.due()
@@ -127,7 +127,7 @@ def test_replica_session_reads_partitions_that_are_not_quiet() -> None:
     assert first.fetch_offset == 5
 
 
-def test_stirred_partition_wakes_the_waiting_request_on_demand() -> None:
+def test_replica_session_wakes_its_waiting_request_only_with_wake_true() -> None:
     session = replicas_session(1)
     [entry] = session.due()
     woken: list[bool] = []
@@ -138,7 +138,7 @@ def test_stirred_partition_wakes_the_waiting_request_on_demand() -> None:
     assert woken == [True]
 
 
-def test_forgotten_partition_is_not_stirred() -> None:
+def test_replica_session_does_not_read_a_forgotten_partition_again() -> None:
     session = replicas_session(2)
     first, second = session.due()
     session.update([], [("t", 0)])
@@ -147,7 +147,7 @@ def test_forgotten_partition_is_not_stirred() -> None:
     assert due(session) == []
 
 
-def test_all_partitions_of_a_replica_session_are_read_periodically() -> None:
+def test_replica_session_reads_its_quiet_partitions_periodically() -> None:
     session = replicas_session(2)
     for now_ms in (LOOKED_THROUGH_MS, 2 * LOOKED_THROUGH_MS):
         for entry in session.due():
@@ -158,7 +158,7 @@ def test_all_partitions_of_a_replica_session_are_read_periodically() -> None:
         assert due(session) == [0, 1]
 
 
-def test_partition_that_returned_data_is_due_last() -> None:
+def test_replica_session_reads_a_partition_that_returned_data_last() -> None:
     session = replicas_session(3)
     session.gave_data(("t", 0))
     assert due(session) == [1, 2, 0]

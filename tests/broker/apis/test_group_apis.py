@@ -1,4 +1,4 @@
-"""The group APIs on the wire: every version, and each field that a version added."""
+"""The group APIs in every version, and the fields that each version added."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def _quiet() -> Iterator[None]:
 
 
 def orders(broker: EdgeBroker, version: int) -> dict[str, Any]:
-    """The topic orders as this version of OffsetCommit and OffsetFetch names it."""
+    """Returns the field with the name or id of the topic orders in OffsetCommit and OffsetFetch of
+    this version."""
     return {"topic_id": topic_id(broker)} if version >= 10 else {"name": "orders"}
 
 
@@ -142,7 +143,8 @@ async def test_member_joins_syncs_commits_and_leaves_in_every_version(
 async def fetched(
     client: Client, broker: EdgeBroker, version: int, group_id: str
 ) -> list[tuple[int, str]]:
-    """Offset and metadata of partitions 0 and 2 of orders, by one version of OffsetFetch."""
+    """Returns offset and metadata of partitions 0 and 2 of orders, as OffsetFetch of this version
+    returns them."""
     topics = [{**orders(broker, version), "partition_indexes": [0, 2]}]
     if version < 8:
         reply = await client.call(FETCH, version, group_id=group_id, topics=topics)
@@ -157,7 +159,9 @@ async def fetched(
     return [(p["committed_offset"], p["metadata"]) for p in topic["partitions"]]
 
 
-async def test_empty_group_id_is_refused_by_the_same_apis_as_in_kafka(tmp_path: Path) -> None:
+async def test_empty_group_id_is_refused_by_the_apis_that_refuse_it_in_kafka(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -173,7 +177,7 @@ async def test_empty_group_id_is_refused_by_the_same_apis_as_in_kafka(tmp_path: 
         assert (await client.call(DELETE, 0, groups_names=[""]))["results"][0]["error_code"] == NONE
 
 
-async def test_empty_group_id_is_refused_before_the_coordinator_is_looked_up(
+async def test_empty_group_id_is_refused_before_the_coordinator_is_checked(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -186,7 +190,7 @@ async def test_empty_group_id_is_refused_before_the_coordinator_is_looked_up(
         assert await client.commit("", 5) == NOT_COORDINATOR
 
 
-async def test_join_v0_uses_the_session_timeout_as_rebalance_timeout(tmp_path: Path) -> None:
+async def test_join_group_v0_uses_session_timeout_as_rebalance_timeout(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -198,7 +202,7 @@ async def test_join_v0_uses_the_session_timeout_as_rebalance_timeout(tmp_path: P
             assert member.rebalance_timeout_ms == expected
 
 
-async def test_join_error_has_the_empty_fields_of_kafka(tmp_path: Path) -> None:
+async def test_join_group_error_has_the_empty_fields_of_kafka(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -233,7 +237,7 @@ async def test_dynamic_member_gets_member_id_required_from_version_4(tmp_path: P
 
 
 async def test_returning_static_leader_gets_skip_assignment(tmp_path: Path) -> None:
-    """KIP-814, JoinGroup v9; the member's old id is fenced."""
+    """KIP-814, JoinGroup v9. The member's old member id is fenced."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -255,7 +259,7 @@ async def test_returning_static_leader_gets_skip_assignment(tmp_path: Path) -> N
         assert fenced["error_code"] == FENCED_INSTANCE_ID
 
 
-async def test_leave_of_several_members_has_an_error_for_each(tmp_path: Path) -> None:
+async def test_leave_group_of_several_members_returns_an_error_for_each(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -281,8 +285,11 @@ async def test_leave_of_several_members_has_an_error_for_each(tmp_path: Path) ->
         assert one["error_code"] == UNKNOWN_MEMBER_ID, "below v3 the one error is the request's"
 
 
-async def test_member_that_leaves_while_it_joins_and_closes_is_removed(tmp_path: Path) -> None:
-    """Its LeaveGroup is after a parked JoinGroup; Kafka reads it after that."""
+async def test_member_that_leaves_and_disconnects_during_its_join_is_removed(
+    tmp_path: Path,
+) -> None:
+    """The broker handles the LeaveGroup while the earlier JoinGroup is parked; Kafka handles the
+    LeaveGroup after the JoinGroup."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client, leaver = await broker.client(), await broker.client()
@@ -301,7 +308,9 @@ async def test_member_that_leaves_while_it_joins_and_closes_is_removed(tmp_path:
         await eventually(lambda: list(group.members) == [first["member_id"]])
 
 
-async def test_commit_refuses_unknown_partitions_and_keeps_the_rest(tmp_path: Path) -> None:
+async def test_offset_commit_refuses_unknown_partitions_and_commits_the_others(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -348,10 +357,9 @@ async def test_commit_refuses_unknown_partitions_and_keeps_the_rest(tmp_path: Pa
         assert await client.fetch("g", "payments") == -1
 
 
-async def test_commit_without_existing_partitions_skips_the_check_of_the_group(
+async def test_offset_commit_without_known_partitions_skips_the_group_check(
     tmp_path: Path,
 ) -> None:
-    """As in Kafka."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -364,8 +372,8 @@ async def test_commit_without_existing_partitions_skips_the_check_of_the_group(
         assert not shard.view.groups
 
 
-async def test_commit_to_an_unknown_group_is_an_error_by_version(tmp_path: Path) -> None:
-    """ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND (KIP-848)."""
+async def test_offset_commit_to_unknown_group_gets_the_error_of_its_version(tmp_path: Path) -> None:
+    """The error is ILLEGAL_GENERATION, from version 9 GROUP_ID_NOT_FOUND (KIP-848)."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -386,7 +394,9 @@ async def test_commit_to_an_unknown_group_is_an_error_by_version(tmp_path: Path)
             assert code == (GROUP_ID_NOT_FOUND if version >= 9 else ILLEGAL_GENERATION)
 
 
-async def test_unknown_topic_ids_are_errors_of_their_partitions(tmp_path: Path) -> None:
+async def test_unknown_topic_id_is_an_error_in_offset_commit_and_offset_fetch(
+    tmp_path: Path,
+) -> None:
     stranger = b"\x55" * 16
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
@@ -433,7 +443,9 @@ async def test_unknown_topic_ids_are_errors_of_their_partitions(tmp_path: Path) 
         assert [t["topic_id"] for t in everything["topics"]] == [topic_id(broker)]
 
 
-async def test_commit_v1_stores_its_timestamp_and_v2_to_v4_their_retention(tmp_path: Path) -> None:
+async def test_commit_v1_stores_its_timestamp_and_v2_to_v4_their_retention_time(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -491,9 +503,9 @@ async def test_offset_fetch_returns_all_offsets_of_several_groups(tmp_path: Path
             assert [t["name"] for t in reply["topics"]] == ["orders"]
 
 
-async def test_offset_fetch_v1_has_the_groups_error_in_each_partition(tmp_path: Path) -> None:
+async def test_offset_fetch_v1_returns_a_group_error_in_each_partition(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        client = await broker.client()  # no offsets topic yet: NOT_COORDINATOR
+        client = await broker.client()  # without an offsets topic: NOT_COORDINATOR
         topics = [{"name": "orders", "partition_indexes": [0, 1]}]
         reply = await client.call(FETCH, 1, group_id="g", topics=topics)
         codes = [
@@ -504,7 +516,7 @@ async def test_offset_fetch_v1_has_the_groups_error_in_each_partition(tmp_path: 
         assert codes == [(-1, 16), (-1, 16)]
 
 
-async def test_find_coordinator_is_this_broker_in_every_version(tmp_path: Path) -> None:
+async def test_find_coordinator_returns_this_broker_in_every_version(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         for version in range(4):
@@ -524,7 +536,7 @@ async def test_find_coordinator_is_this_broker_in_every_version(tmp_path: Path) 
         assert broker.log_exists, "the first to ask has the offsets topic made"
 
 
-async def test_find_coordinator_of_share_groups_is_a_final_error(tmp_path: Path) -> None:
+async def test_find_coordinator_of_share_groups_returns_invalid_request(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         for key_type in (2, 3):
@@ -537,7 +549,9 @@ async def test_find_coordinator_of_share_groups_is_a_final_error(tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_describe_groups_in_every_version(tmp_path: Path, version: int) -> None:
+async def test_describe_groups_returns_member_and_state_in_every_version(
+    tmp_path: Path, version: int
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -652,7 +666,7 @@ async def test_offset_delete_refuses_subscribed_and_unknown_topics(tmp_path: Pat
         assert (absent["error_code"], absent["topics"]) == (GROUP_ID_NOT_FOUND, [])
 
 
-async def test_initial_rebalance_delay_collects_the_first_joins(tmp_path: Path) -> None:
+async def test_initial_rebalance_delay_puts_first_joins_into_one_generation(tmp_path: Path) -> None:
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=100)
     )

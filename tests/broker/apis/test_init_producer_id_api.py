@@ -1,7 +1,7 @@
-"""InitProducerId: every version, the order of its checks, and retries by KIP-360.
+"""InitProducerId: every version, the order of its checks, and retries according to KIP-360.
 
-The tests that use the shared broker pass on Apache Kafka 4.3.1 too (BROKER=kafka); it serves
-versions 0 to 5, since 6 is unstable there.
+The tests that use the shared broker pass on Apache Kafka 4.3.1 too (BROKER=kafka). Kafka serves
+versions 0 to 5, because version 6 is unstable there.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from tests.wire import Wire
 
 VERSIONS = range(6 if KIND == "kafka" else 7)
 WITH_EPOCH = VERSIONS[3:]
-"""The versions in which a producer names its producer id and epoch (KIP-360)."""
+"""The versions whose requests have a producer id and epoch (KIP-360)."""
 TOO_LONG_MS = 900_001
-"""More than transaction.max.timeout.ms."""
+"""One millisecond more than transaction.max.timeout.ms."""
 muster_alone = pytest.mark.skipif(KIND == "kafka", reason="Kafka 4.3.1 does not serve version 6")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_returns_a_new_producer_id(wire: Wire, version: int) -> None:
+def test_init_without_transactional_id_returns_a_new_producer_id(wire: Wire, version: int) -> None:
     answers = [init_once(wire, None, version, timeout_ms=0) for _ in range(3)]
 
     assert [(a["error_code"], a["producer_epoch"]) for a in answers] == [(NONE, 0)] * 3
@@ -76,7 +76,7 @@ def test_producer_ids_are_unique_across_restarts(brokers: Callable[..., Broker])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_init_of_an_id_keeps_producer_id_and_increments_epoch(
+def test_each_init_of_a_transactional_id_increments_the_epoch(
     wire: Wire, name: str, version: int
 ) -> None:
     first = begin(wire, name, version=version)
@@ -89,7 +89,9 @@ def test_each_init_of_an_id_keeps_producer_id_and_increments_epoch(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_empty_id_is_refused_before_the_timeout_is_checked(wire: Wire, version: int) -> None:
+def test_empty_transactional_id_is_refused_before_the_timeout_is_checked(
+    wire: Wire, version: int
+) -> None:
     for timeout_ms in (1000, 0, TOO_LONG_MS):
         answer = init_once(wire, "", version, timeout_ms=timeout_ms)
 
@@ -99,7 +101,7 @@ def test_empty_id_is_refused_before_the_timeout_is_checked(wire: Wire, version: 
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
 @pytest.mark.parametrize("half", [(5, -1), (-1, 5)])
-def test_producer_id_without_epoch_or_epoch_without_id_is_refused_first(
+def test_producer_id_without_epoch_or_epoch_without_id_is_refused(
     wire: Wire, name: str, version: int, half: tuple[int, int]
 ) -> None:
     for transactional_id, timeout_ms in ((None, 1000), ("", 1000), (name, 0), (name, 1000)):
@@ -110,7 +112,7 @@ def test_producer_id_without_epoch_or_epoch_without_id_is_refused_first(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("timeout_ms", [0, -1, -(1 << 31), TOO_LONG_MS, (1 << 31) - 1])
-def test_timeout_out_of_bounds_creates_no_id(
+def test_transaction_timeout_out_of_bounds_creates_no_transactional_id(
     wire: Wire, name: str, version: int, timeout_ms: int
 ) -> None:
     find(wire, name)
@@ -121,13 +123,14 @@ def test_timeout_out_of_bounds_creates_no_id(
     assert state_of(wire, name) == ""
 
 
-def test_the_longest_timeout_is_accepted(wire: Wire, name: str) -> None:
+def test_transaction_timeout_equal_to_the_maximum_is_accepted(wire: Wire, name: str) -> None:
     assert begin(wire, name, timeout_ms=TOO_LONG_MS - 1)[1] == 0
 
 
 @muster_alone
 def test_two_phase_commit_is_refused_before_the_timeout_is_checked(wire: Wire, name: str) -> None:
-    """KIP-939: without transaction.two.phase.commit.enable the client may not use it."""
+    """KIP-939: transaction.two.phase.commit.enable is not set, so that clients may not use
+    two-phase commit."""
     off, unsupported = TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
     for transactional_id, enabled, kept, timeout_ms, code in (
         (name, True, False, 1000, off),
@@ -149,8 +152,9 @@ def test_two_phase_commit_is_refused_before_the_timeout_is_checked(wire: Wire, n
 
 @pytest.mark.proves("transactions 3")
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_repeated_request_gets_the_same_epoch(wire: Wire, name: str, version: int) -> None:
-    """Sentence 3: with (pid, e) both times e+1, with (pid, e-1) fenced, without a pid one more."""
+def test_repeated_init_with_the_same_epoch_gets_the_same_next_epoch(
+    wire: Wire, name: str, version: int
+) -> None:
     pid, epoch = begin(wire, name, version=version)
 
     asked = [init_once(wire, name, version, (pid, epoch)) for _ in range(3)]
@@ -166,7 +170,7 @@ def test_repeated_request_gets_the_same_epoch(wire: Wire, name: str, version: in
 
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_unknown_id_ignores_the_producers_previous_id_and_epoch(
+def test_init_of_unknown_transactional_id_ignores_producer_id_and_epoch(
     wire: Wire, name: str, version: int
 ) -> None:
     pid, epoch = begin(wire, name, version=version, producer=(777_777, 3))
@@ -179,17 +183,16 @@ def test_unknown_id_ignores_the_producers_previous_id_and_epoch(
 
 @pytest.fixture
 def topic(wire: Wire, name: str) -> str:
-    """A topic of one partition."""
+    """The name of a topic with one partition."""
     create_led(wire, name)
     return name
 
 
 @pytest.mark.proves("transactions 1")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_init_aborts_an_open_transaction_and_then_returns_a_higher_epoch(
+def test_init_aborts_an_open_transaction_then_returns_a_higher_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """Sentence 1: 51 at least once, then a higher epoch; the first answer is never success."""
     pid, epoch = begin(wire, topic, version=version)
     added(wire, topic, (pid, epoch), [(topic, [0])])
 
@@ -205,7 +208,7 @@ def test_init_aborts_an_open_transaction_and_then_returns_a_higher_epoch(
 def test_init_with_an_epoch_aborts_the_producers_own_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """The first answer is CONCURRENT_TRANSACTIONS, and a repeated request succeeds."""
+    """The first response is CONCURRENT_TRANSACTIONS, and a repeated request succeeds."""
     pid, epoch = begin(wire, topic)
     added(wire, topic, (pid, epoch), [(topic, [0])])
     asked: list[int] = []
@@ -219,7 +222,7 @@ def test_init_with_an_epoch_aborts_the_producers_own_transaction(
     assert asked[-1] == NONE
 
 
-def test_init_after_a_completed_transaction_continues_its_epoch(wire: Wire, topic: str) -> None:
+def test_init_after_a_completed_transaction_increments_its_epoch(wire: Wire, topic: str) -> None:
     producer = begin(wire, topic)
     added(wire, topic, producer, [(topic, [0])])
     code, after = end(wire, topic, producer)

@@ -1,6 +1,6 @@
 """Produce requests whose records take long to check do not delay other clients.
 
-The worker has one thread, so that a job of the test can hold back a request.
+The worker has one thread, so that a test can block the worker with one job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.wire import Wire, batch, values_of
 
 MIB = 1024 * 1024
 LARGE = bytes(2 * MIB)
-"""More than is checked in the loop's thread; about 2 kB in gzip."""
+"""More bytes than the loop's thread checks; about 2 kB in gzip."""
 
 
 def gzip_batch(*values: bytes) -> bytes:
@@ -43,7 +43,7 @@ def gzip_batch(*values: bytes) -> bytes:
 
 
 def batch_of_large_records(mebibytes: int) -> bytes:
-    """A gzip batch of ``mebibytes`` records of one MiB less 1 KiB each."""
+    """Returns a gzip batch of ``mebibytes`` records, each of 1 MiB minus 1 KiB."""
     value = bytes(MIB - 1024)
     section = bytearray()
     for index in range(mebibytes):
@@ -55,7 +55,7 @@ def batch_of_large_records(mebibytes: int) -> bytes:
 
 @asynccontextmanager
 async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
-    """Blocks the worker until the given function is called or the context ends."""
+    """Blocks the worker until the yielded function is called or the context ends."""
     release = threading.Event()
     holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
     try:
@@ -66,7 +66,7 @@ async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
 
 
 def waiting(broker: Broker) -> bool:
-    """Whether a request's records wait for the worker."""
+    """Returns whether the records of any request wait for the worker."""
     return any(queue for queue in broker.worker._queues.values())
 
 
@@ -91,7 +91,7 @@ async def test_other_requests_are_served_while_records_are_checked(tmp_path: Pat
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_later_requests_of_a_connection_stay_after_a_large_one(
+async def test_later_produce_of_a_connection_is_appended_after_a_large_one(
     tmp_path: Path, acks: int
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -112,7 +112,7 @@ async def test_later_requests_of_a_connection_stay_after_a_large_one(
 
 
 async def test_large_produce_is_refused_when_its_topic_was_deleted(tmp_path: Path) -> None:
-    """A new topic of the same name does not get the records either."""
+    """The records are not appended to a new topic of the same name."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with blocked_worker(broker) as release:
@@ -134,7 +134,7 @@ async def test_large_produce_is_refused_when_its_topic_was_deleted(tmp_path: Pat
         assert await asked(broker, lambda wire: list_offset(wire, "orders", -1)["offset"]) == 0
 
 
-async def test_large_produce_follows_settings_changed_while_it_waits(tmp_path: Path) -> None:
+async def test_waiting_large_produce_follows_changed_topic_settings(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with blocked_worker(broker) as release:
@@ -167,10 +167,10 @@ async def test_large_produce_follows_settings_changed_while_it_waits(tmp_path: P
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_large_produce_is_appended_after_a_disconnect_only_without_acks(
+async def test_large_produce_after_a_disconnect_is_appended_only_with_acks_0(
     tmp_path: Path, acks: int
 ) -> None:
-    """A producer that waits for an answer may send again; one without acks does not."""
+    """A producer that waits for a response may send again; a producer with acks=0 does not."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with blocked_worker(broker) as release:
@@ -187,7 +187,7 @@ async def test_large_produce_is_appended_after_a_disconnect_only_without_acks(
 
 
 @pytest.mark.campaign
-async def test_stopped_broker_does_not_append_a_large_produce(tmp_path: Path) -> None:
+async def test_stopping_broker_does_not_append_a_waiting_large_produce(tmp_path: Path) -> None:
     release = threading.Event()
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
@@ -204,8 +204,9 @@ async def test_stopped_broker_does_not_append_a_large_produce(tmp_path: Path) ->
     assert log.log_end_offset == 0
 
 
-async def test_decompressed_bytes_of_a_request_are_bounded(tmp_path: Path) -> None:
-    """Three batches of 50 MiB in 150 kB: the third is refused, a small one after it is not."""
+async def test_decompressed_bytes_of_a_produce_are_bounded(tmp_path: Path) -> None:
+    """Three batches of 50 MiB are compressed to 150 kB. The third batch is refused, and a small
+    fourth one is accepted."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders", partitions=4))
         bomb = batch_of_large_records(50)
@@ -253,7 +254,7 @@ async def test_produce_of_18_000_partitions_is_handled_in_slices(
         assert len(jobs) == 2, "it was decoded, and its answer made, by the worker"
 
 
-async def test_long_malformed_request_closes_the_connection(tmp_path: Path) -> None:
+async def test_long_malformed_produce_closes_the_connection(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
 
         def send(wire: Wire) -> bool:
@@ -264,8 +265,8 @@ async def test_long_malformed_request_closes_the_connection(tmp_path: Path) -> N
         assert broker.server.protocol_errors == 1
 
 
-def test_batch_of_default_max_message_bytes_is_checked_at_once() -> None:
-    """It is not compressed; a slice takes less than 10 ms."""
+def test_batch_of_default_max_message_bytes_is_checked_in_one_slice() -> None:
+    """An uncompressed batch of this size is checked in one slice, of less than 10 ms."""
     budget = Budget(*SMALL_BUDGET)
     budget.open(0, bytes(1048588 - 61), 100 * MIB)
     budget.take(1000)
@@ -275,7 +276,7 @@ def test_batch_of_default_max_message_bytes_is_checked_at_once() -> None:
 def request(
     partitions: Sequence[tuple[int, bytes | None]], topic_id: bytes = b""
 ) -> dict[str, Any]:
-    """A Produce request for partitions of the topic orders."""
+    """Returns a Produce request for partitions of the topic orders."""
     data = [{"index": index, "records": records} for index, records in partitions]
     topics = [{"name": "orders", "topic_id": topic_id or bytes(16), "partition_data": data}]
     return {"transactional_id": None, "acks": -1, "timeout_ms": 30_000, "topic_data": topics}

@@ -1,4 +1,5 @@
-"""ListOffsets: every version and every special timestamp, as in Kafka without tiered storage."""
+"""ListOffsets: every version and every special timestamp, as Kafka responds without tiered
+storage."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from tests.wire import Wire, batch
 
 VERSIONS = range(1, 12)
 SPECIAL = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""Special timestamps and the version that added each."""
+"""The first version in which each special timestamp is supported."""
 
 
 @pytest.fixture
 def filled(wire: Wire, name: str) -> str:
-    """A topic with records at 1000, 3000, 2000 and 4000 ms, one batch each."""
+    """The name of a topic with records at 1000, 3000, 2000 and 4000 ms, each in its own batch."""
     create_topic(wire, name)
     for timestamp in (1000, 3000, 2000, 4000):
         produce(wire, name, batch(b"v", timestamp=timestamp))
@@ -33,7 +34,7 @@ def found(answer: dict[str, int]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_latest_and_earliest_offsets_are_those_of_the_log(
+def test_latest_and_earliest_offsets_are_log_end_and_log_start_offset(
     wire: Wire, filled: str, version: int
 ) -> None:
     latest = list_offset(wire, filled, -1, version)
@@ -56,14 +57,14 @@ def test_latest_and_earliest_offsets_are_those_of_the_log(
         pytest.param(4001, (-1, -1), id="after all"),
     ],
 )
-def test_timestamp_finds_the_first_record_at_or_after_it(
+def test_list_offsets_finds_the_first_record_at_or_after_a_timestamp(
     wire: Wire, filled: str, version: int, timestamp: int, expected: tuple[int, int]
 ) -> None:
     assert found(list_offset(wire, filled, timestamp, version)) == (NONE, *expected)
 
 
 @pytest.mark.parametrize("version", [7, 9, 11])
-def test_max_timestamp_finds_the_record_with_the_largest_timestamp(
+def test_list_offsets_max_timestamp_finds_the_largest_timestamp(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -74,14 +75,14 @@ def test_max_timestamp_finds_the_record_with_the_largest_timestamp(
     assert found(list_offset(wire, name, -3, version)) == (NONE, 5000, 1)
 
 
-def test_tiered_timestamps_are_answered_as_without_tiered_storage(wire: Wire, filled: str) -> None:
+def test_tiered_storage_timestamps_find_only_the_local_log_start(wire: Wire, filled: str) -> None:
     assert found(list_offset(wire, filled, -4, 11)) == (NONE, -1, 0)
     assert found(list_offset(wire, filled, -5, 11)) == (NONE, -1, -1)
     assert found(list_offset(wire, filled, -6, 11)) == (NONE, -1, -1)
 
 
 @pytest.mark.parametrize("timestamp", [-3, -4, -5, -6, -7])
-def test_special_timestamp_is_unsupported_before_its_version(
+def test_list_offsets_refuses_special_timestamps_before_their_version(
     wire: Wire, filled: str, timestamp: int
 ) -> None:
     first = SPECIAL.get(timestamp, 12)
@@ -91,7 +92,7 @@ def test_special_timestamp_is_unsupported_before_its_version(
     assert error_code == UNSUPPORTED_VERSION
 
 
-def test_version_0_lists_segment_start_offsets_newest_first(wire: Wire, name: str) -> None:
+def test_list_offsets_v0_returns_segment_start_offsets_newest_first(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"segment.bytes": "100"})
     for _ in range(3):
         produce(wire, name, batch(b"x" * 30))
@@ -106,7 +107,9 @@ def test_version_0_lists_segment_start_offsets_newest_first(wire: Wire, name: st
 
 
 @pytest.mark.parametrize("version", range(12))
-def test_unknown_topic_or_partition_is_an_error(wire: Wire, name: str, version: int) -> None:
+def test_list_offsets_of_unknown_topic_or_partition_is_an_error(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
 
     for topic, partition in ((f"{name}-not", 0), (name, 1)):
@@ -116,7 +119,7 @@ def test_unknown_topic_or_partition_is_an_error(wire: Wire, name: str, version: 
 
 
 @pytest.mark.parametrize("version", [4, 11])
-def test_unknown_leader_epoch_of_a_client_is_an_error(
+def test_list_offsets_with_an_unknown_leader_epoch_is_an_error(
     wire: Wire, filled: str, version: int
 ) -> None:
     answer = list_offset(wire, filled, -1, version, current_leader_epoch=9)
@@ -124,7 +127,7 @@ def test_unknown_leader_epoch_of_a_client_is_an_error(
     assert answer["error_code"] == UNKNOWN_LEADER_EPOCH
 
 
-def test_duplicate_partition_is_refused(wire: Wire, filled: str) -> None:
+def test_list_offsets_refuses_a_duplicate_partition(wire: Wire, filled: str) -> None:
     wanted = {"partition_index": 0, "timestamp": -1}
     topics = [{"name": filled, "partitions": [wanted, wanted]}]
 

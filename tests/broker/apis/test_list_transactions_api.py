@@ -1,6 +1,6 @@
-"""ListTransactions and DescribeTransactions: every version, every filter.
+"""ListTransactions and DescribeTransactions: every version and every filter.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), except where marked.
+The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), except the skipped ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STATES = (
 
 
 def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]:
-    """Begins and ends a transaction; returns the producer id and epoch that follow."""
+    """Begins and ends a transaction; returns the producer id and epoch that EndTxn returns."""
     producer = begin(wire, name)
     added(wire, name, producer, [(topic, [0])])
     code, after = end(wire, name, producer, committed)
@@ -54,7 +54,8 @@ def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]
 
 
 def states(wire: Wire, name: str, version: int = 2, **filters: object) -> dict[str, str]:
-    """The state of each listed id of the test, by the part of the id after the test's name."""
+    """Returns the states of the listed transactional ids of the test, by the id without the test's
+    name."""
     answer = listed(wire, version, **filters)
     assert answer["error_code"] == NONE
     return {
@@ -65,7 +66,9 @@ def states(wire: Wire, name: str, version: int = 2, **filters: object) -> dict[s
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_state_is_listed_and_filtered(wire: Wire, name: str, version: int) -> None:
+def test_list_transactions_returns_and_filters_every_state(
+    wire: Wire, name: str, version: int
+) -> None:
     create_led(wire, name)
     begin(wire, f"{name}.empty")
     opened = begin(wire, f"{name}.open")
@@ -92,7 +95,9 @@ def test_every_state_is_listed_and_filtered(wire: Wire, name: str, version: int)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_state_filters_are_returned_and_match_nothing(wire: Wire, version: int) -> None:
+def test_unknown_state_filters_are_returned_and_match_no_transaction(
+    wire: Wire, version: int
+) -> None:
     answer = listed(wire, version, state_filters=["Nowhere", "empty", *STATES])
     alone = listed(wire, version, state_filters=["Nowhere"])
 
@@ -102,10 +107,10 @@ def test_unknown_state_filters_are_returned_and_match_nothing(wire: Wire, versio
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_duration_filter_matches_longer_transactions_and_ids_without_one(
+def test_duration_filter_matches_longer_transactions_and_idle_ids(
     wire: Wire, name: str, version: int
 ) -> None:
-    """KIP-994, as Kafka implements it: an id without a start time passes every duration."""
+    """As Kafka implements KIP-994: an id without a start time passes every duration filter."""
     create_led(wire, name)
     begin(wire, f"{name}.empty")
     opened = begin(wire, f"{name}.open")
@@ -125,7 +130,7 @@ def test_duration_filter_matches_longer_transactions_and_ids_without_one(
     ("pattern", "found"),
     [
         ("NAME.a", {".a"}),
-        ("NAME", set()),  # the whole id must match
+        ("NAME", set()),  # a part of the id
         (".a", set()),
         ("NAME.*", {".a", ".b", ".ä"}),
         ("NAME[.][a-b]", {".a", ".b"}),
@@ -136,10 +141,9 @@ def test_duration_filter_matches_longer_transactions_and_ids_without_one(
         (None, {".a", ".b", ".ä"}),
     ],
 )
-def test_pattern_must_match_the_whole_id(
+def test_transactional_id_pattern_must_match_the_whole_id(
     wire: Wire, name: str, pattern: str | None, found: set[str]
 ) -> None:
-    """KIP-1152."""
     for each in "abä":
         begin(wire, f"{name}.{each}")
     asked = pattern and pattern.replace("NAME", name).replace("name", name.upper())
@@ -148,7 +152,9 @@ def test_pattern_must_match_the_whole_id(
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "a{1001}", "a++", "[z-a]", "*"])
-def test_invalid_pattern_is_an_error_without_any_results(wire: Wire, pattern: str) -> None:
+def test_invalid_transactional_id_pattern_is_an_error_without_results(
+    wire: Wire, pattern: str
+) -> None:
     answer = listed(wire, transactional_id_pattern=pattern, state_filters=["Nowhere"])
 
     assert answer["error_code"] == INVALID_REGULAR_EXPRESSION
@@ -157,14 +163,16 @@ def test_invalid_pattern_is_an_error_without_any_results(wire: Wire, pattern: st
 
 @pytest.mark.skipif(KIND == "kafka", reason="a pattern may take any memory there")
 @pytest.mark.parametrize("pattern", ["(a{1000}){1000}", "[^a]{1000}" * 3000])
-def test_pattern_that_needs_much_memory_is_invalid(wire: Wire, pattern: str) -> None:
+def test_transactional_id_pattern_that_needs_much_memory_is_invalid(
+    wire: Wire, pattern: str
+) -> None:
     assert listed(wire, transactional_id_pattern=pattern)["error_code"] == (
         INVALID_REGULAR_EXPRESSION
     )
 
 
-def test_backtracking_patterns_are_matched_within_seconds(wire: Wire, name: str) -> None:
-    """Python's own regular expressions would need years for these."""
+def test_transactional_id_patterns_are_matched_without_backtracking(wire: Wire, name: str) -> None:
+    """A backtracking matcher, such as Python's `re`, would need years for these patterns."""
     for number in range(20):
         begin(wire, f"{'a' * 200}{name}{number}")
     began = time.monotonic()
@@ -174,7 +182,7 @@ def test_backtracking_patterns_are_matched_within_seconds(wire: Wire, name: str)
     assert time.monotonic() - began < 5
 
 
-def test_description_of_a_transaction_has_every_field(wire: Wire, name: str) -> None:
+def test_describe_transactions_returns_every_field(wire: Wire, name: str) -> None:
     create_led(wire, name, 3)
     before_ms = int(time.time() * 1000)
     pid, epoch = begin(wire, name, timeout_ms=54_321)
@@ -210,7 +218,7 @@ def test_description_of_a_transaction_has_every_field(wire: Wire, name: str) -> 
     assert (complete["producer_id"], complete["producer_epoch"]) == (pid, epoch + 1)
 
 
-def test_empty_and_unknown_ids_have_an_error_each(wire: Wire, name: str) -> None:
+def test_describe_transactions_of_empty_or_unknown_id_is_an_error(wire: Wire, name: str) -> None:
     begin(wire, name)
 
     known, empty, unknown = describe(wire, name, "", f"{name}-nobody")
@@ -225,7 +233,7 @@ def test_empty_and_unknown_ids_have_an_error_each(wire: Wire, name: str) -> None
 
 
 @pytest.mark.skipif(KIND == "kafka", reason="Kafka describes an id that is named twice twice")
-def test_duplicate_id_is_described_once(wire: Wire, name: str) -> None:
+def test_describe_transactions_returns_a_duplicate_id_once(wire: Wire, name: str) -> None:
     begin(wire, name)
 
     assert [each["transactional_id"] for each in describe(wire, name, name, "")] == [name, ""]

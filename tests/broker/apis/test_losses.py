@@ -1,4 +1,4 @@
-"""The journal of a group has its losses by actions of administrators, with their author."""
+"""The journal of a group lists losses caused by administrators, with principal and client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def losses_of(seen: Seen, group: str) -> list[dict[str, Any]]:
     return last
 
 
-async def test_trim_is_a_loss_of_groups_that_had_not_read_the_deleted_records(
+async def test_delete_records_is_a_loss_of_groups_with_a_lower_committed_offset(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -50,7 +50,7 @@ async def test_trim_is_a_loss_of_groups_that_had_not_read_the_deleted_records(
     )
 
 
-async def test_trim_that_deletes_no_records_adds_no_loss(tmp_path: Path) -> None:
+async def test_delete_records_that_deletes_no_records_adds_no_loss(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(*[b"v"] * 9), seen.time.wall_ms)
         await seen.client.commit("slow", 2)
@@ -64,7 +64,7 @@ async def test_trim_that_deletes_no_records_adds_no_loss(tmp_path: Path) -> None
         assert len(await losses_of(seen, "slow")) == 1
 
 
-async def test_deletions_are_losses_of_their_groups_with_principal_and_client(
+async def test_deletions_are_losses_of_the_group_with_principal_and_client(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -90,7 +90,7 @@ async def test_deletions_are_losses_of_their_groups_with_principal_and_client(
 
 
 @pytest.mark.parametrize("faulty", ["_committed", "lost"])
-async def test_topic_and_records_are_deleted_when_the_loss_report_fails(
+async def test_records_and_topic_are_deleted_when_the_loss_report_fails(
     faulty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:

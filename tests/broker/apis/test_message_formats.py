@@ -1,4 +1,5 @@
-"""Topics of older message formats: the stored form, and the form in each version of Fetch."""
+"""Topics with older message formats: how records are stored, and what each version of Fetch
+returns."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ from tests.wire import Wire
 NOON = 1_700_000_000_000
 MAGICS = {"0.8.2": 0, "0.9.0": 0, "0.10.0-IV1": 1, "0.10.2": 1, "0.11.0-IV2": 2, "3.0-IV1": 2}
 ANSWERED = {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 9: 2, 12: 2}
-"""The latest magic that a version of Fetch may return."""
+"""The highest magic that each version of Fetch may return."""
 
 
 def sent_by(version: int, codec: int = 0) -> bytes:
-    """Three records as a client of that Produce version sends them."""
+    """Returns three records as a client of this Produce version sends them."""
     records = [Record(i, NOON + i, b"k", b"v%d" % i) for i in range(3)]
     if version >= 3:
         return encode_batch(records, compression=codec)
@@ -41,7 +42,7 @@ def sent_by(version: int, codec: int = 0) -> bytes:
 def read(
     wire: Wire, name: str, version: int = 12, offset: int = 0
 ) -> tuple[set[int], list[tuple[int, bytes | None]]]:
-    """The magics, and offset and value of all records, of one Fetch."""
+    """Sends one Fetch; returns the magics of the entries, and offset and value of all records."""
     answer = fetch(wire, name, offset, version)
     assert answer["error_code"] == NONE
     entries = [header for header, _ in iter_stored(answer["records"])]
@@ -55,7 +56,7 @@ def read(
 @pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize("produced", [0, 2, 3, 9])
 @pytest.mark.parametrize("format_version", MAGICS)
-def test_topic_decides_the_stored_format_and_the_version_the_returned_one(
+def test_topic_sets_the_stored_format_and_fetch_version_the_returned_one(
     wire: Wire, name: str, format_version: int, produced: int
 ) -> None:
     create_topic(wire, name, configs={"message.format.version": str(format_version)})
@@ -69,11 +70,11 @@ def test_topic_decides_the_stored_format_and_the_version_the_returned_one(
         magics, found = read(wire, name, version)
         assert magics == {min(latest, MAGICS[str(format_version)])}
         assert found == expected
-        _, found = read(wire, name, version, offset=7)  # within a wrapper message
+        _, found = read(wire, name, version, offset=7)  # an offset within a wrapper message
         assert [entry for entry in found if entry[0] >= 7] == expected[7:]
 
 
-def test_topic_with_several_formats_is_read_by_every_version(wire: Wire, name: str) -> None:
+def test_topic_with_several_formats_is_read_by_every_fetch_version(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for format_version in ("0.9.0", "0.10.2", "3.0-IV1", "0.9.0"):
         assert alter(wire, name, ("message.format.version", SET, format_version)) == (NONE, None)
@@ -85,7 +86,9 @@ def test_topic_with_several_formats_is_read_by_every_version(wire: Wire, name: s
 
 
 @pytest.mark.campaign
-def test_old_messages_survive_kill_9(brokers: Callable[..., Broker], name: str) -> None:
+def test_messages_of_an_old_format_survive_kill_9(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     broker = brokers({"log.message.format.version": "0.10.2"})
     with Wire(broker.port) as wire:
         create_topic(wire, name)
@@ -124,13 +127,13 @@ def test_record_that_an_old_format_cannot_store_is_refused(wire: Wire, name: str
 
 
 @pytest.mark.parametrize("version", ["", "0.7.0", "newest", "2", "0.10.x"])
-def test_invalid_format_version_is_refused(wire: Wire, name: str, version: str) -> None:
+def test_invalid_message_format_version_is_refused(wire: Wire, name: str, version: str) -> None:
     answer = create_topic(wire, name, configs={"message.format.version": version})
     assert answer["error_code"] == INVALID_CONFIG
     assert "message.format.version" in answer["error_message"]
 
 
-def test_old_messages_get_the_log_append_time(wire: Wire, name: str) -> None:
+def test_messages_of_an_old_format_get_the_log_append_time(wire: Wire, name: str) -> None:
     configs = {"message.format.version": "0.10.2", "message.timestamp.type": "LogAppendTime"}
     create_topic(wire, name, configs=configs)
     answers = [produce(wire, name, sent_by(2, codec), version=2) for codec in (0, 1)]
@@ -147,11 +150,12 @@ def test_old_messages_get_the_log_append_time(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.campaign
-def test_old_versions_skip_batches_that_they_cannot_represent(
+def test_old_fetch_versions_skip_markers_and_empty_batches(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     def hidden(at: int) -> bytes:
-        """A marker at offset ``at`` and an empty batch after it, nine offsets in all."""
+        """Returns a marker at offset ``at`` and an empty batch after the marker: nine offsets
+        together."""
         marker = encode_end_transaction(
             COMMIT,
             base_offset=at,
@@ -182,7 +186,7 @@ def test_old_versions_skip_batches_that_they_cannot_represent(
         assert hidden(1).startswith(answer["records"])
 
 
-def test_answer_in_an_old_format_is_bounded_and_partitions_take_turns(
+def test_down_converted_fetch_returns_one_partition_at_a_time_in_turn(
     wire: Wire, name: str
 ) -> None:
     create_topic(wire, name, partitions=3)

@@ -1,4 +1,4 @@
-"""Metadata: all versions, topic creation, and the meaning of an empty list by version."""
+"""Metadata: every version, topic creation, and the meaning of an empty list by version."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
-"""All operations on a topic and on a cluster, as bits."""
+"""The bits of all operations that an ACL on a topic, and on a cluster, can allow."""
 VERSIONS = range(14)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_returns_a_topic_and_its_leader(
+def test_metadata_returns_topic_and_leader_in_every_version(
     wire: Wire, broker: Broker, name: str, version: int
 ) -> None:
     created = create_topic(wire, name, 3)
@@ -54,7 +54,7 @@ def test_every_version_returns_a_topic_and_its_leader(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_empty_list_means_all_topics_in_version_0_and_none_later(
+def test_metadata_with_an_empty_list_returns_all_topics_only_in_version_0(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -65,7 +65,7 @@ def test_empty_list_means_all_topics_in_version_0_and_none_later(
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_null_means_all_topics_from_version_1(wire: Wire, name: str, version: int) -> None:
+def test_metadata_with_null_topics_returns_all_topics(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
 
     answer = wire.call("Metadata", version, {"topics": None})
@@ -74,16 +74,16 @@ def test_null_means_all_topics_from_version_1(wire: Wire, name: str, version: in
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_topic_is_created_and_in_the_same_answer(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_metadata_creates_and_returns_an_unknown_topic(wire: Wire, name: str, version: int) -> None:
     (topic,) = metadata(wire, name, version=version)["topics"]
 
     assert topic["error_code"] == NONE
     assert len(topic["partitions"]) == 1
 
 
-def test_topic_is_not_created_when_the_client_forbids_it(wire: Wire, name: str) -> None:
+def test_metadata_does_not_create_a_topic_when_auto_creation_is_false(
+    wire: Wire, name: str
+) -> None:
     (topic,) = metadata(wire, name, create=False)["topics"]
 
     assert topic["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -92,13 +92,13 @@ def test_topic_is_not_created_when_the_client_forbids_it(wire: Wire, name: str) 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ü", "x" * 250])
 @pytest.mark.parametrize("create", [True, False])
-def test_invalid_topic_name_is_refused(wire: Wire, bad: str, create: bool) -> None:
+def test_metadata_refuses_an_invalid_topic_name(wire: Wire, bad: str, create: bool) -> None:
     (topic,) = metadata(wire, bad, create=create)["topics"]
 
     assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
 
 
-def test_topic_whose_name_collides_in_metrics_is_not_created(wire: Wire, name: str) -> None:
+def test_metadata_does_not_create_a_topic_that_collides_in_metrics(wire: Wire, name: str) -> None:
     create_topic(wire, f"{name}.a")
 
     (topic,) = metadata(wire, f"{name}_a")["topics"]
@@ -106,13 +106,13 @@ def test_topic_whose_name_collides_in_metrics_is_not_created(wire: Wire, name: s
     assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
 
 
-def test_valid_topics_are_created_when_another_name_is_invalid(wire: Wire, name: str) -> None:
+def test_metadata_creates_valid_topics_when_another_name_is_invalid(wire: Wire, name: str) -> None:
     topics = metadata(wire, name, "not legal", f"{name}-2")["topics"]
 
     assert [topic["error_code"] for topic in topics] == [NONE, INVALID_TOPIC_EXCEPTION, NONE]
 
 
-def test_topics_are_found_by_id_from_version_12(wire: Wire, name: str) -> None:
+def test_metadata_finds_topics_by_id_from_version_12(wire: Wire, name: str) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     unknown = uuid.uuid4().bytes
     asked = [{"topic_id": i, "name": None} for i in (topic_id, unknown)]
@@ -125,7 +125,9 @@ def test_topics_are_found_by_id_from_version_12(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_topic_id_in_versions_10_and_11_is_refused(wire: Wire, name: str, version: int) -> None:
+def test_metadata_refuses_a_topic_id_in_versions_10_and_11(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
 
     answer = wire.call("Metadata", version, {"topics": [{"topic_id": topic_id, "name": name}]})
@@ -135,7 +137,7 @@ def test_topic_id_in_versions_10_and_11_is_refused(wire: Wire, name: str, versio
 
 @pytest.mark.parametrize("version", range(8, 14))
 @pytest.mark.parametrize("wanted", [True, False])
-def test_authorized_operations_are_returned_on_request(
+def test_metadata_returns_authorized_operations_on_request(
     wire: Wire, name: str, version: int, wanted: bool
 ) -> None:
     create_topic(wire, name)
@@ -156,10 +158,8 @@ def test_authorized_operations_are_returned_on_request(
     assert answer["cluster_authorized_operations"] == cluster
 
 
-def test_authorized_operations_of_a_topic_with_an_error_are_as_in_kafka(
-    wire: Wire, name: str
-) -> None:
-    """As Kafka 4.3.1: a name has operations, an unknown id has none."""
+def test_authorized_operations_of_topics_with_errors_equal_kafkas(wire: Wire, name: str) -> None:
+    """As in Kafka 4.3.1: a topic named in the request has operations, an unknown id does not."""
     topics = [{"name": each} for each in (name, "bad name")]
     asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     answer = wire.call("Metadata", 9, {"topics": topics, **asked})
@@ -196,16 +196,16 @@ def test_coordinator_topic_is_internal_with_50_partitions(
     assert len(topic["partitions"]) == 50
 
 
-# -- brokers that the answer does not list
+# -- brokers that are not in the response
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
 @pytest.mark.parametrize("isr", [[1], [1, 2]])
-def test_partition_of_an_unlisted_broker_is_described_as_kafka_3_9_2_does(
+def test_metadata_of_partitions_of_unlisted_brokers_equals_kafkas_3_9_2(
     version: int, leader: int, isr: list[int]
 ) -> None:
-    """Broker 2 is dead or does not have the client's listener."""
+    """Broker 2 is down or does not have the client's listener."""
     view = PartitionView(leader, 4, [1, 2], isr)
     cluster = SimpleNamespace(partition=lambda *_: view)
     services: Any = SimpleNamespace(cluster=cluster)

@@ -1,4 +1,5 @@
-"""OffsetFetch of many offsets: calls that are bounded by their offsets, not by their topics."""
+"""OffsetFetch splits many offsets into calls that are bounded by their number of offsets, not of
+topics."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from broker.apis.offset_fetch import OFFSETS_AT_ONCE, _are_few, _pieces
 
 
 class Offsets:
-    """The used part of the offset cache; every topic has ``partitions`` partitions."""
+    """The methods of the offset cache that OffsetFetch uses; each topic has ``partitions``
+    partitions."""
 
     def __init__(self, topics: int, partitions: int) -> None:
         self.kept = {f"topic-{number}": list(range(partitions)) for number in range(topics)}
@@ -36,7 +38,7 @@ def size_of(piece: Any) -> int:
 
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["all", "named"])
-def test_calls_are_bounded_when_topics_have_many_partitions(is_named: bool) -> None:
+def test_offset_fetch_calls_are_bounded_when_topics_have_many_partitions(is_named: bool) -> None:
     offsets = Offsets(topics=400, partitions=500)
     services, named = services_of(offsets), list(offsets.kept.items()) if is_named else None
     assert not _are_few(services, "group", named)
@@ -46,7 +48,7 @@ def test_calls_are_bounded_when_topics_have_many_partitions(is_named: bool) -> N
     assert [topic for piece in pieces for topic in piece or ()] == list(offsets.kept.items())
 
 
-def test_few_offsets_are_fetched_by_one_call() -> None:
+def test_offset_fetch_of_few_offsets_is_one_call() -> None:
     offsets = Offsets(topics=2, partitions=500)
     services, named = services_of(offsets), list(offsets.kept.items())
     assert _are_few(services, "group", None)
@@ -55,7 +57,7 @@ def test_few_offsets_are_fetched_by_one_call() -> None:
     assert list(_pieces(services, "group", [])) == [[]]
 
 
-def test_topic_above_the_bound_is_one_call() -> None:
+def test_offset_fetch_of_a_topic_above_the_bound_is_one_call_per_topic() -> None:
     offsets = Offsets(topics=2, partitions=2 * OFFSETS_AT_ONCE)
     named = list(offsets.kept.items())
     assert list(_pieces(services_of(offsets), "group", None)) == [[each] for each in named]

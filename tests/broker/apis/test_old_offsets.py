@@ -1,4 +1,5 @@
-"""OffsetCommit and OffsetFetch version 0: ZooKeeper's paths, not the offsets of the log."""
+"""OffsetCommit and OffsetFetch version 0 use the offsets of ZooKeeper's paths, not the offsets
+topic."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def ready(wire: Wire, group_id: str) -> None:
     )
 
 
-def test_version_0_offsets_are_separate_from_those_of_the_log(wire: Wire, name: str) -> None:
+def test_version_0_offsets_are_separate_from_the_offsets_topic(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     ready(wire, name)
 
@@ -68,7 +69,7 @@ def test_version_0_offsets_are_separate_from_those_of_the_log(wire: Wire, name: 
     assert (fetch(wire, 0, name), fetch(wire, 1, name)) == ((7, NONE), (9, NONE))
 
 
-def test_dual_commit_stores_both_offsets(wire: Wire, name: str) -> None:
+def test_commits_of_version_0_and_1_store_both_offsets(wire: Wire, name: str) -> None:
     create_topic(wire, name, partitions=2)
     ready(wire, name)
 
@@ -105,7 +106,8 @@ def test_acknowledged_version_0_offset_survives_kill_9(
 
 
 class RecordingFiles(OsFileSystem):
-    """Files that record writes and fsyncs of the version 0 offsets, and whose writes may fail."""
+    """A file system that records writes and fsyncs of the version 0 offsets; its writes fail while
+    ``full`` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +133,7 @@ class RecordingFiles(OsFileSystem):
 
 
 @pytest.mark.parametrize("setting", ["log.flush.interval.messages", "flush.messages"])
-async def test_version_0_commit_is_fsynced_before_its_answer_with_flush_messages_1(
+async def test_version_0_commit_is_fsynced_first_with_flush_messages_1(
     tmp_path: Path, setting: str
 ) -> None:
     fs = RecordingFiles()
@@ -149,7 +151,7 @@ async def test_version_0_commit_is_fsynced_before_its_answer_with_flush_messages
         assert fs.said == ["write", "fsync"]
 
 
-async def test_failed_version_0_commit_is_an_error_and_later_ones_are_stored(
+async def test_failed_version_0_commit_is_an_error_and_the_next_one_is_stored(
     tmp_path: Path,
 ) -> None:
     fs = RecordingFiles()
@@ -164,7 +166,7 @@ async def test_failed_version_0_commit_is_an_error_and_later_ones_are_stored(
         assert await asked(broker, lambda wire: fetch(wire, 0, "t")) == (3, NONE)
 
 
-async def test_file_of_version_0_commits_is_rewritten_at_its_bound(
+async def test_file_of_version_0_offsets_is_rewritten_above_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 1_000)

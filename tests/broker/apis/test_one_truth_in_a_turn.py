@@ -1,4 +1,5 @@
-"""Decisions of a turn read what it has accepted, before anything is appended (law 13)."""
+"""Within a turn, decisions see the state that the turn has already accepted, before records are
+appended (law 13)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ SETTINGS = {
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction with an offset of the group, and the answers to its commits and markers."""
+    """An open transaction with an offset of the group, and the replies to its commits and
+    markers."""
 
     broker: Broker
     producer: Producer
@@ -52,7 +54,7 @@ class OpenTransaction(NamedTuple):
         return found
 
     def commit(self, offset: int) -> None:
-        """TxnOffsetCommit, submitted as its handler does in the turn of the request."""
+        """Submits TxnOffsetCommit as the request handler does in its turn."""
         producer = self.producer
         topics = [TopicOffsets(TOPIC, [0], [offset], [-1], None, None)]
         call = TxnOffsetCommit(
@@ -64,12 +66,12 @@ class OpenTransaction(NamedTuple):
         _commit(services, enlisted, call)
 
     def decide(self) -> None:
-        """EndTxn ABORT: its record is accepted, and its markers may be sent."""
+        """Submits EndTxn ABORT: its record is accepted, and the markers may be sent."""
         call = EndTransaction(Taker(lambda _: None), *self.producer, False, self.rules)
         self.broker.transactions.submit(ID, call)
 
     def mark(self, epoch: int, coordinator_epoch: int = 1) -> None:
-        """Writes a marker to the group's partition."""
+        """Writes a marker to the partition of the offsets topic that has the group."""
         marker = Marker(self.producer.producer_id, epoch, coordinator_epoch, False, self.rules)
         ticket = Taker(self.answers.append)
         self.broker.local_markers.write(OFFSETS_TOPIC, HERE, marker, ticket)
@@ -93,7 +95,7 @@ async def open_transaction(directory: Path, rules: int) -> AsyncIterator[OpenTra
 @pytest.mark.parametrize(
     ("rules", "error"), [(TV1, CONCURRENT_TRANSACTIONS), (TV2, INVALID_PRODUCER_EPOCH)]
 )
-async def test_commit_is_refused_in_the_turn_of_its_marker(
+async def test_txn_offset_commit_is_refused_in_the_turn_of_its_marker(
     tmp_path: Path, rules: int, error: int
 ) -> None:
     async with open_transaction(tmp_path, rules) as transaction:
@@ -107,13 +109,13 @@ async def test_commit_is_refused_in_the_turn_of_its_marker(
         assert not list(transaction.hosted.core.view.all_pending())
 
 
-async def test_commit_is_accepted_in_the_turn_of_another_of_its_transaction(
+async def test_txn_offset_commit_is_accepted_after_end_txn_in_the_same_turn(
     tmp_path: Path,
 ) -> None:
     async with open_transaction(tmp_path, TV1) as transaction:
         transaction.commit(8)
         transaction.decide()
-        transaction.commit(9)  # the marker is written later and ends it too
+        transaction.commit(9)  # the later marker ends this commit too
 
         await eventually("all is answered", lambda: len(transaction.answers) == 2)
         assert transaction.answers == [CommitReply(NONE)] * 2
@@ -128,7 +130,7 @@ async def test_commit_is_accepted_in_the_turn_of_another_of_its_transaction(
         ((5, 1), (6, 2), NONE),
     ],
 )
-async def test_second_marker_of_a_turn_is_checked_against_the_first(
+async def test_second_marker_of_a_turn_is_checked_against_the_first_marker(
     tmp_path: Path, first: tuple[int, int], second: tuple[int, int], error: int
 ) -> None:
     async with open_transaction(tmp_path, TV1) as transaction:
@@ -144,7 +146,7 @@ async def test_second_marker_of_a_turn_is_checked_against_the_first(
         assert known.epoch == max(written)
 
 
-async def test_accepted_producer_state_is_dropped_with_unwritten_records(tmp_path: Path) -> None:
+async def test_accepted_marker_is_undone_when_its_records_cannot_be_written(tmp_path: Path) -> None:
     async with open_transaction(tmp_path, TV1) as transaction:
         hosted, (_, producer_id, epoch) = transaction.hosted, transaction.producer
         transaction.mark(epoch)

@@ -1,4 +1,4 @@
-"""The records of a Fetch answer reach the transport as the same objects that were read."""
+"""The transport gets the same record objects that a Fetch read from the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from protocol.generated.fetch import ENCODE_RESPONSE
 
 
 class RecordingFile(OsFile):
-    """A file that keeps the buffers that it has returned."""
+    """A file that remembers the buffers that it returned."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, create=True)
@@ -31,7 +31,7 @@ class RecordingFile(OsFile):
 
 
 class Transport:
-    """Keeps each written object."""
+    """Remembers each written object."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []
@@ -44,7 +44,7 @@ class Transport:
 
 
 class Server:
-    """The attributes of its server that a connection reads when it is created."""
+    """The attributes that a connection reads from its server when it is created."""
 
     now_s = 0
     services = partials = long = None
@@ -53,7 +53,7 @@ class Server:
     time = Time()
 
 
-def test_fetched_records_are_not_copied_on_their_way_to_the_transport(tmp_path: Path) -> None:
+def test_fetched_records_are_passed_to_the_transport_without_a_copy(tmp_path: Path) -> None:
     file = RecordingFile(str(tmp_path / "segment"))
     file.write(0, bytes(300_000))
     fetched = Fetched(0, records=[Slice(file, 1000, 200_000)], size_bytes=200_000)

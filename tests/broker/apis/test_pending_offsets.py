@@ -1,4 +1,4 @@
-"""Offsets of open transactions on the wire: through kills, cleanings, deletions and rebalances."""
+"""Pending offsets of open transactions survive kills, cleanings, group deletions and rebalances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prepared(wire: Wire, name: str, partitions: int = 3, rules: int = 2) -> Tran
 
 
 def plain(wire: Wire, name: str, offsets: dict[int, int]) -> None:
-    """Commits offsets without a member."""
+    """Commits offsets as a simple consumer."""
     partitions = [
         {"partition_index": each, "committed_offset": offset, "committed_metadata": ""}
         for each, offset in offsets.items()
@@ -42,7 +42,7 @@ def plain(wire: Wire, name: str, offsets: dict[int, int]) -> None:
 
 
 def fetched(wire: Wire, name: str, *, stable: bool = False) -> list[tuple[int, int]]:
-    """Offset and error of the first three partitions, once the group is loaded."""
+    """Returns offset and error code of the first three partitions, after the group is loaded."""
     topics = [{"name": name, "partition_indexes": [0, 1, 2]}]
     asked = {"group_id": name, "topics": topics, "require_stable": stable}
     answer: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def fetched(wire: Wire, name: str, *, stable: bool = False) -> list[tuple[int, i
 @pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
 @pytest.mark.parametrize("committed", [True, False])
-def test_pending_offsets_survive_a_kill_and_the_later_record_wins(
+def test_pending_offsets_survive_a_kill_and_the_later_commit_applies(
     brokers: Callable[..., Broker], name: str, committed: bool
 ) -> None:
     broker = brokers(SETTINGS)
@@ -89,7 +89,7 @@ def test_pending_offsets_survive_a_kill_and_the_later_record_wins(
 
 @pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
-def test_cleaning_stops_at_an_open_transaction_until_it_ends(
+def test_cleaning_of_offsets_stops_at_an_open_transaction_until_its_end(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS)
@@ -130,10 +130,9 @@ def test_cleaning_stops_at_an_open_transaction_until_it_ends(
 
 @pytest.mark.proves("transactions 25")
 @pytest.mark.parametrize("rules", [1, 2])
-def test_offsets_are_stable_after_the_answer_to_end_txn(
+def test_pending_offsets_are_stable_directly_after_the_end_txn_response(
     brokers: Callable[..., Broker], name: str, rules: int
 ) -> None:
-    """Sentence 25: the very next request finds them; a consumer never has to ask twice."""
     broker = brokers(SETTINGS)
     with Wire(broker.port) as wire:
         producer = prepared(wire, name, rules=rules)
@@ -148,7 +147,7 @@ def test_offsets_are_stable_after_the_answer_to_end_txn(
 
 @pytest.mark.proves("transactions 28")
 @pytest.mark.campaign
-def test_commit_of_a_transaction_does_not_restore_a_deleted_group(
+def test_end_of_a_transaction_does_not_restore_a_deleted_group(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS)
@@ -170,7 +169,7 @@ def test_commit_of_a_transaction_does_not_restore_a_deleted_group(
 
 
 @pytest.mark.proves("transactions 28")
-def test_marker_commits_offsets_while_the_group_rebalances(
+def test_marker_commits_pending_offsets_while_the_group_rebalances(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS | {"group.initial.rebalance.delay.ms": "60000"})

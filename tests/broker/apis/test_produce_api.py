@@ -1,4 +1,4 @@
-"""Produce: every version and every refusal; nothing refused is in the log."""
+"""Produce: every version and every refusal; refused records are not in the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ VERSIONS = range(14)
 
 
 def records_for(version: int, *values: bytes) -> bytes:
-    """Records as a client of that version sends them: message sets, from v3 on a batch."""
+    """Returns records as a client of this version sends them: a message set, from version 3 a
+    batch."""
     if version >= 3:
         return batch(*values)
     records = [Record(i, 1_000 + i, None, value) for i, value in enumerate(values)]
@@ -42,7 +43,9 @@ def records_for(version: int, *values: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_appends_and_returns_the_offset(wire: Wire, name: str, version: int) -> None:
+def test_produce_appends_and_returns_the_offset_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     produce(wire, name, batch(b"before"))
 
@@ -75,7 +78,7 @@ def test_compressed_message_set_is_stored_as_one_batch_of_magic_2(
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_produce_with_acks_0_is_appended_without_an_answer(
+def test_produce_with_acks_0_is_appended_without_a_response(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -85,14 +88,14 @@ def test_produce_with_acks_0_is_appended_without_an_answer(
     assert values_of(fetch(wire, name)["records"]) == [b"quiet"]
 
 
-def test_error_with_acks_0_closes_the_connection(wire: Wire, name: str) -> None:
+def test_failed_produce_with_acks_0_closes_the_connection(wire: Wire, name: str) -> None:
     wire.send("Produce", 9, produce_request(name, batch(b"lost"), acks=0))
 
     assert wire.is_closed()
 
 
 @pytest.mark.parametrize("acks", [2, -2, 7])
-def test_invalid_acks_are_refused(wire: Wire, name: str, acks: int) -> None:
+def test_produce_with_invalid_acks_is_refused(wire: Wire, name: str, acks: int) -> None:
     create_topic(wire, name)
 
     answer = produce(wire, name, acks=acks)
@@ -101,7 +104,7 @@ def test_invalid_acks_are_refused(wire: Wire, name: str, acks: int) -> None:
     assert list_offset(wire, name, -1)["offset"] == 0
 
 
-def test_unknown_topic_or_partition_is_an_error(wire: Wire, name: str) -> None:
+def test_produce_to_unknown_topic_or_partition_is_an_error(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert produce(wire, f"{name}-not")["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -109,7 +112,7 @@ def test_unknown_topic_or_partition_is_an_error(wire: Wire, name: str) -> None:
     assert produce(wire, name, partition=-1)["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_unknown_topic_id_is_an_error_with_that_id(wire: Wire) -> None:
+def test_produce_to_unknown_topic_id_returns_an_error_with_the_id(wire: Wire) -> None:
     unknown = uuid.uuid4().bytes
 
     answer = wire.call("Produce", 13, produce_request("", batch(b"v"), topic_id=unknown))
@@ -119,7 +122,7 @@ def test_unknown_topic_id_is_an_error_with_that_id(wire: Wire) -> None:
     assert topic["partition_responses"][0]["error_code"] == UNKNOWN_TOPIC_ID
 
 
-def test_valid_partition_is_written_when_another_is_invalid(wire: Wire, name: str) -> None:
+def test_produce_writes_valid_partitions_when_another_is_invalid(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     request = produce_request(name, batch(b"good"))
     request["topic_data"][0]["partition_data"].append({"index": 1, "records": b"nonsense" * 10})
@@ -140,7 +143,7 @@ def test_batch_with_a_wrong_checksum_is_refused(wire: Wire, name: str) -> None:
     assert list_offset(wire, name, -1)["offset"] == 0
 
 
-def test_invalid_records_are_listed_from_version_8(wire: Wire, name: str) -> None:
+def test_produce_v8_lists_the_invalid_records(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"cleanup.policy": "compact"})
 
     answer = produce(wire, name, batch(b"no", b"keys"), version=8)
@@ -151,7 +154,7 @@ def test_invalid_records_are_listed_from_version_8(wire: Wire, name: str) -> Non
 
 
 @pytest.mark.parametrize("version", [3, 6])
-def test_zstd_is_refused_before_version_7(wire: Wire, name: str, version: int) -> None:
+def test_produce_below_version_7_refuses_zstd(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     data = batch(b"v" * 100, compression=4)
 
@@ -159,7 +162,7 @@ def test_zstd_is_refused_before_version_7(wire: Wire, name: str, version: int) -
     assert produce(wire, name, data, version=7)["error_code"] == NONE
 
 
-def test_a_batch_above_the_topics_limit_is_refused(wire: Wire, name: str) -> None:
+def test_batch_above_max_message_bytes_of_the_topic_is_refused(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"max.message.bytes": "1000"})
 
     assert produce(wire, name, batch(b"x" * 1000))["error_code"] == MESSAGE_TOO_LARGE
@@ -176,13 +179,13 @@ def test_log_append_time_is_returned_and_stored(wire: Wire, name: str) -> None:
     assert header.max_timestamp == answer["log_append_time_ms"] > 1_600_000_000_000
 
 
-def test_timestamps_out_of_the_topics_bounds_are_refused(wire: Wire, name: str) -> None:
+def test_timestamp_older_than_the_topics_bound_is_refused(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"message.timestamp.before.max.ms": "60000"})
 
     assert produce(wire, name, batch(b"old", timestamp=5))["error_code"] == INVALID_TIMESTAMP
 
 
-def test_records_are_stored_with_the_topics_codec(wire: Wire, name: str) -> None:
+def test_batch_is_stored_with_the_compression_type_of_the_topic(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"compression.type": "gzip"})
 
     produce(wire, name, batch(b"plain" * 50))
@@ -191,7 +194,8 @@ def test_records_are_stored_with_the_topics_codec(wire: Wire, name: str) -> None
 
 
 def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, name: str) -> None:
-    """As Kafka since 3.9: a server.properties for three brokers serves acks=all on one, too."""
+    """As in Kafka since 3.9: a server.properties for three brokers also works on one broker with
+    acks=all."""
     create_topic(wire, name, configs={"min.insync.replicas": "2"})
 
     assert produce(wire, name, acks=-1)["error_code"] == NONE
@@ -205,10 +209,11 @@ def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, nam
         (1, "__transaction_state", "__admin_client"),
     ],
 )
-def test_clients_cannot_write_internal_topics(
+def test_produce_to_an_internal_topic_is_refused(
     wire: Wire, key_type: int, name: str, client_id: str
 ) -> None:
-    """Kafka's admin client may write offsets; only the coordinator writes transactions."""
+    """In Kafka too, the admin client may write offsets, but only the coordinator writes
+    transactions."""
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
     wire.client_id = client_id
@@ -243,7 +248,7 @@ def test_sequence_gap_of_an_idempotent_producer_is_refused(wire: Wire, name: str
 
 
 def test_admin_client_can_write_the_offsets_topic(broker: Broker, wire: Wire, name: str) -> None:
-    """As in Kafka. The shard is loaded again, so that its offsets apply at once."""
+    """As in Kafka. Muster loads the shard again, so that the written offsets apply immediately."""
     wire.call("FindCoordinator", 3, {"key": name, "key_type": 0})
     partition = partition_for(name, 50)
     run = OffsetRun(name, "t", (0,), (41,), (-1,), None, 1)

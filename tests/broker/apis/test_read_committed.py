@@ -1,4 +1,5 @@
-"""Readers of committed records: the end of what they read, aborted transactions, and waiting."""
+"""Consumers with read_committed: where their records end, aborted transactions, and waiting
+fetches."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ WITH_IDS = 13
 def open_transaction(
     wire: Wire, name: str, *values: bytes, rules: int = 2
 ) -> TransactionalProducer:
-    """A producer with an open transaction in the topic."""
+    """Returns a producer with an open transaction in the topic."""
     producer = initialized(wire, f"{name}-{time.monotonic_ns()}", rules)
     if rules == 1:
         producer.add({name: [0]})
@@ -36,7 +37,7 @@ def open_transaction(
 
 
 def plain(*values: bytes) -> bytes:
-    """A batch with the current time: a much older one would end its segment."""
+    """Returns a batch with the current time. A much older batch would roll the segment."""
     return batch(*values, timestamp=int(time.time() * 1000))
 
 
@@ -44,11 +45,13 @@ def aborted_of(answer: dict[str, Any]) -> list[tuple[int, int]]:
     return [(each["producer_id"], each["first_offset"]) for each in answer["aborted_transactions"]]
 
 
-# -- the end of what is read
+# -- the last stable offset
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_read_committed_ends_at_an_open_transaction(wire: Wire, name: str, version: int) -> None:
+def test_read_committed_fetch_ends_before_an_open_transaction(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     produce(wire, name, plain(b"before"))
     producer = open_transaction(wire, name, b"open")
@@ -67,7 +70,7 @@ def test_read_committed_ends_at_an_open_transaction(wire: Wire, name: str, versi
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [1, 2, 3])
-def test_read_committed_after_the_last_stable_offset_is_empty(
+def test_read_committed_fetch_from_the_last_stable_offset_is_empty(
     wire: Wire, name: str, version: int, offset: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -83,8 +86,8 @@ def test_read_committed_after_the_last_stable_offset_is_empty(
 
 @pytest.mark.proves("transactions 20")
 @pytest.mark.parametrize("rules", [1, 2])
-def test_log_end_is_after_the_last_marker(wire: Wire, name: str, rules: int) -> None:
-    """Sentence 20: the end moves by the records and one."""
+def test_log_end_offset_is_after_the_last_marker(wire: Wire, name: str, rules: int) -> None:
+    """The log end offset advances by the number of records and by one for the marker."""
     create_topic(wire, name)
     producer = open_transaction(wire, name, b"a", b"b", rules=rules)
     assert list_offset(wire, name, -1)["offset"] == 2
@@ -102,12 +105,11 @@ def test_log_end_is_after_the_last_marker(wire: Wire, name: str, rules: int) -> 
 
 
 @pytest.mark.proves("transactions 17")
-def test_each_aborted_transaction_is_listed_once_by_start_offset(wire: Wire, name: str) -> None:
-    """Sentence 17."""
+def test_fetch_lists_each_aborted_transaction_once_by_first_offset(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"segment.bytes": "300"})
     first = open_transaction(wire, name, b"first")
     second = open_transaction(wire, name, b"second")
-    for _ in range(5):  # some segments
+    for _ in range(5):  # so that the log has several segments
         produce(wire, name, plain(b"x" * 200))
     third = open_transaction(wire, name, b"third")
     assert (third.end(commit=False), second.end(commit=False)) == (NONE, NONE)
@@ -137,7 +139,7 @@ def next_offset(answer: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transactions_of_one_producer_are_distinguished(
+def test_fetch_distinguishes_transactions_of_one_producer(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -155,7 +157,7 @@ def test_transactions_of_one_producer_are_distinguished(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_versions_before_transactions_get_all_records_and_no_marker(
+def test_fetch_below_version_4_gets_all_records_without_markers(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -179,10 +181,10 @@ def test_versions_before_transactions_get_all_records_and_no_marker(
 
 @pytest.mark.proves("transactions 19")
 @pytest.mark.parametrize("rules", [1, 2])
-def test_waiting_reader_is_answered_at_the_marker_and_not_before(
+def test_waiting_read_committed_fetch_is_not_answered_before_the_marker(
     broker: Broker, wire: Wire, name: str, rules: int
 ) -> None:
-    """Sentence 19. The bytes of open transactions do not count for min_bytes."""
+    """The bytes of open transactions do not count for min_bytes."""
     create_topic(wire, name)
     producer = open_transaction(wire, name, b"0", rules=rules)
     with Wire(broker.port) as reader:
@@ -204,7 +206,9 @@ def test_waiting_reader_is_answered_at_the_marker_and_not_before(
     assert waited_s < 5, "30 s is how long it would have waited for nothing"
 
 
-def test_fetch_waits_when_the_last_stable_offset_is_in_its_segment(wire: Wire, name: str) -> None:
+def test_read_committed_fetch_waits_at_last_stable_offset_in_old_segment(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
     produce(wire, name, plain(b"x" * 600_000))
     open_transaction(wire, name, b"open")
@@ -268,7 +272,9 @@ def test_list_offsets_with_read_committed_ends_at_the_last_stable_offset(
 # -- producers
 
 
-def test_producers_are_described_with_their_transactions(wire: Wire, name: str) -> None:
+def test_describe_producers_returns_the_start_of_the_open_transaction(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
     produce(wire, name, plain(b"before"))
     producer = open_transaction(wire, name, b"a")

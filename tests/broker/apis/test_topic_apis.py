@@ -1,4 +1,5 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: every version, and each refusal's message."""
+"""CreateTopics, DeleteTopics and CreatePartitions: every version, and the message of each
+refusal."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def exists(wire: Wire, name: str) -> bool:
 
 
 @pytest.mark.parametrize("version", CREATE_VERSIONS)
-def test_every_version_creates_a_topic(wire: Wire, name: str, version: int) -> None:
+def test_create_topics_creates_a_topic_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     answer = create_topic(wire, name, 3, version)
 
     (made,) = metadata(wire, name, create=False)["topics"]
@@ -61,7 +64,9 @@ def test_every_version_creates_a_topic(wire: Wire, name: str, version: int) -> N
 
 
 @pytest.mark.parametrize("version", CREATE_VERSIONS[1:])
-def test_validate_only_creates_no_topic(wire: Wire, name: str, version: int) -> None:
+def test_create_topics_with_validate_only_creates_no_topic(
+    wire: Wire, name: str, version: int
+) -> None:
     (answer,) = create_topics(wire, [topic(name, 2)], version, validate_only=True)
 
     assert answer["error_code"] == NONE
@@ -69,7 +74,7 @@ def test_validate_only_creates_no_topic(wire: Wire, name: str, version: int) -> 
 
 
 @pytest.mark.parametrize("version", CREATE_VERSIONS)
-def test_existing_topic_is_not_created_again(wire: Wire, name: str, version: int) -> None:
+def test_create_topics_refuses_an_existing_topic(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
 
     answer = create_topic(wire, name, 5, version)
@@ -80,7 +85,7 @@ def test_existing_topic_is_not_created_again(wire: Wire, name: str, version: int
 
 
 REFUSALS = [
-    # fields, error, part of its message
+    # fields, error code, part of the error message
     ({"num_partitions": 0}, INVALID_PARTITIONS, "larger than 0"),
     ({"num_partitions": -2}, INVALID_PARTITIONS, "larger than 0"),
     ({"num_partitions": 2**31 - 1}, INVALID_PARTITIONS, "at most"),
@@ -124,7 +129,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("fields", "error_code", "sentence"), REFUSALS)
-def test_invalid_topic_is_refused_with_a_message(
+def test_create_topics_refuses_invalid_fields_with_a_message(
     wire: Wire, name: str, fields: dict[str, Any], error_code: int, sentence: str
 ) -> None:
     wanted = dict(fields)
@@ -146,14 +151,14 @@ def test_invalid_topic_is_refused_with_a_message(
         ("x" * 250, "longer than the max allowed length 249"),
     ],
 )
-def test_invalid_topic_name_is_refused(wire: Wire, bad: str, sentence: str) -> None:
+def test_create_topics_refuses_an_invalid_topic_name(wire: Wire, bad: str, sentence: str) -> None:
     answer = create_topic(wire, bad)
 
     assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
     assert sentence in answer["error_message"]
 
 
-def test_topic_whose_name_collides_in_metrics_is_refused(wire: Wire, name: str) -> None:
+def test_create_topics_refuses_a_name_that_collides_in_metrics(wire: Wire, name: str) -> None:
     create_topic(wire, f"{name}_a")
 
     answer = create_topic(wire, f"{name}.a")
@@ -162,7 +167,9 @@ def test_topic_whose_name_collides_in_metrics_is_refused(wire: Wire, name: str) 
     assert f"collides with existing topic: {name}_a" in answer["error_message"]
 
 
-def test_topic_with_the_longest_name_is_created_written_and_deleted(wire: Wire, name: str) -> None:
+def test_topic_with_the_longest_name_can_be_created_written_and_deleted(
+    wire: Wire, name: str
+) -> None:
     longest = (name + "x" * 249)[:249]
 
     assert create_topic(wire, longest)["error_code"] == NONE
@@ -173,10 +180,10 @@ def test_topic_with_the_longest_name_is_created_written_and_deleted(wire: Wire, 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
-def test_clients_cannot_create_internal_topics(
+def test_create_topics_refuses_internal_topics(
     brokers: Callable[..., Broker], internal: str
 ) -> None:
-    """A coordinator must not find a topic that was created for another purpose."""
+    """Otherwise a coordinator could find a topic that was created for another purpose."""
     with Wire(brokers().port) as wire:
         answer = create_topic(wire, internal, 3)
 
@@ -184,14 +191,14 @@ def test_clients_cannot_create_internal_topics(
         assert not exists(wire, internal)
 
 
-def test_defaults_of_the_broker_apply_to_minus_one(wire: Wire, name: str) -> None:
+def test_create_topics_with_minus_1_uses_the_brokers_defaults(wire: Wire, name: str) -> None:
     answer = create_topic(wire, name, -1, replication_factor=-1)
 
     assert (answer["error_code"], answer["num_partitions"]) == (NONE, 1)
     assert answer["replication_factor"] == 1
 
 
-def test_assignment_defines_the_number_of_partitions(wire: Wire, name: str) -> None:
+def test_create_topics_takes_the_partition_count_from_assignments(wire: Wire, name: str) -> None:
     assignments = [{"partition_index": i, "broker_ids": [1]} for i in (1, 0)]
 
     answer = create_topic(wire, name, -1, replication_factor=-1, assignments=assignments)
@@ -199,21 +206,21 @@ def test_assignment_defines_the_number_of_partitions(wire: Wire, name: str) -> N
     assert (answer["error_code"], answer["num_partitions"]) == (NONE, 2)
 
 
-def test_duplicate_topic_is_not_created(wire: Wire, name: str) -> None:
+def test_create_topics_refuses_a_topic_named_twice(wire: Wire, name: str) -> None:
     (answer,) = create_topics(wire, [topic(name), topic(name, 2)])
 
     assert answer["error_code"] == INVALID_REQUEST
     assert not exists(wire, name)
 
 
-def test_valid_topic_is_created_when_another_is_refused(wire: Wire, name: str) -> None:
+def test_create_topics_creates_valid_topics_when_another_is_refused(wire: Wire, name: str) -> None:
     good, bad = create_topics(wire, [topic(name), topic(f"{name}-2", 0)])
 
     assert (good["error_code"], bad["error_code"]) == (NONE, INVALID_PARTITIONS)
     assert exists(wire, name)
 
 
-def test_answer_has_the_sources_of_settings(wire: Wire, name: str) -> None:
+def test_create_topics_returns_values_and_sources_of_settings(wire: Wire, name: str) -> None:
     answer = create_topic(wire, name, configs={"retention.ms": "5000"})
 
     told = {c["name"]: (c["value"], c["config_source"]) for c in answer["configs"]}
@@ -221,7 +228,7 @@ def test_answer_has_the_sources_of_settings(wire: Wire, name: str) -> None:
     assert told["segment.bytes"] == ("1073741824", 5)
 
 
-def test_partitions_of_one_request_are_bounded(wire: Wire, name: str) -> None:
+def test_create_topics_refuses_topics_above_the_partition_limit(wire: Wire, name: str) -> None:
     topics = [topic(f"{name}-{n}", 6000) for n in range(2)]
 
     answers = create_topics(wire, topics, validate_only=True)
@@ -229,7 +236,7 @@ def test_partitions_of_one_request_are_bounded(wire: Wire, name: str) -> None:
     assert [answer["error_code"] for answer in answers] == [NONE, POLICY_VIOLATION]
 
 
-def test_next_request_waits_until_the_topic_is_created(wire: Wire, name: str) -> None:
+def test_request_after_create_topics_waits_until_the_topic_exists(wire: Wire, name: str) -> None:
     wire.send("CreateTopics", 5, {"topics": [topic(name)], "timeout_ms": 1000})
     wire.send("Produce", 9, produce_request(name, batch(b"at once")))
 
@@ -254,7 +261,9 @@ def delete(wire: Wire, names: list[str], version: int = 5) -> list[dict[str, Any
 
 
 @pytest.mark.parametrize("version", DELETE_VERSIONS)
-def test_every_version_deletes_by_name(wire: Wire, name: str, version: int) -> None:
+def test_delete_topics_deletes_by_name_in_every_version(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name, 2)["topic_id"]
 
     (answer,) = delete(wire, [name], version)
@@ -264,7 +273,7 @@ def test_every_version_deletes_by_name(wire: Wire, name: str, version: int) -> N
     assert not exists(wire, name)
 
 
-def test_version_6_deletes_by_id(wire: Wire, name: str) -> None:
+def test_delete_topics_v6_deletes_by_topic_id(wire: Wire, name: str) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     unknown = uuid.uuid4().bytes
     asked = [{"name": None, "topic_id": i} for i in (topic_id, unknown)]
@@ -277,13 +286,13 @@ def test_version_6_deletes_by_id(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", DELETE_VERSIONS)
-def test_deletion_of_an_unknown_topic_is_an_error(wire: Wire, name: str, version: int) -> None:
+def test_delete_topics_of_an_unknown_topic_is_an_error(wire: Wire, name: str, version: int) -> None:
     (answer,) = delete(wire, [name], version)
 
     assert answer["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_deletion_by_name_and_id_or_by_neither_is_refused(wire: Wire, name: str) -> None:
+def test_delete_topics_needs_either_a_name_or_a_topic_id(wire: Wire, name: str) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     asked = [{"name": name, "topic_id": topic_id}, {"name": None, "topic_id": bytes(16)}]
 
@@ -312,7 +321,7 @@ def test_recreated_topic_is_empty_and_has_another_id(wire: Wire, name: str) -> N
         (1, "__transaction_state", "the transaction coordinator", "transactional ids"),
     ],
 )
-def test_coordinator_topic_cannot_be_deleted_or_grown(
+def test_coordinator_topic_cannot_be_deleted_or_get_more_partitions(
     wire: Wire, key_type: int, name: str, owner: str, keys: str
 ) -> None:
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
@@ -329,7 +338,7 @@ def test_coordinator_topic_cannot_be_deleted_or_grown(
 @pytest.mark.parametrize(
     ("version", "error_code"), [(1, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)]
 )
-def test_deletion_is_refused_when_disabled(
+def test_delete_topics_is_refused_when_deletion_is_disabled(
     brokers: Any, name: str, version: int, error_code: int
 ) -> None:
     with Wire(brokers({"delete.topic.enable": "false"}).port) as wire:
@@ -356,7 +365,7 @@ def partitions(wire: Wire, name: str) -> int:
 
 
 @pytest.mark.parametrize("version", GROW_VERSIONS)
-def test_every_version_adds_partitions_and_keeps_the_records(
+def test_create_partitions_keeps_the_records_in_every_version(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -380,7 +389,7 @@ def test_every_version_adds_partitions_and_keeps_the_records(
         (3, [{"broker_ids": [7]}], INVALID_REPLICA_ASSIGNMENT, "unknown brokers: [7]"),
     ],
 )
-def test_invalid_number_of_partitions_adds_none(
+def test_create_partitions_refuses_an_invalid_count_or_assignment(
     wire: Wire, name: str, count: int, assignments: Any, error_code: int, sentence: str
 ) -> None:
     create_topic(wire, name, 2)
@@ -392,12 +401,12 @@ def test_invalid_number_of_partitions_adds_none(
     assert partitions(wire, name) == 2
 
 
-def test_validate_only_adds_no_partitions(wire: Wire, name: str) -> None:
+def test_create_partitions_with_validate_only_adds_none(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert grow(wire, name, 5, validate_only=True)["error_code"] == NONE
     assert partitions(wire, name) == 1
 
 
-def test_adding_partitions_to_an_unknown_topic_is_an_error(wire: Wire, name: str) -> None:
+def test_create_partitions_of_an_unknown_topic_is_an_error(wire: Wire, name: str) -> None:
     assert grow(wire, name, 2)["error_code"] == UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""The client that requests of transactional producers report."""
+"""The client id and host that a transactional producer's request passes to the coordinator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _request(client_id: str, host: str) -> Any:
     return SimpleNamespace(client_id=client_id, connection=SimpleNamespace(client_host=host))
 
 
-def test_client_has_the_id_and_host_of_the_request() -> None:
+def test_client_has_the_client_id_and_host_of_the_request() -> None:
     assert client_of(_request("billing", "/10.0.0.7")) == Client("billing", "/10.0.0.7")
 
 
 @pytest.mark.parametrize(("client_id", "host"), [(LONG, "h"), ("c", LONG), (LONG, LONG)])
-def test_client_of_a_request_is_cut_when_its_names_are_long(client_id: str, host: str) -> None:
+def test_long_client_id_and_host_are_shortened_in_the_middle(client_id: str, host: str) -> None:
     kept = client_of(_request(client_id, host))
     for asked, name in zip((client_id, host), kept, strict=True):
         assert len(name) == min(len(asked), CLIENT_CHARACTERS)

@@ -1,4 +1,4 @@
-"""Produce in transactions: allowed and refused appends, in every version that has transactions."""
+"""Produce in transactions: accepted and refused batches, in every version that has transactions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def end_offset(wire: Wire, name: str, partition: int = 0) -> int:
     return offset
 
 
-# -- the request as a whole
+# -- checks of the whole request
 
 
 @pytest.mark.proves("transactions 15")
@@ -67,7 +67,7 @@ def test_transactional_batch_without_a_transactional_id_is_refused(
 
 @pytest.mark.proves("transactions 31")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_request_with_batches_of_two_epochs_is_refused(wire: Wire, name: str, version: int) -> None:
+def test_produce_with_batches_of_two_epochs_is_refused(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name, 2)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0, 1]})
@@ -81,7 +81,9 @@ def test_request_with_batches_of_two_epochs_is_refused(wire: Wire, name: str, ve
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transactional_id_is_ignored_for_plain_batches(wire: Wire, name: str, version: int) -> None:
+def test_produce_ignores_the_transactional_id_for_plain_batches(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
 
     answer = produce(
@@ -93,7 +95,7 @@ def test_transactional_id_is_ignored_for_plain_batches(wire: Wire, name: str, ve
 
 @pytest.mark.proves("transactions 15")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_clients_cannot_write_control_batches(wire: Wire, name: str, version: int) -> None:
+def test_control_batch_of_a_client_is_refused(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0]})
@@ -105,7 +107,7 @@ def test_clients_cannot_write_control_batches(wire: Wire, name: str, version: in
     assert end_offset(wire, name) == 0
 
 
-# -- added partitions and others
+# -- partitions inside and outside the transaction
 
 
 @pytest.mark.proves("transactions 9")
@@ -166,7 +168,9 @@ def test_tv2_produce_adds_its_partitions_to_the_transaction(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_partition_is_an_error_and_not_added(wire: Wire, name: str, version: int) -> None:
+def test_transactional_produce_to_an_unknown_partition_is_an_error(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     if version in TV1_VERSIONS:
@@ -180,8 +184,9 @@ def test_unknown_partition_is_an_error_and_not_added(wire: Wire, name: str, vers
 
 @pytest.mark.proves("transactions 2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fenced_producer_cannot_append(wire: Wire, name: str, version: int) -> None:
-    """Sentence 2: its Produce gets INVALID_PRODUCER_EPOCH, in any version."""
+def test_produce_of_a_fenced_producer_gets_invalid_producer_epoch(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     zombie = initialized(wire, name, rules_of(version))
     initialized(wire, name)
@@ -196,7 +201,8 @@ def test_fenced_producer_cannot_append(wire: Wire, name: str, version: int) -> N
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
 def test_tv1_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, version: int) -> None:
-    """Clients can't add such a topic; that check is before the one of writes to internal topics."""
+    """Clients can't add an internal topic to a transaction. This check is before the check of
+    writes to internal topics."""
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, rules=1)
 
@@ -231,12 +237,13 @@ def test_produce_with_another_transactional_id_is_refused(
     assert answer["error_code"] == INVALID_PRODUCER_ID_MAPPING
 
 
-# -- after the transaction's end
+# -- after the end of the transaction
 
 
 @pytest.mark.proves("transactions 10")
 def test_delayed_tv1_produce_after_the_marker_is_refused(wire: Wire, name: str) -> None:
-    """Sentence 10, TV1: refused with INVALID_TXN_STATE, and no transaction is open."""
+    """The error is INVALID_TXN_STATE, from version 11 TRANSACTION_ABORTABLE, and no transaction is
+    open."""
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     producer.add({name: [0]})
@@ -258,7 +265,7 @@ def test_delayed_tv1_produce_after_the_marker_is_refused(wire: Wire, name: str) 
 def test_delayed_tv2_produce_after_the_marker_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Sentence 10, TV2: INVALID_PRODUCER_EPOCH."""
+    """The error is INVALID_PRODUCER_EPOCH."""
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name)
     producer.produce(name, b"a")
@@ -273,10 +280,7 @@ def test_delayed_tv2_produce_after_the_marker_is_refused(
 
 
 @pytest.mark.proves("transactions 11")
-def test_each_tv2_transaction_has_its_own_epoch_and_starts_at_sequence_0(
-    wire: Wire, name: str
-) -> None:
-    """Sentence 11."""
+def test_tv2_transaction_has_the_next_epoch_and_starts_at_sequence_0(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     producer = initialized(wire, name)
     before = producer.epoch
@@ -295,8 +299,9 @@ def test_each_tv2_transaction_has_its_own_epoch_and_starts_at_sequence_0(
 
 
 @pytest.mark.proves("transactions 14")
-def test_duplicate_of_a_finished_transaction_gets_the_same_offset(wire: Wire, name: str) -> None:
-    """Sentence 14."""
+def test_duplicate_batch_of_a_committed_transaction_gets_its_old_offset(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     producer.add({name: [0]})
@@ -316,7 +321,6 @@ def test_duplicate_of_a_finished_transaction_gets_the_same_offset(wire: Wire, na
 def test_plain_batch_during_an_open_transaction_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Sentence 15."""
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0]})
@@ -329,7 +333,9 @@ def test_plain_batch_during_an_open_transaction_is_refused(
     assert end_offset(wire, name) == 1
 
 
-def test_error_with_acks_0_closes_the_connection(wire: Wire, name: str, broker: Broker) -> None:
+def test_refused_transactional_produce_with_acks_0_closes_the_connection(
+    wire: Wire, name: str, broker: Broker
+) -> None:
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     with Wire(broker.port) as another:
@@ -341,7 +347,9 @@ def test_error_with_acks_0_closes_the_connection(wire: Wire, name: str, broker: 
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_transaction_with_acks_0_is_committed(wire: Wire, name: str, version: int) -> None:
+def test_records_of_a_transaction_with_acks_0_are_committed(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0]})
@@ -354,8 +362,8 @@ def test_transaction_with_acks_0_is_committed(wire: Wire, name: str, version: in
     assert committed_values(fetch(wire, name, isolation_level=1)) == [b"v"]
 
 
-def test_records_of_a_large_request_are_in_their_transaction(wire: Wire, name: str) -> None:
-    """The worker checks it, and the turn of each append looks the transaction up again."""
+def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: str) -> None:
+    """The worker checks the records, and the turn of each append looks up the transaction again."""
     create_topic(wire, name, 3)
     producer = initialized(wire, name)
     values = [struct.pack(">i", number) * 500 for number in range(1000)]
@@ -374,10 +382,10 @@ def test_records_of_a_large_request_are_in_their_transaction(wire: Wire, name: s
         assert values_of(answer["records"])[:2] == values[:2], "who filters is the consumer"
 
 
-def test_produce_during_completion_is_accepted_or_a_retriable_error(wire: Wire, name: str) -> None:
-    """The second half of Sentence 8. Completion is quick here: the answer is 0 or
-    CONCURRENT_TRANSACTIONS.
-    """
+def test_tv2_produce_during_completion_succeeds_or_gets_retriable_error(
+    wire: Wire, name: str
+) -> None:
+    """Completion is quick here: Produce returns NONE or CONCURRENT_TRANSACTIONS."""
     create_topic(wire, name)
     producer = initialized(wire, name)
     for number in range(20):

@@ -1,6 +1,6 @@
-"""The order of the checks of transactional requests, by real frames in every version.
+"""The order of the checks of transactional requests in every version.
 
-The test holds short states of a transaction, and states of a whole shard.
+The tests keep a transaction, or a whole shard, in a state that is otherwise short.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ PHASES = {
 
 
 class HeldBroker:
-    """A broker with an id whose shard, or whose markers, a test holds."""
+    """Sends requests to a broker whose shards the test can put into any phase, and which writes no
+    markers."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -116,7 +117,8 @@ class HeldBroker:
         return code
 
     async def produce(self, id_: str, producer: tuple[int, int], version: int) -> int:
-        """Sends the first records of the next transaction to a partition that is not in it."""
+        """Sends the first records of the next transaction to a partition that is not in the
+        transaction."""
         records = batch(
             b"v",
             producer_id=producer[0],
@@ -126,7 +128,7 @@ class HeldBroker:
         )
         request = produce_request("orders", records, 1, transactional_id=id_)
         asked = asyncio.ensure_future(self.call("Produce", version, **request))
-        while not asked.done():  # the broker itself retries for 100 ms
+        while not asked.done():  # the broker retries for 100 ms
             self.served.pass_ms(5)
             await asyncio.sleep(0)
         answer = asked.result()
@@ -139,14 +141,15 @@ class HeldBroker:
         return code
 
     def put_all(self, phase: Phase) -> None:
-        """Puts every shard into that phase."""
+        """Puts every shard into a phase."""
         for hosted in self.served.broker.transactions.hosted_shards:
             hosted.phase = phase
 
 
 @asynccontextmanager
 async def held_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldBroker]:
-    """A broker that writes no marker, so that transactions stay in their Prepare state."""
+    """Yields a broker that writes no markers, so that transactions stay in PrepareCommit or
+    PrepareAbort."""
     async with serving(tmp_path, {"transaction.state.log.num.partitions": 2}) as served:
         broker = served.broker
         await broker.topics.ensure(TRANSACTION_TOPIC)
@@ -166,7 +169,7 @@ EACH = [(name, version) for name, (versions, _) in CASES.items() for version in 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_shard_error_is_after_the_empty_id_and_before_all_other_errors(
+async def test_shard_error_is_returned_after_empty_id_and_before_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:
@@ -182,7 +185,7 @@ async def test_shard_error_is_after_the_empty_id_and_before_all_other_errors(
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_invalid_timeout_is_refused_before_the_shard_is_checked(
+async def test_init_refuses_an_invalid_timeout_before_checking_the_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:
@@ -193,7 +196,7 @@ async def test_invalid_timeout_is_refused_before_the_shard_is_checked(
             assert (await on.init(ID, version))["error_code"] == PHASES[phase]
 
 
-async def test_describe_and_list_return_the_error_of_a_shard(
+async def test_describe_and_list_transactions_return_the_error_of_a_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:
@@ -209,17 +212,18 @@ async def test_describe_and_list_return_the_error_of_a_shard(
             assert answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
             assert answer["transaction_states"] == answer["unknown_state_filters"] == []
             one.phase = other.phase = Phase.ACTIVE
-            other.phase = Phase.FAILED  # an unreadable shard does not keep others from being listed
+            other.phase = Phase.FAILED  # the other shard is listed nevertheless
             answer = await on.call("ListTransactions", version)
             assert answer["error_code"] == NONE
 
 
 @pytest.mark.proves("transactions 8", "transactions 32")
 @pytest.mark.parametrize("committed", [True, False])
-async def test_concurrent_transactions_is_before_errors_of_the_producer(
+async def test_concurrent_transactions_is_returned_before_producer_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """Between Prepare and Complete 4.x answers 51 first (KAFKA-18660); EndTxn of TV1 does not.
+    """While a transaction is completed, Kafka 4.x returns CONCURRENT_TRANSACTIONS first
+    (KAFKA-18660); EndTxn of TV1 does not.
 
     This state lasts until the markers are written.
     """
@@ -247,7 +251,7 @@ async def test_concurrent_transactions_is_before_errors_of_the_producer(
 def expected_while_ending(
     name: str, version: int, who: tuple[int, int], owner: tuple[int, int]
 ) -> int:
-    """The expected answer between Prepare and Complete."""
+    """Returns the expected error code while the transaction is being completed."""
     if name != "EndTxn" or version >= 5:
         return CONCURRENT_TRANSACTIONS
     if who[0] != owner[0]:
@@ -262,8 +266,9 @@ def expected_while_ending(
 
 @pytest.mark.proves("transactions 6")
 @pytest.mark.parametrize("version", range(6))
-async def test_unwritable_disk_gives_only_retriable_errors(tmp_path: Path, version: int) -> None:
-    """Sentence 6: no request gets -1; each error is one that clients retry."""
+async def test_requests_get_only_retriable_errors_while_the_disk_fails(
+    tmp_path: Path, version: int
+) -> None:
     fs = SimulatedFiles()
     settings = {"transaction.state.log.num.partitions": 1}
     async with serving(tmp_path, settings, fs=fs) as served:
@@ -286,10 +291,9 @@ async def test_unwritable_disk_gives_only_retriable_errors(tmp_path: Path, versi
 
 
 @pytest.mark.proves("transactions 6")
-async def test_init_gets_load_in_progress_when_no_producer_id_is_left(
+async def test_init_gets_load_in_progress_when_no_producer_id_is_available(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sentence 6: never REQUEST_TIMED_OUT, which is fatal for older clients."""
     async with held_broker(tmp_path, monkeypatch) as on:
         broker = on.served.broker
         while broker.producer_ids.ids.take() is not None:

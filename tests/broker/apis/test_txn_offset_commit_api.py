@@ -1,4 +1,4 @@
-"""TxnOffsetCommit on the wire: the order of its checks, and the errors of each version."""
+"""TxnOffsetCommit: the order of its checks, and the errors of each version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WITH_MEMBERS = range(3, 6)
 
 
 def producer_for_group(wire: Wire, name: str, version: int) -> TransactionalProducer:
-    """A producer that may commit offsets of the group ``name`` by ``version``."""
+    """Returns a producer that may commit offsets of the group ``name`` in this version."""
     create_topic(wire, name, 2)
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, 2 if version >= 5 else 1)
@@ -43,7 +43,7 @@ def producer_for_group(wire: Wire, name: str, version: int) -> TransactionalProd
 
 
 def fetched(wire: Wire, name: str, stable: bool = False) -> list[tuple[int, int]]:
-    """The group's offsets of two partitions, with their errors."""
+    """Returns the group's offsets of two partitions, with their error codes."""
     topics = [{"name": name, "partition_indexes": [0, 1]}]
     asked = {"group_id": name, "topics": topics, "require_stable": stable}
     answer = wire.call("OffsetFetch", 7, asked)
@@ -55,7 +55,7 @@ def fetched(wire: Wire, name: str, stable: bool = False) -> list[tuple[int, int]
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_are_visible_when_their_transaction_commits(
+def test_txn_offsets_are_visible_after_their_transaction_commits(
     wire: Wire, name: str, version: int, commit: bool
 ) -> None:
     producer = producer_for_group(wire, name, version)
@@ -71,7 +71,7 @@ def test_offsets_are_visible_when_their_transaction_commits(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_partitions_are_errors_and_the_rest_is_committed(
+def test_txn_offset_commit_refuses_only_unknown_partitions(
     wire: Wire, name: str, version: int
 ) -> None:
     producer = producer_for_group(wire, name, version)
@@ -85,10 +85,10 @@ def test_unknown_partitions_are_errors_and_the_rest_is_committed(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_commit_of_unknown_partitions_only_skips_the_other_checks(
+def test_txn_offset_commit_of_unknown_partitions_skips_the_other_checks(
     wire: Wire, name: str, version: int
 ) -> None:
-    """The topics are checked before the group and the transaction."""
+    """Unknown topics are reported before the group and the transaction are checked."""
     producer = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
 
     codes = producer.commit_offsets("", {(f"{name}-none", 0): 1}, version)
@@ -97,7 +97,7 @@ def test_commit_of_unknown_partitions_only_skips_the_other_checks(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_empty_group_id_is_refused_before_the_transaction_is_checked(
+def test_txn_offset_commit_refuses_empty_group_before_transaction_check(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -108,8 +108,10 @@ def test_empty_group_id_is_refused_before_the_transaction_is_checked(
 
 @pytest.mark.proves("transactions 2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transaction_is_checked_before_the_group(wire: Wire, name: str, version: int) -> None:
-    """An unknown producer, a fenced one (sentence 2), and one that did not add the group."""
+def test_txn_offset_commit_checks_the_transaction_before_the_group(
+    wire: Wire, name: str, version: int
+) -> None:
+    """The producers are an unknown one, one that did not add the group, and a fenced one."""
     producer = producer_for_group(wire, name, version)
     offsets = {(name, 0): 1}
     member: dict[str, Any] = {}
@@ -133,10 +135,9 @@ def test_transaction_is_checked_before_the_group(wire: Wire, name: str, version:
 
 @pytest.mark.proves("transactions 27")
 @pytest.mark.parametrize("version", WITH_MEMBERS)
-def test_only_a_current_member_can_commit_for_its_group(
+def test_txn_offset_commit_of_an_outdated_member_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Sentence 27, on the wire."""
     producer = producer_for_group(wire, name, version)
     joined = join(wire, name)
     ours = {
@@ -158,10 +159,10 @@ def test_only_a_current_member_can_commit_for_its_group(
 
 @pytest.mark.proves("transactions 27")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_group_is_created_by_a_commit_without_generation(
+def test_txn_offset_commit_without_generation_creates_an_unknown_group(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Sentence 27: with a generation it is ILLEGAL_GENERATION, and no group is created."""
+    """A commit with a generation gets ILLEGAL_GENERATION and creates no group."""
     producer = producer_for_group(wire, name, version)
 
     def groups() -> list[str]:
@@ -178,7 +179,9 @@ def test_unknown_group_is_created_by_a_commit_without_generation(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_versions_without_members_commit_for_any_group(wire: Wire, name: str, version: int) -> None:
+def test_txn_offset_commit_below_version_3_commits_for_any_group(
+    wire: Wire, name: str, version: int
+) -> None:
     producer = producer_for_group(wire, name, version)
     join(wire, name)
 
@@ -186,7 +189,7 @@ def test_versions_without_members_commit_for_any_group(wire: Wire, name: str, ve
 
 
 def join(wire: Wire, name: str) -> dict[str, Any]:
-    """Joins the group as a static member, which then waits for its assignment."""
+    """Joins the group as a static member, whose group then waits for the assignment."""
     answer = wire.call(
         "JoinGroup",
         5,
@@ -205,7 +208,7 @@ def join(wire: Wire, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_too_long_metadata_is_refused_for_its_partition(
+def test_txn_offset_commit_refuses_only_partitions_with_long_metadata(
     wire: Wire, name: str, version: int
 ) -> None:
     producer = producer_for_group(wire, name, version)
@@ -232,7 +235,7 @@ def test_too_long_metadata_is_refused_for_its_partition(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_commit_after_the_end_of_its_transaction_is_refused(
+def test_txn_offset_commit_after_the_end_of_its_transaction_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
     producer = producer_for_group(wire, name, version)
@@ -252,7 +255,7 @@ def test_commit_after_the_end_of_its_transaction_is_refused(
 
 
 @pytest.mark.parametrize("version", [2, 5])
-def test_commit_of_600_partitions_decoded_by_the_worker_is_one_commit(
+def test_txn_offset_commit_of_600_partitions_commits_all_of_them(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, f"{name}-wide", 600)
@@ -272,7 +275,7 @@ def test_commit_of_600_partitions_decoded_by_the_worker_is_one_commit(
     until("all of it counts", lambda: last() == 599)
 
 
-def test_old_versions_get_coordinator_not_available_for_a_load() -> None:
+def test_txn_offset_commit_v0_v1_get_not_available_for_load_in_progress() -> None:
     loading, elsewhere = COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
 
     assert [_as_known(loading, version) for version in VERSIONS] == [elsewhere] * 2 + [loading] * 4

@@ -1,4 +1,5 @@
-"""Transactions of ten thousand partitions: all are added, and no other request waits for them."""
+"""Transactions of ten thousand partitions: all partitions are added, and no other request waits
+long."""
 
 from __future__ import annotations
 
@@ -25,13 +26,14 @@ SHAPES = {
     "many topics": [(f"narrow-{number}", list(range(5))) for number in range(WIDE // 5)],
 }
 HELD_S_MAX = 0.05
-"""Of CPU time in one iteration of the loop: other processes do not count."""
+"""The maximum CPU time of one iteration of the loop, so that other processes do not count."""
 TRIES = 2
 
 
 @asynccontextmanager
 async def wide(tmp_path: Path) -> AsyncIterator[Served]:
-    """A broker that lists such topics; they have no logs, as if they had just been deleted."""
+    """Yields a broker that lists the topics of `SHAPES`; they have no logs, as if they had just
+    been deleted."""
     async with serving(tmp_path, {"transaction.state.log.num.partitions": 2}) as served:
         registry = served.broker.registry
         for name, partitions in (each for shape in SHAPES.values() for each in shape):
@@ -60,7 +62,8 @@ async def init(client: Client, transactional_id: str) -> tuple[int, int]:
 def requests(
     transactional_id: str, producer: tuple[int, int], topics: list[tuple[str, list[int]]]
 ) -> list[tuple[str, int, dict[str, Any]]]:
-    """The requests of such a transaction, from its first partitions to its end."""
+    """Returns the requests of a transaction with these topics, from its first partitions to its
+    end."""
     named = [{"name": name, "partitions": partitions} for name, partitions in topics]
     whose = {"producer_id": producer[0], "producer_epoch": producer[1]}
     added = {
@@ -92,7 +95,7 @@ def errors(value: Any) -> set[int]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_requests_for_ten_thousand_partitions_hold_the_loop_for_50_ms_at_most(
+async def test_requests_for_ten_thousand_partitions_use_the_loop_50_ms_at_most(
     tmp_path: Path, shape: str
 ) -> None:
     async with wide(tmp_path) as served:
@@ -121,7 +124,7 @@ async def test_requests_for_ten_thousand_partitions_hold_the_loop_for_50_ms_at_m
             assert min(waited) <= HELD_S_MAX, (name, version, waited)
 
 
-async def test_ten_thousand_partitions_are_verified_correctly(tmp_path: Path) -> None:
+async def test_verification_of_10_000_partitions_refuses_those_not_added(tmp_path: Path) -> None:
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")
@@ -138,10 +141,10 @@ async def test_ten_thousand_partitions_are_verified_correctly(tmp_path: Path) ->
 
 
 @pytest.mark.proves("transactions 31")
-async def test_log_of_a_thousand_partitions_added_singly_is_bounded(
+async def test_state_log_size_is_bounded_for_1000_partitions_added_singly(
     tmp_path: Path,
 ) -> None:
-    """Sentence 31: each record has the whole list, so that the state log grows quadratically."""
+    """Each record has the whole list of partitions, so that the log grows quadratically."""
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")

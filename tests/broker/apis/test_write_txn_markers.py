@@ -45,7 +45,7 @@ SETTINGS = {
 
 @asynccontextmanager
 async def broker_with_a_hanging_transaction(directory: Path) -> AsyncIterator[Broker]:
-    """A broker with an open transaction that its coordinator does not know."""
+    """Yields a broker with an open transaction that its coordinator does not know."""
     async with serving(directory, SETTINGS) as broker:
         await served(broker)
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -65,7 +65,7 @@ async def write(
     transaction_version: int = 0,
     client_id: str = "operator",
 ) -> list[int]:
-    """The error codes of the partitions."""
+    """Sends WriteTxnMarkers with one marker and returns the error codes of the partitions."""
     marker = {
         "producer_id": PID,
         "producer_epoch": epoch,
@@ -88,10 +88,10 @@ async def write(
 @pytest.mark.proves("transactions 22")
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("committed", [False, True])
-async def test_operator_ends_a_hanging_transaction(
+async def test_marker_of_an_operator_ends_a_hanging_transaction(
     tmp_path: Path, version: int, committed: bool
 ) -> None:
-    """Sentence 22: at the same epoch, with the current coordinator epoch."""
+    """The marker has the producer's current epoch."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         with capture_logs() as lines:
             codes = await write(
@@ -113,7 +113,7 @@ async def test_operator_ends_a_hanging_transaction(
 
 @pytest.mark.parametrize("name", ["%d", "broker-%d-txn-marker-sender"])
 @pytest.mark.parametrize("is_fellow", [True, False])
-async def test_marker_of_a_broker_of_the_cluster_is_not_logged(
+async def test_only_marker_from_outside_the_cluster_is_logged(
     tmp_path: Path, name: str, is_fellow: bool
 ) -> None:
     """Muster and Kafka brokers have different client ids."""
@@ -137,7 +137,7 @@ async def test_marker_of_a_broker_of_the_cluster_is_not_logged(
         ({"epoch": 3, "transaction_version": 1}, 0),
     ],
 )
-async def test_marker_is_accepted_or_refused_by_its_epoch(
+async def test_marker_with_a_lower_epoch_is_refused(
     tmp_path: Path, more: dict[str, Any], code: int
 ) -> None:
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
@@ -153,7 +153,7 @@ async def test_marker_of_an_older_coordinator_epoch_is_fenced(tmp_path: Path) ->
         assert len(markers(broker, 0)) == 1
 
 
-async def test_offsets_are_visible_after_the_answer_to_their_marker(tmp_path: Path) -> None:
+async def test_txn_offsets_are_visible_after_the_response_to_their_marker(tmp_path: Path) -> None:
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         replies: list[Any] = []
         commit = TxnOffsetCommit(
@@ -185,10 +185,11 @@ async def committed_offset(broker: Broker) -> int | None:
 
 
 @pytest.mark.parametrize("phase", [Phase.LOADING, Phase.UNWRITABLE, Phase.FAILED])
-async def test_marker_gets_not_leader_when_the_group_shard_does_not_serve(
+async def test_marker_gets_not_leader_when_the_group_shard_is_not_active(
     tmp_path: Path, phase: Phase
 ) -> None:
-    """Errors 14, 15 and 16 become NOT_LEADER_OR_FOLLOWER, which the sender of markers retries."""
+    """Errors 14, 15 and 16 of the coordinator become NOT_LEADER_OR_FOLLOWER, which the sender of
+    markers retries."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         hosted = broker.groups.hosted_shards[HERE]
         hosted.phase = phase
@@ -204,7 +205,8 @@ async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> Non
 
 
 async def test_marker_for_the_transaction_state_topic_is_refused(tmp_path: Path) -> None:
-    """Its shards know the end of their records: a foreign record would take the next offset."""
+    """A shard of the topic tracks its own log end offset: a foreign record would take the next
+    offset."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         producer = await initialised(broker, "t")
         assert await write(broker, (TRANSACTION_TOPIC, [0])) == [3]

@@ -1,4 +1,5 @@
-"""The topic ``orders`` of a broker in this process, with one partition, altered as clients do."""
+"""The topic ``orders``, with one partition, of a broker in this process, and requests that alter
+its settings."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ NAME = "orders"
 def records(
     *values: bytes | None, timestamp_ms: int = -1, key: bytes | None = None, **fields: Any
 ) -> bytes:
-    """One batch with these values; all records have the same timestamp and key."""
+    """Returns one batch with these values. All records have the same timestamp and key."""
     rows = [Record(i, timestamp_ms, key, value) for i, value in enumerate(values)]
     return encode_batch(rows, base_offset=0, **fields)
 
 
 class Orders:
-    """Requests of a client for the topic, and the log of its partition 0."""
+    """Sends a client's requests for the topic; gives access to the log of its partition 0."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -39,7 +40,7 @@ class Orders:
 
     @property
     def now_ms(self) -> int:
-        """Wall time."""
+        """The wall clock time in ms."""
         return self.served.time.wall_ms
 
     def pass_ms(self, milliseconds: int) -> None:
@@ -49,11 +50,12 @@ class Orders:
         return await self.served.client.call(BY_NAME[api].key, version, **value)
 
     async def alter(self, settings: dict[str, str | None], name: str = NAME) -> None:
-        """Sets settings of a topic; the value None deletes the setting."""
+        """Sets dynamic settings of a topic; the value None deletes a setting."""
         await self._alter(TOPIC, name, settings)
 
     async def alter_broker(self, settings: dict[str, str | None], name: str = "") -> None:
-        """Sets settings of one broker, or by default the dynamic defaults of all brokers."""
+        """Sets dynamic settings of one broker or, with an empty name, the default for all brokers;
+        the value None deletes a setting."""
         await self._alter(BROKER, name, settings)
 
     async def _alter(self, kind: int, name: str, settings: dict[str, str | None]) -> None:
@@ -67,8 +69,8 @@ class Orders:
         assert entry["error_code"] == 0, entry["error_message"]
 
     async def produce(self, batch: bytes | None = None, acks: int = -1) -> dict[str, Any]:
-        """Sends one batch, by default with one record of the current time, and returns the
-        partition's response."""
+        """Sends one batch and returns the partition's response. The default batch has one record
+        with the current time."""
         data = records(b"x" * 100, timestamp_ms=self.now_ms) if batch is None else batch
         answer = await self.call("Produce", 9, produce_request(NAME, data, acks=acks))
         entry: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
@@ -80,7 +82,7 @@ class Orders:
             assert (await self.produce())["error_code"] == 0
 
     async def error_of_produce(self, **fields: Any) -> int:
-        """Produces one record and returns the error code."""
+        """Produces one record and returns the error code of the partition."""
         code: int = (await self.produce(records(b"v", **fields)))["error_code"]
         return code
 
@@ -92,7 +94,7 @@ class Orders:
 
 @asynccontextmanager
 async def orders_of(directory: Path, **settings: Any) -> AsyncIterator[Orders]:
-    """Serves the topic in a broker with these properties (``_`` in a name means ``.``)."""
+    """Yields the topic in a broker with these settings, whose names have ``_`` instead of ``.``."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     async with serving(directory, named) as served:
         yield Orders(served)

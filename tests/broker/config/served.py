@@ -1,4 +1,4 @@
-"""A whole broker in this process, configured by Kafka's property names, with a mock clock."""
+"""A whole broker in this process with a mock clock, configured by Kafka's property names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def shows(*settings: str) -> Callable[[Test], Test]:
-    """Declares the settings that a test covers: the test fails when one of them is ignored."""
+    """Declares the settings that a test covers: the test fails when the broker ignores one of
+    them."""
     assert settings
 
     def unchanged(test: Test) -> Test:
@@ -38,7 +39,7 @@ def shows(*settings: str) -> Callable[[Test], Test]:
 
 
 def alters(*settings: str) -> Callable[[Test], Test]:
-    """Declares the topic settings that a test covers when they change at run time."""
+    """Declares the topic settings that a test alters while the broker runs."""
     assert settings
 
     def unchanged(test: Test) -> Test:
@@ -48,7 +49,7 @@ def alters(*settings: str) -> Callable[[Test], Test]:
 
 
 def declared_settings(decorator: str) -> Iterator[str]:
-    """The settings that the tests of this folder declare by this decorator."""
+    """Yields the settings that the tests of this folder declare by the decorator of this name."""
     for path in Path(__file__).parent.glob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -59,7 +60,7 @@ def declared_settings(decorator: str) -> Iterator[str]:
 
 
 class Served:
-    """A running broker with the topic ``orders`` of 3 partitions and a client of it."""
+    """A running broker with the topic ``orders`` of 3 partitions, and one client."""
 
     def __init__(self, broker: Broker, time: MockTime, client: Client) -> None:
         self.broker = broker
@@ -74,14 +75,15 @@ class Served:
         return found
 
     def pass_ms(self, milliseconds: int) -> None:
-        """Advances both clocks and runs the broker's work that is due then."""
+        """Advances both clocks and runs the broker's work that is then due."""
         self.time.move(milliseconds)
         self.broker.groups.tick()
         for partition in self.broker.logs.all():
             partition.expire()
 
     def send_join(self, group_id: str = GROUP, session_timeout_ms: int = 30_000) -> Any:
-        """Sends JoinGroup for a new member, in a version without the second round of KIP-394."""
+        """Sends JoinGroup for a new member in version 3, which does not return MEMBER_ID_REQUIRED
+        (KIP-394)."""
         return self.client.send(
             JOIN_GROUP.key,
             3,
@@ -94,12 +96,12 @@ class Served:
         )
 
     async def join(self, **more: Any) -> int:
-        """Joins the group and returns the error code."""
+        """Sends JoinGroup for a new member and returns the error code of the response."""
         code: int = (await self.client.receive(self.send_join(**more)))["error_code"]
         return code
 
     async def described(self) -> dict[str, dict[str, Any]]:
-        """The response to DescribeConfigs of this broker, by setting name."""
+        """Returns the settings of this broker by name, as DescribeConfigs returns them."""
         node_id = str(self.broker.registry.node_id)
         reply = await self.client.call(
             DESCRIBE_CONFIGS.key,
@@ -120,7 +122,7 @@ class Served:
 
     @contextmanager
     def held_flush(self) -> Iterator[None]:
-        """Blocks flushes of GROUP's log until the context ends."""
+        """Blocks flushes of the log of GROUP's shard until the context ends."""
         gate, log = threading.Event(), self.hosted.log
         flush = log.flush
 
@@ -137,7 +139,8 @@ class Served:
 
 
 def config(directory: Path, **settings: Any) -> Config:
-    """A small broker on a free port with these properties; None leaves a property unset."""
+    """Returns the configuration of a small broker on a free port; the value None leaves a setting
+    unset."""
     given = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": directory,
@@ -157,7 +160,7 @@ async def serving(
     fs: FileSystem | None = None,
     opened: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Served]:
-    """Serves a loaded broker on ``directory`` with these properties; calls ``opened`` before the
+    """Yields a broker on ``directory`` whose groups are loaded; calls ``opened`` before they
     load."""
     time = MockTime()
     wanted = {"connections.max.idle.ms": IDLE_MS, **(settings or {})}

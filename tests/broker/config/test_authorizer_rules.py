@@ -1,4 +1,4 @@
-"""The settings of the authorizer: Kafka's own classes are accepted, any other class is an error."""
+"""Settings of the authorizer: Kafka's own classes are accepted, and any other class is an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_super_users_without_an_authorizer_are_refused() -> None:
     )
 
 
-def test_super_user_that_is_not_a_principal_is_refused() -> None:
+def test_super_user_without_a_principal_type_is_refused() -> None:
     assert refusal(CLASS, "super.users=admin") == (
         "super.users: 'admin' is not a principal such as User:alice"
     )
@@ -54,11 +54,11 @@ def test_super_user_that_is_not_a_principal_is_refused() -> None:
         "super.users=",
     ],
 )
-def test_settings_without_effect_need_no_authorizer(pair: str) -> None:
+def test_settings_without_effect_are_accepted_without_an_authorizer(pair: str) -> None:
     assert load(None, {}, [pair], {}).unknown == []
 
 
-def test_allow_everyone_false_without_an_authorizer_is_reported_as_ineffective() -> None:
+def test_allow_everyone_false_without_an_authorizer_is_not_followed() -> None:
     name = "allow.everyone.if.no.acl.found"
 
     assert "without authorizer.class.name" in Config({name: "false"}).not_followed[name]

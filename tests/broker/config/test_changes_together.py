@@ -1,4 +1,4 @@
-"""Concurrent changes of one topic, and changes that fail because the disk is full."""
+"""Concurrent changes of one topic, and changes that fail on a full disk."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ ALTER = alter_request(TOPIC, NAME, "retention.ms", "5")
 
 @contextmanager
 def blocked_stores(orders: Orders) -> Iterator[Callable[[], int]]:
-    """Blocks stores of changes until the context ends; yields a function that counts the blocked
-    ones."""
+    """Blocks writes of the registry until the context ends; yields a function that returns their
+    number."""
     gate, waiting = threading.Event(), []
     store = orders.broker.registry.store
 
@@ -55,7 +55,8 @@ def blocked_stores(orders: Orders) -> Iterator[Callable[[], int]]:
 async def send_concurrently(
     orders: Orders, *requests: tuple[str, int, dict[str, Any]]
 ) -> list[Any]:
-    """Sends requests, each on its own connection, while the first still waits for the disk."""
+    """Sends requests on separate connections before the write of the first one ends; returns their
+    responses."""
     port = orders.broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in requests]
     sent = []
@@ -70,7 +71,9 @@ async def send_concurrently(
     return answers
 
 
-async def test_topic_deleted_while_it_is_altered_does_not_exist_afterwards(tmp_path: Path) -> None:
+async def test_topic_is_deleted_when_alter_configs_and_delete_run_concurrently(
+    tmp_path: Path,
+) -> None:
     async with orders_of(tmp_path) as orders:
         altered, deleted = await send_concurrently(
             orders, ("IncrementalAlterConfigs", 1, ALTER), ("DeleteTopics", 6, DELETE)
@@ -99,7 +102,7 @@ async def test_concurrent_create_partitions_and_alter_configs_both_take_effect(
 
 
 class FullDisk(OsFileSystem):
-    """A disk that refuses to create files while ``full`` is set."""
+    """A disk that is full for JSON files while ``full`` is set."""
 
     full = False
 

@@ -1,4 +1,4 @@
-"""Configuration: precedence of sources, accepted values, and the settings derived from them."""
+"""Configuration: precedence of sources, accepted values, and derived settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_flags_override_the_environment_which_overrides_the_file(tmp_path: Path)
     assert config["log.retention.hours"] == 168
 
 
-def test_unknown_settings_are_listed_and_do_not_end_the_start(tmp_path: Path) -> None:
+def test_unknown_settings_are_listed_without_an_error(tmp_path: Path) -> None:
     of_commands = {"MUSTER_BOOTSTRAP": "b", "MUSTER_HTTP": "h", "MUSTER_SOURCE": "s"}
     settings = {"MUSTER_NO_SUCH": "1", "MUSTER_HTTP_LISTENER": "127.0.0.1:1"}
     config = load(None, of_commands | settings, ["nor.this=2"], {})
@@ -63,7 +63,7 @@ OF_A_SERVICE = {
     "MUSTER_HTTP_SERVICE_HOST": "10.0.0.2",
     "MUSTER_SSL_PORT": "tcp://10.0.0.3:9093",
 }
-"""The variables that Kubernetes sets for services called muster, muster-http and muster-ssl."""
+"""The variables that Kubernetes sets for services named muster, muster-http and muster-ssl."""
 
 
 def test_service_variables_of_kubernetes_are_not_settings() -> None:
@@ -98,7 +98,7 @@ def test_set_option_without_a_name_or_a_value_is_refused(pair: str) -> None:
         configured(pair)
 
 
-def test_properties_files_have_javas_syntax() -> None:
+def test_properties_file_is_parsed_with_javas_syntax() -> None:
     text = "# one\n! two\n a = 1\nb: 2\nc 3\nlong=one,\\\n   two\nu=\\u00e4\\t\\=\nempty=\nkey\n"
 
     assert parse(text) == {
@@ -170,7 +170,7 @@ def test_invalid_value_is_refused_with_the_reason(pair: str, sentence: str) -> N
     assert sentence in str(refused.value)
 
 
-def test_each_fault_is_reported_once_without_its_consequences() -> None:
+def test_each_invalid_setting_is_reported_once_without_follow_up_errors() -> None:
     with pytest.raises(BadConfig) as refused:
         configured(
             "num.partitions=0",
@@ -231,7 +231,7 @@ def test_reference_to_a_config_provider_is_refused_when_providers_are_set() -> N
         ),
     ],
 )
-def test_setting_that_is_not_followed_is_reported_with_what_happens(
+def test_setting_that_is_not_followed_is_reported_with_the_behavior(
     pair: str, instead: str
 ) -> None:
     ((name, said),) = configured(pair).not_followed.items()
@@ -249,7 +249,7 @@ def test_setting_that_is_not_followed_is_reported_with_what_happens(
         "num.io.threads=8",
     ],
 )
-def test_value_that_matches_the_behavior_is_not_reported(pair: str) -> None:
+def test_unfollowed_setting_is_not_reported_when_it_matches_the_behavior(pair: str) -> None:
     assert configured(pair).not_followed == {}
 
 
@@ -341,13 +341,13 @@ def test_topic_without_its_own_setting_has_the_brokers_value(
     assert topic_settings(configured(*sets), {})[setting] == value
 
 
-def test_topics_own_setting_overrides_the_brokers() -> None:
+def test_topic_setting_overrides_the_broker_setting() -> None:
     settings = topic_settings(configured("log.retention.ms=3"), {"retention.ms": "4"})
 
     assert settings["retention.ms"] == 4
 
 
-def test_a_log_without_settings_has_kafkas_defaults() -> None:
+def test_log_config_without_settings_has_kafkas_defaults() -> None:
     config = configured()
 
     assert log_config(topic_settings(config, {}), config) == LogConfig()
@@ -358,7 +358,7 @@ def test_unknown_topic_settings_are_refused() -> None:
         topic_settings(configured(), {"colour": "red"})
 
 
-def test_timestamp_difference_max_applies_where_the_new_bounds_are_unset() -> None:
+def test_timestamp_difference_max_applies_when_before_and_after_are_unset() -> None:
     config = configured("log.message.timestamp.difference.max.ms=5")
 
     assert timestamp_bounds(topic_settings(config, {})) == (5, 5)
@@ -373,7 +373,7 @@ OUR_OWN_DEFAULTS = {"listeners", "log.dir", "group.coordinator.append.linger.ms"
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 
-def test_broker_table_has_kafkas_types_defaults_and_bounds() -> None:
+def test_broker_settings_table_has_kafkas_types_defaults_and_bounds() -> None:
     for row in KAFKA["broker (3.9.2)"]:
         setting = BROKER[row["name"]]
         assert setting.type == row["type"], row["name"]
@@ -384,7 +384,7 @@ def test_broker_table_has_kafkas_types_defaults_and_bounds() -> None:
             assert setting.valid == row["valid"], row["name"]
 
 
-def test_topic_table_has_kafkas_names_types_and_defaults() -> None:
+def test_topic_settings_table_has_kafkas_names_types_and_defaults() -> None:
     assert set(TOPIC) == {row["name"] for row in KAFKA["topic (3.9.2)"]}
     for row in KAFKA["topic (3.9.2)"]:
         setting = TOPIC[row["name"]]
@@ -392,11 +392,11 @@ def test_topic_table_has_kafkas_names_types_and_defaults() -> None:
         assert render(setting, setting.default) == row["default"], row["name"]
 
 
-def test_group_and_offsets_settings_of_kafka_4_3_are_known() -> None:
+def test_settings_table_has_group_coordinator_settings_of_kafka_4_3() -> None:
     assert {row["name"] for row in KAFKA["group coordinator (4.3.1)"]} <= set(BROKER)
 
 
-def test_broker_settings_with_an_effect_are_read_by_the_source() -> None:
+def test_source_reads_every_broker_setting_with_an_effect() -> None:
     readers = [*(ROOT / "broker").rglob("*.py"), ROOT / "verdicts/thresholds.py"]
     sources = "".join(
         path.read_text()
@@ -408,7 +408,7 @@ def test_broker_settings_with_an_effect_are_read_by_the_source() -> None:
     def is_read(name: str) -> bool:
         rest = name.removeprefix("http.").removeprefix(
             "sasl.oauthbearer."
-        )  # the source names the prefix once
+        )  # the source has the prefix only once
         return any(f'"{each}"' in sources for each in (name, rest))
 
     unread = [
@@ -420,7 +420,7 @@ def test_broker_settings_with_an_effect_are_read_by_the_source() -> None:
     assert unread == []
 
 
-def test_topic_settings_with_an_effect_are_read_by_the_source() -> None:
+def test_source_reads_every_topic_setting_with_an_effect() -> None:
     read_by_logs = {field.replace("_", ".") for field in LogConfig.__dataclass_fields__}
     sources = "".join(
         (ROOT / "broker" / name).read_text()
@@ -445,7 +445,7 @@ def test_topic_settings_with_an_effect_are_read_by_the_source() -> None:
     assert unread == []
 
 
-def test_page_of_settings_is_generated_from_the_tables() -> None:
+def test_settings_page_equals_the_generated_page() -> None:
     done = subprocess.run(
         [sys.executable, "tools/make_configuration.py", "--check"],
         cwd=ROOT,

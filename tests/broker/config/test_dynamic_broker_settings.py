@@ -1,4 +1,7 @@
-"""Broker settings that are not topic defaults take effect as soon as they are altered."""
+"""Altered broker settings take effect while the broker runs.
+
+test_every_topic_setting.py tests the settings that are defaults of topics.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ OFFSETS = "__consumer_offsets"
 
 
 def reconfigures(*settings: str) -> Callable[[Test], Test]:
-    """Declares the settings that a test covers."""
+    """Declares the dynamic settings that a test alters."""
     assert settings
 
     def unchanged(test: Test) -> Test:
@@ -35,7 +38,7 @@ def reconfigures(*settings: str) -> Callable[[Test], Test]:
 
 
 async def admitted(orders: Orders) -> bool:
-    """Opens one more connection and returns whether it is answered."""
+    """Opens one more connection and returns whether the broker responds."""
     client = await Client.connect(orders.broker.sockets.addresses()[0][1])
     try:
         client.send(18, 0)
@@ -97,11 +100,11 @@ async def test_idle_producers_expire_after_the_altered_producer_id_expiration(
 
 
 @reconfigures("transaction.partition.verification.enable")
-async def test_altered_verification_enable_decides_whether_partitions_are_verified(
+async def test_altered_verification_enable_applies_to_the_next_produce(
     tmp_path: Path,
 ) -> None:
-    """The produce request is of a version before KIP-890; the transaction does not have the
-    partition."""
+    """The version of the Produce request is below KIP-890, and the partition was not added to the
+    transaction."""
     async with orders_of(tmp_path) as orders:
         await orders.broker.topics.ensure(TRANSACTION_TOPIC)
         looked_up = []
@@ -229,7 +232,7 @@ async def test_commit_above_the_altered_max_message_bytes_is_refused(
         assert await client.commit(GROUP, 4) == NONE
 
 
-async def test_commits_are_compressed_by_the_altered_compression_type(tmp_path: Path) -> None:
+async def test_commits_are_compressed_with_the_altered_compression_type(tmp_path: Path) -> None:
     async with orders_of(tmp_path, offsets_topic_compression_codec=1) as orders:
         client = orders.served.client
         assert await client.commit(GROUP, 1) == NONE
@@ -246,7 +249,8 @@ async def test_commits_are_compressed_by_the_altered_compression_type(tmp_path: 
 async def test_commits_have_the_timestamps_of_the_altered_timestamp_type(
     tmp_path: Path,
 ) -> None:
-    """Apache Kafka 4.3.1 writes the same; groups are loaded from both types."""
+    """Apache Kafka 4.3.1 writes the same timestamp types; groups load from batches of both
+    types."""
     async with orders_of(tmp_path) as orders:
         client = orders.served.client
         assert await client.commit(GROUP, 1) == NONE

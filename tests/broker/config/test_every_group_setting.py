@@ -1,4 +1,4 @@
-"""Every setting of groups and offsets of Kafka 3.9.2 has a test of its effect."""
+"""Every setting of groups and offsets in Kafka 3.9.2 has a test of its effect."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.broker.config.served import (
 )
 
 OWN_DEFAULTS = {"group.coordinator.append.linger.ms": "0"}
-"""The settings whose default is not Kafka's; docs/operate/settings-of-groups.md gives the reason.
-"""
+"""Settings whose default differs from Kafka's; docs/operate/settings-of-groups.md gives the
+reason."""
 
 SET = {
     "group.coordinator.append.linger.ms": "1",
@@ -44,14 +44,14 @@ def kafkas() -> list[dict[str, Any]]:
     return rows
 
 
-def test_every_setting_has_a_test_that_shows_its_effect() -> None:
+def test_every_group_setting_has_a_test_of_its_effect() -> None:
     names = {row["name"] for row in kafkas()}
 
     assert len(names) == 38
     assert set(declared_settings("shows")) | set(other_protocols.REFUSED) == names
 
 
-def test_the_table_has_kafkas_types_defaults_and_bounds() -> None:
+def test_group_settings_table_has_kafkas_types_defaults_and_bounds() -> None:
     for row in kafkas():
         setting = BROKER[row["name"]]
         default = OWN_DEFAULTS.get(setting.name, row["default"])
@@ -59,7 +59,9 @@ def test_the_table_has_kafkas_types_defaults_and_bounds() -> None:
         assert setting.valid == (row["valid"] or ""), setting.name
 
 
-async def test_describe_configs_shows_every_value_and_its_source(tmp_path: Path) -> None:
+async def test_describe_configs_returns_value_and_source_of_each_group_setting(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, SET) as served:
         described = await served.described()
 

@@ -1,4 +1,5 @@
-"""Every topic setting has a test of its effect, and reaches open logs from every source."""
+"""Every topic setting has a test of its effect, and a change from any source applies to open
+logs."""
 
 from __future__ import annotations
 
@@ -79,10 +80,10 @@ VALUES = {
     "segment.ms": "77",
     "unclean.leader.election.enable": "true",
 }
-"""A value for each setting that differs from its default."""
+"""For each topic setting, a value that differs from the default."""
 
 
-def test_topic_table_has_every_setting_of_kafka_1_0() -> None:
+def test_topic_settings_table_has_every_setting_of_kafka_1_0() -> None:
     assert set(KAFKA_1_0) <= set(TOPIC) == set(VALUES)
 
 
@@ -92,17 +93,17 @@ IN_CLUSTER = {
     "min.insync.replicas",
     "unclean.leader.election.enable",
 }
-"""Settings without effect in a cluster of one broker; test_topic_settings_of_clusters.py covers
-them."""
+"""Settings without effect on a standalone broker; test_topic_settings_of_clusters.py tests them."""
 
 
-def test_every_setting_with_an_effect_has_a_test_that_alters_it() -> None:
+def test_every_topic_setting_with_an_effect_has_a_test_that_alters_it() -> None:
     altered = set(declared_settings("alters")) | IN_CLUSTER
     assert altered == {name for name, row in TOPIC.items() if row.has_effect}
 
 
 def values_in_use(orders: Orders, name: str) -> list[Any]:
-    """The values of a setting that the handlers and the open log use."""
+    """Returns the value of a setting that the handlers use, and the value that the open log
+    uses."""
     entry = orders.broker.logs.topics[NAME]
     field = name.replace(".", "_")
     return [entry.settings[name], getattr(orders.log.config, field, entry.settings[name])]
@@ -164,17 +165,17 @@ HOUR_MS, MINUTE_MS = 3_600_000, 60_000
         ({"log.flush.scheduler.interval.ms": "5", "log.flush.interval.ms": "6"}, "flush.ms", 6),
     ],
 )
-def test_milliseconds_override_minutes_which_override_hours(
+def test_settings_in_ms_override_minutes_which_override_hours(
     given: dict[str, str], name: str, value: int
 ) -> None:
     assert topic_settings(Config(given), {})[name] == value
 
 
 THROTTLES = {"follower.replication.throttled.rate", "leader.replication.throttled.rate"}
-"""Dynamic settings of the broker that the tests of replication quotas cover."""
+"""Dynamic broker settings that the tests of replication quotas cover."""
 
 
-def test_every_setting_that_changes_at_run_time_has_a_test() -> None:
+def test_every_dynamic_broker_setting_has_a_test() -> None:
     defaults = {names[0] for names in BROKER_NAME_OF_TOPIC_SETTING.values()}
 
     assert set(BROKER) >= DYNAMIC

@@ -1,4 +1,4 @@
-"""The settings of groups, tested from the property to the responses that members receive."""
+"""Each setting of groups changes the responses that members get."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_session_timeout_below_the_minimum_is_refused(tmp_path: Path) -> N
 
 
 @shows("group.min.session.timeout.ms")
-async def test_minimum_session_timeout_can_be_below_kafkas_default(tmp_path: Path) -> None:
+async def test_session_timeout_minimum_can_be_below_kafkas_default(tmp_path: Path) -> None:
     settings = {**NO_DELAY, "group.min.session.timeout.ms": 100}
     async with serving(tmp_path, settings) as served:
         assert await served.join(session_timeout_ms=100) == NONE
@@ -44,7 +44,7 @@ async def test_session_timeout_above_the_maximum_is_refused(tmp_path: Path) -> N
 
 
 @shows("group.initial.rebalance.delay.ms")
-async def test_first_join_of_an_empty_group_waits_for_the_initial_delay(tmp_path: Path) -> None:
+async def test_first_join_of_a_group_waits_for_the_initial_rebalance_delay(tmp_path: Path) -> None:
     settings = {"group.initial.rebalance.delay.ms": 20_000}
     async with serving(tmp_path, settings) as served:
         join = served.send_join()
@@ -57,7 +57,9 @@ async def test_first_join_of_an_empty_group_waits_for_the_initial_delay(tmp_path
 
 
 @shows("group.initial.rebalance.delay.ms")
-async def test_without_the_delay_the_first_join_is_answered_at_once(tmp_path: Path) -> None:
+async def test_first_join_is_answered_at_once_without_initial_rebalance_delay(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, NO_DELAY) as served:
         assert await served.join() == NONE
 
@@ -71,7 +73,7 @@ async def test_join_is_refused_when_the_group_has_max_size_members(tmp_path: Pat
 
 
 @shows("group.coordinator.append.linger.ms")
-async def test_a_turn_lingers_for_more_records_before_it_appends(tmp_path: Path) -> None:
+async def test_append_linger_collects_commits_into_one_batch(tmp_path: Path) -> None:
     settings = {"group.coordinator.append.linger.ms": 1_000}
     async with serving(tmp_path, settings) as served:
         first = served.client.send_commit(GROUP, 1)
@@ -86,7 +88,7 @@ async def test_a_turn_lingers_for_more_records_before_it_appends(tmp_path: Path)
 
 
 @shows("group.coordinator.append.linger.ms")
-async def test_commits_are_appended_separately_when_linger_is_unset(tmp_path: Path) -> None:
+async def test_commits_are_appended_separately_without_append_linger(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in (1, 2):
             assert await served.client.commit(GROUP, offset) == NONE
@@ -94,7 +96,7 @@ async def test_commits_are_appended_separately_when_linger_is_unset(tmp_path: Pa
 
 
 class ReadingOrder(OsFileSystem):
-    """A disk that records which partitions of the offsets topic are read, in order."""
+    """A file system that records the order in which partitions of the offsets topic are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,9 +113,7 @@ class _NotedFile(OsFile):
 
     def read(self, position: int, length: int) -> bytes:
         folder = Path(self.path).parent.name
-        if folder.startswith(
-            "__consumer_offsets-"
-        ):  # excludes the checkpoints of the data directory
+        if folder.startswith("__consumer_offsets-"):  # not the checkpoints of the data directory
             self.disk.read.append(folder)
         return super().read(position, length)
 
@@ -124,10 +124,11 @@ async def call_without_a_thread(_: MockTime, work: Callable[..., Any], *argument
 
 @pytest.mark.parametrize(("threads", "one_by_one"), [(1, True), (2, False)])
 @shows("group.coordinator.threads")
-async def test_coordinator_threads_limit_the_concurrent_loads_of_partitions(
+async def test_coordinator_threads_limit_concurrent_loads_of_partitions(
     threads: int, one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one thread, the reader changes the partition once; with more threads, often."""
+    """With one thread the partitions load one after the other; with two threads their reads
+    alternate."""
     async with serving(tmp_path) as served:
         for group_id in ("group-a", "group-b"):
             for offset in range(20):
@@ -135,7 +136,7 @@ async def test_coordinator_threads_limit_the_concurrent_loads_of_partitions(
         assert all(hosted.appended == 20 for hosted in served.broker.groups.hosted_shards)
 
     monkeypatch.setattr(loading, "SLICE_NS", 0)
-    # A thread that checks late for a snapshot must not let the other partition load first.
+    # Otherwise a slow check for a snapshot could let the other partition load first.
     monkeypatch.setattr(MockTime, "in_thread", call_without_a_thread)
     disk = ReadingOrder()
     settings = {"group.coordinator.threads": threads, "offsets.load.buffer.size": 100}
@@ -171,7 +172,7 @@ def test_classic_rebalance_protocol_is_accepted(tmp_path: Path) -> None:
     assert config(tmp_path, **{name: "classic"})[name] == "classic"
 
 
-async def test_journal_file_max_bytes_limits_the_files_and_0_writes_none(tmp_path: Path) -> None:
+async def test_journal_file_max_bytes_limits_the_files_and_0_disables_them(tmp_path: Path) -> None:
     async with serving(tmp_path, {**NO_DELAY, "group.journal.file.max.bytes": 0}) as served:
         await served.join()
     assert not list(tmp_path.glob("groups.journal*"))

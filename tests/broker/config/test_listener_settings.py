@@ -1,4 +1,4 @@
-"""Settings of one listener or SASL mechanism: their precedence, and names without effect."""
+"""Settings of one listener or SASL mechanism: their precedence, and refused names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal(given: dict[str, str]) -> str:
 # -- precedence
 
 
-def test_listeners_own_setting_overrides_the_brokers() -> None:
+def test_setting_of_a_listener_overrides_the_broker_setting() -> None:
     config = Config(
         {
             **TWO,
@@ -44,7 +44,7 @@ def test_listeners_own_setting_overrides_the_brokers() -> None:
     assert config.unknown == []
 
 
-def test_empty_value_of_a_listener_overrides_the_brokers() -> None:
+def test_empty_setting_of_a_listener_overrides_the_broker_setting() -> None:
     own = "listener.name.inside.ssl.truststore.location"
     config = Config({**TWO, "ssl.truststore.location": "/all", own: ""})
 
@@ -85,7 +85,9 @@ def test_most_specific_setting_of_a_mechanism_applies() -> None:
         ("PLAIN_SASL_JAAS_CONFIG", "plain.sasl.jaas.config"),
     ],
 )
-def test_variable_sets_the_configured_listener(variable: str, name: str) -> None:
+def test_environment_variable_sets_a_setting_of_a_listener_or_mechanism(
+    variable: str, name: str
+) -> None:
     pairs = [f"{key}={text}" for key, text in TWO.items()]
 
     config = load(None, {f"MUSTER_{variable}": "x"}, pairs, {})
@@ -93,7 +95,7 @@ def test_variable_sets_the_configured_listener(variable: str, name: str) -> None
     assert (config[name], config.unknown) == ("x", [])
 
 
-def test_variable_overrides_the_file_and_a_flag_overrides_the_variable(tmp_path: Path) -> None:
+def test_listener_variable_overrides_the_file_and_a_flag_the_variable(tmp_path: Path) -> None:
     name, variable = (
         "listener.name.plaintext.max.connections",
         "MUSTER_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS",
@@ -106,14 +108,14 @@ def test_variable_overrides_the_file_and_a_flag_overrides_the_variable(tmp_path:
     assert load(file, {variable: "2"}, [f"{name}=3"], {})[name] == 3
 
 
-def test_variable_that_matches_two_listeners_is_refused() -> None:
+def test_environment_variable_that_matches_two_listeners_is_refused() -> None:
     pairs = ["listeners=A.B://:1,A-B://:2", "listener.security.protocol.map=A.B:SSL,A-B:SSL"]
 
     with pytest.raises(BadConfig, match="MUSTER_LISTENER_NAME_A_B_SSL_CLIENT_AUTH"):
         load(None, {"MUSTER_LISTENER_NAME_A_B_SSL_CLIENT_AUTH": "required"}, pairs, {})
 
 
-# -- names without effect
+# -- refused names
 
 
 @pytest.mark.proves("security 1")

@@ -1,5 +1,4 @@
-"""Settings of committed offsets and of their topic, tested from the property to the disk and the
-client."""
+"""Settings of committed offsets and of the offsets topic change responses and files."""
 
 from __future__ import annotations
 
@@ -47,14 +46,14 @@ async def commit_metadata(served: Served, metadata: str) -> int:
 
 
 @shows("offset.metadata.max.bytes")
-async def test_metadata_longer_than_the_maximum_is_refused(tmp_path: Path) -> None:
+async def test_offset_metadata_above_the_maximum_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offset.metadata.max.bytes": 10}) as served:
         assert await commit_metadata(served, "0123456789") == NONE
         assert await commit_metadata(served, "0123456789a") == OFFSET_METADATA_TOO_LARGE
 
 
 @shows("offset.metadata.max.bytes")
-async def test_maximum_of_metadata_can_be_above_kafkas_default(tmp_path: Path) -> None:
+async def test_offset_metadata_maximum_can_be_above_kafkas_default(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offset.metadata.max.bytes": 5000}) as served:
         assert await commit_metadata(served, "m" * 5000) == NONE
 
@@ -100,7 +99,7 @@ async def test_offsets_topic_is_created_with_the_configured_partitions(tmp_path:
 
 
 @shows("offsets.topic.num.partitions")
-async def test_changed_number_of_partitions_is_ignored_with_a_warning(
+async def test_changed_offsets_topic_num_partitions_is_ignored_with_a_warning(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.num.partitions": 2}) as served:
@@ -126,7 +125,7 @@ async def test_segment_of_the_offsets_topic_rolls_at_segment_bytes(tmp_path: Pat
 
 
 @shows("offsets.topic.replication.factor")
-async def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
+async def test_offsets_replication_factor_above_the_brokers_is_lowered_and_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.replication.factor": 3}) as served:
@@ -140,7 +139,9 @@ async def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
 
 
 @shows("offsets.topic.replication.factor")
-async def test_replication_factor_of_one_is_not_logged(tmp_path: Path, lines: list[Any]) -> None:
+async def test_offsets_replication_factor_of_1_is_not_logged(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with serving(tmp_path, {"offsets.topic.replication.factor": 1}):
         pass
     assert not [line for line in lines if "replication.factor" in line["event"]]
@@ -148,7 +149,7 @@ async def test_replication_factor_of_one_is_not_logged(tmp_path: Path, lines: li
 
 @pytest.mark.parametrize("codec", range(5))
 @shows("offsets.topic.compression.codec")
-async def test_batches_of_the_offsets_topic_are_compressed_by_the_codec(
+async def test_batches_of_the_offsets_topic_have_the_configured_codec(
     codec: int, tmp_path: Path
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.compression.codec": codec}) as served:
@@ -160,7 +161,7 @@ async def test_batches_of_the_offsets_topic_are_compressed_by_the_codec(
 
 
 @shows("offsets.topic.compression.codec")
-def test_unknown_codec_is_refused(tmp_path: Path) -> None:
+def test_unknown_codec_of_the_offsets_topic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"offsets.topic.compression.codec=5: it must be 0 \(none"):
         config(tmp_path, **{"offsets.topic.compression.codec": 5})
 
@@ -210,7 +211,7 @@ def test_required_acks_outside_the_bounds_are_refused(acks: int, tmp_path: Path)
 
 
 class ReadSizes(OsFileSystem):
-    """A disk that records the size of each read from a segment."""
+    """A file system that records the size of each read from a segment."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +234,7 @@ class _MeasuredFile(OsFile):
 
 
 @shows("offsets.load.buffer.size")
-async def test_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
+async def test_offsets_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in range(50):
             assert await served.client.commit(GROUP, offset) == NONE

@@ -1,4 +1,4 @@
-"""The ``offsets.topic.*`` settings, tested over the wire: ignoring one fails its test."""
+"""Each ``offsets.topic.*`` setting has its effect on a broker in its own process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_offsets_topic_has_the_configured_number_of_partitions(brokers: Brokers)
 
 
 @pytest.mark.campaign
-def test_changed_num_partitions_is_ignored_with_one_warning(brokers: Brokers) -> None:
+def test_changed_offsets_topic_num_partitions_is_logged_once_and_ignored(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.num.partitions": "3"})
     with Wire(broker.port) as wire:
         commit(wire, "g", 41)
@@ -99,7 +99,7 @@ def test_segments_of_the_offsets_topic_roll_at_segment_bytes(brokers: Brokers) -
 @pytest.mark.parametrize(
     ("codec", "name"), [(0, "none"), (1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd")]
 )
-def test_compression_codec_applies_and_its_batches_can_be_loaded(
+def test_offsets_topic_codec_applies_and_its_batches_can_be_loaded(
     brokers: Brokers, codec: int, name: str
 ) -> None:
     broker = brokers(
@@ -117,7 +117,7 @@ def test_compression_codec_applies_and_its_batches_can_be_loaded(
 
 
 @pytest.mark.parametrize(("factor", "lines"), [("3", 1), ("1", 0)])
-def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
+def test_offsets_topic_replication_factor_above_the_brokers_is_lowered(
     brokers: Brokers, factor: str, lines: int
 ) -> None:
     broker = brokers({"offsets.topic.replication.factor": factor})
@@ -131,7 +131,7 @@ def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
     assert len(said) == lines
 
 
-def test_offsets_topic_has_kafkas_settings(brokers: Brokers) -> None:
+def test_offsets_topic_is_created_with_kafkas_topic_settings(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.segment.bytes": "5000"})
     with Wire(broker.port) as wire:
         commit(wire, "g")

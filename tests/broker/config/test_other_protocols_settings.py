@@ -1,4 +1,5 @@
-"""Settings of unsupported protocols: shown as set, and refused where Kafka refuses them."""
+"""Settings of unsupported group protocols: DescribeConfigs returns their values, and values that
+Kafka refuses are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ ACCEPTED = {
     "group.share.record.lock.duration.ms": "31000",
     "group.share.session.timeout.ms": "46000",
 }
-"""A value for each setting that differs from its default; the values are consistent."""
+"""For each setting, a value that differs from the default; together the values are consistent."""
 
 REFUSED = {
     "group.consumer.assignors": ("org.example.Mine", "unknown assignor"),
@@ -76,7 +77,8 @@ REFUSED = {
     "group.share.record.lock.duration.ms": ("14999", "must not be above group.share.record.lock"),
     "group.share.session.timeout.ms": ("60001", "must not be above group.share.max.session"),
 }
-"""An invalid value for each setting: outside its bounds, or inconsistent with another's default."""
+"""For each setting, an invalid value: out of its bounds, or inconsistent with the default of
+another setting."""
 
 
 def rows() -> list[dict[str, Any]]:
@@ -92,7 +94,7 @@ def test_every_setting_of_other_protocols_has_test_values() -> None:
 
 
 @pytest.mark.parametrize(("name", "value", "reason"), [(n, *REFUSED[n]) for n in REFUSED])
-def test_value_that_kafka_refuses_is_refused_with_its_name_and_reason(
+def test_value_that_kafka_refuses_is_refused_with_setting_and_reason(
     name: str, value: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -108,13 +110,15 @@ def test_value_that_kafka_refuses_is_refused_with_its_name_and_reason(
     "least",
     [pytest.param(row, id=row["name"]) for row in rows() if row["valid"]],
 )
-def test_a_value_outside_its_bounds_is_refused(least: dict[str, Any], tmp_path: Path) -> None:
+def test_value_below_the_lower_bound_of_the_setting_is_refused(
+    least: dict[str, Any], tmp_path: Path
+) -> None:
     below = int(least["valid"][1:].split(",")[0]) - 1
     with pytest.raises(BadConfig, match=f"{least['name']}={below}: it must be at least"):
         config(tmp_path, **{least["name"]: below})
 
 
-async def test_describe_configs_shows_what_was_set(tmp_path: Path) -> None:
+async def test_describe_configs_returns_set_values_of_other_protocols(tmp_path: Path) -> None:
     async with serving(tmp_path, ACCEPTED) as served:
         described = await served.described()
 

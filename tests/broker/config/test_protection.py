@@ -1,4 +1,4 @@
-"""Unsupported security settings end the start, and the error names each of them."""
+"""An unsupported security setting prevents the start, and the error names each such setting."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def refusal(*sets: str) -> str:
 @pytest.mark.parametrize(
     ("pair", "lacking"), [(pair, lacking) for lacking, pairs in GIVEN.items() for pair in pairs]
 )
-def test_unsupported_security_setting_ends_the_start(pair: str, lacking: str) -> None:
+def test_start_fails_with_an_unsupported_security_setting(pair: str, lacking: str) -> None:
     name, _, value = pair.partition("=")
 
     said = refusal(pair)
@@ -155,12 +155,12 @@ def test_error_names_every_unsupported_security_setting() -> None:
         "MUSTER_GSSAPI_SASL_JAAS_CONFIG",
     ],
 )
-def test_unsupported_security_setting_in_the_environment_ends_the_start(variable: str) -> None:
+def test_start_fails_with_an_unsupported_security_setting_in_environment(variable: str) -> None:
     with pytest.raises(BadConfig, match="security settings"):
         load(None, {variable: "required"}, [], {})
 
 
-def test_unsupported_security_setting_in_a_file_ends_the_start(tmp_path: Path) -> None:
+def test_start_fails_with_an_unsupported_security_setting_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listener.name.plaintext.ssl.provider = BC\n")
 
@@ -175,8 +175,8 @@ def test_security_setting_with_a_harmless_value_is_accepted(pair: str) -> None:
     assert load(None, {}, [*INTERNAL, pair], {}).unknown == []
 
 
-def test_file_with_every_default_of_kafka_is_accepted() -> None:
-    """The defaults are as `kafka-configs --describe --all` shows them."""
+def test_file_with_the_default_of_every_kafka_setting_is_accepted() -> None:
+    """The defaults are those that `kafka-configs --describe --all` prints."""
     ours = {"listeners", "log.dir", "log.dirs"}
     defaults = {
         row["name"]: row["default"]
@@ -196,7 +196,7 @@ def test_every_setting_with_a_security_name_is_classified() -> None:
     assert protects("ssl.engine.factory.class"), "not every one of them is served"
 
 
-def test_security_settings_of_other_programs_are_unknown_and_not_refused() -> None:
+def test_security_setting_of_another_program_is_unknown_and_not_refused() -> None:
     name = "confluent.metrics.reporter.ssl.truststore.location"
 
     assert load(None, {}, [f"{name}=/a"], {}).unknown == [name]
@@ -228,8 +228,8 @@ def test_unsupported_security_setting_is_refused_at_run_time(
         )
 
 
-def test_unsupported_security_setting_in_configs_json_ends_the_start(tmp_path: Path) -> None:
-    """A newer version can have stored it before a downgrade."""
+def test_start_fails_with_unsupported_security_setting_in_configs_json(tmp_path: Path) -> None:
+    """A newer version of Muster can have stored the setting before a downgrade."""
     given = {"log.dirs": str(tmp_path), "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}
     first = Broker(Config(given))
     first.open()

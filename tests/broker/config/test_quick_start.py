@@ -1,4 +1,4 @@
-"""Without a file, Muster uses the values of the server.properties that Kafka ships."""
+"""Without a properties file, Muster uses the values of the server.properties that Kafka ships."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ DELAY = "group.initial.rebalance.delay.ms"
 
 
 @shows("group.initial.rebalance.delay.ms")
-def test_initial_rebalance_delay_is_0_without_a_file() -> None:
+def test_initial_rebalance_delay_is_0_without_a_properties_file() -> None:
     assert load(None, {}, [], {})[DELAY] == 0
 
 
 @shows("group.initial.rebalance.delay.ms")
-def test_initial_rebalance_delay_is_kafkas_default_with_a_file(tmp_path: Path) -> None:
+def test_initial_rebalance_delay_is_kafkas_default_with_properties_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("broker.id=3\n")
 
     assert load(file, {}, [], {})[DELAY] == 3000
 
 
-def test_every_other_source_overrides_the_quick_start_delay(tmp_path: Path) -> None:
+def test_variable_or_flag_overrides_the_initial_rebalance_delay_of_0(tmp_path: Path) -> None:
     assert load(None, {"MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": "7"}, [], {})[DELAY] == 7
     assert load(None, {}, [f"{DELAY}=8"], {})[DELAY] == 8
 
 
-async def test_describe_configs_shows_the_quick_start_delay(tmp_path: Path) -> None:
+async def test_describe_configs_returns_initial_rebalance_delay_of_0_as_static(
+    tmp_path: Path,
+) -> None:
     quick = load(None, {}, [], {})
     async with serving(tmp_path, dict(quick.given)) as served:
         entry = (await served.described())[DELAY]

@@ -1,4 +1,5 @@
-"""The page of settings shows every setting with its default, and its example is correct."""
+"""The page docs/operate/settings-of-groups.md has every setting with its default, and a correct
+example."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "settings-of-groups.md"
 ROW = re.compile(r"^\| `([a-z.]+)` \| ([^|]*) \|", re.M)
 
 
-def test_the_page_has_every_setting_of_groups_and_offsets_with_its_default() -> None:
+def test_settings_page_has_every_group_setting_with_its_default() -> None:
     written = dict(ROW.findall(PAGE))
     assert written.pop("group.consumer.assignors") == "Kafka's uniform, range"
 
@@ -29,7 +30,7 @@ def test_the_page_has_every_setting_of_groups_and_offsets_with_its_default() -> 
     assert written == defaults
 
 
-def test_example_of_the_page_is_the_error_of_serve() -> None:
+def test_example_of_the_settings_page_is_the_error_of_muster_serve() -> None:
     command, said = re.findall(r"^    (.*)$", PAGE, re.M)
     sets = re.findall(r"--set (\S+)", command)
 

@@ -1,7 +1,8 @@
-"""Every topic setting takes effect as soon as it is altered: ignoring one fails its test.
+"""An altered topic setting takes effect immediately: a broker that ignores the setting fails its
+test.
 
-Each test first reads the topic without the setting, then alters it by IncrementalAlterConfigs on
-the running broker, whose logs stay open.
+Most tests first check the topic without the setting, then alter the setting by
+IncrementalAlterConfigs while the log stays open.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ GIB = 1 << 30
 
 
 @alters("max.message.bytes")
-async def test_a_batch_above_max_message_bytes_is_refused(tmp_path: Path) -> None:
+async def test_batch_above_the_altered_max_message_bytes_is_refused(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         large = records(b"x" * 1000)
         assert (await orders.produce(large))["error_code"] == NONE
@@ -42,7 +43,7 @@ async def test_a_batch_above_max_message_bytes_is_refused(tmp_path: Path) -> Non
 
 
 @alters("compression.type")
-async def test_batches_are_stored_in_the_codec_of_compression_type(tmp_path: Path) -> None:
+async def test_batches_are_stored_with_the_altered_compression_type(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         await orders.alter({"compression.type": "gzip"})
@@ -55,10 +56,10 @@ async def test_batches_are_stored_in_the_codec_of_compression_type(tmp_path: Pat
     ("codec", "fast", "thorough"), [("gzip", "1", "9"), ("lz4", "9", "10"), ("zstd", "-50", "19")]
 )
 @alters("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
-async def test_batches_are_compressed_at_the_level_of_their_codec(
+async def test_batches_are_compressed_at_the_altered_level_of_their_codec(
     tmp_path: Path, codec: str, fast: str, thorough: str
 ) -> None:
-    """For lz4, level 9 (the default) is the fast compressor, as in Kafka."""
+    """For lz4, level 9 is the default and selects the fast compressor, as in Kafka."""
     chance = random.Random(7)
     words = records(b" ".join(b"%d" % chance.randrange(500) for _ in range(5000)))
     async with orders_of(tmp_path) as orders:
@@ -71,7 +72,7 @@ async def test_batches_are_compressed_at_the_level_of_their_codec(
 
 
 @alters("message.format.version")
-async def test_records_are_stored_in_the_message_format_version(tmp_path: Path) -> None:
+async def test_records_are_stored_in_the_altered_message_format_version(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         for version, magic in ((None, 2), ("0.10.2", 1), ("0.9.0", 0)):
             await orders.alter({"message.format.version": version})
@@ -104,7 +105,7 @@ async def test_compacted_topic_refuses_a_record_without_a_key(tmp_path: Path) ->
     "message.timestamp.after.max.ms",
     "message.timestamp.difference.max.ms",
 )
-async def test_timestamps_too_far_from_the_clock_are_refused(
+async def test_timestamp_outside_the_altered_bounds_is_refused(
     tmp_path: Path, setting: str, distance_ms: int
 ) -> None:
     async with orders_of(tmp_path) as orders:
@@ -116,7 +117,7 @@ async def test_timestamps_too_far_from_the_clock_are_refused(
 
 
 @alters("message.timestamp.type")
-async def test_records_have_append_times_when_type_is_log_append_time(tmp_path: Path) -> None:
+async def test_records_have_the_append_time_with_log_append_time(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         early = records(b"v", timestamp_ms=5)
         assert (await orders.produce(early))["log_append_time_ms"] == -1
@@ -126,7 +127,7 @@ async def test_records_have_append_times_when_type_is_log_append_time(tmp_path: 
 
 
 @alters("message.downconversion.enable")
-async def test_old_fetch_is_refused_when_downconversion_is_disabled(tmp_path: Path) -> None:
+async def test_fetch_below_version_4_is_refused_without_downconversion(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         assert (await orders.fetch(3))["error_code"] == NONE
@@ -188,7 +189,7 @@ async def test_segment_rolls_when_its_index_is_full(tmp_path: Path) -> None:
 
 
 @alters("index.interval.bytes")
-async def test_the_index_gets_an_entry_each_index_interval_bytes(tmp_path: Path) -> None:
+async def test_index_gets_an_entry_every_index_interval_bytes(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(5)
         assert orders.log.active.index.count == 0
@@ -257,7 +258,7 @@ async def segments_of(orders: Orders, count: int) -> None:
 
 
 @alters("retention.ms")
-async def test_old_segments_are_deleted_after_retention_ms(tmp_path: Path) -> None:
+async def test_retention_deletes_old_segments_after_retention_ms(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 2)
         orders.pass_ms(10_000)
@@ -270,7 +271,7 @@ async def test_old_segments_are_deleted_after_retention_ms(tmp_path: Path) -> No
 
 
 @alters("retention.bytes")
-async def test_oldest_segments_are_deleted_above_retention_bytes(tmp_path: Path) -> None:
+async def test_retention_deletes_oldest_segments_above_retention_bytes(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 5)
         await orders.broker.maintenance.run_retention()
@@ -282,7 +283,9 @@ async def test_oldest_segments_are_deleted_above_retention_bytes(tmp_path: Path)
 
 @alters("cleanup.policy")
 @pytest.mark.parametrize("policy", ["compact", ""])
-async def test_old_segments_are_kept_without_the_policy_delete(tmp_path: Path, policy: str) -> None:
+async def test_retention_keeps_old_segments_without_the_policy_delete(
+    tmp_path: Path, policy: str
+) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 2)
         orders.pass_ms(10_000)
@@ -314,7 +317,7 @@ async def test_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path:
 
 
 async def dirty(orders: Orders, *values: bytes | None) -> None:
-    """Appends values of one key and closes their segment, so that the cleaner may clean it."""
+    """Appends values of one key and rolls their segment, so that the cleaner may clean it."""
     for value in values:
         batch = records(value, key=b"k", timestamp_ms=orders.now_ms)
         assert (await orders.produce(batch))["error_code"] == NONE
@@ -322,7 +325,7 @@ async def dirty(orders: Orders, *values: bytes | None) -> None:
 
 
 @alters("min.cleanable.dirty.ratio")
-async def test_a_log_is_cleaned_above_min_cleanable_dirty_ratio(tmp_path: Path) -> None:
+async def test_log_is_cleaned_above_min_cleanable_dirty_ratio(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.alter({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
         await dirty(orders, b"1", b"2", b"3")
@@ -336,7 +339,7 @@ async def test_a_log_is_cleaned_above_min_cleanable_dirty_ratio(tmp_path: Path) 
 
 
 @alters("min.compaction.lag.ms", "max.compaction.lag.ms")
-async def test_compaction_lags_decide_what_can_and_must_be_cleaned(tmp_path: Path) -> None:
+async def test_compaction_lags_bound_the_time_before_a_cleaning(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.alter({"cleanup.policy": "compact"})
         await dirty(orders, b"1")

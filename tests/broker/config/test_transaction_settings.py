@@ -1,4 +1,4 @@
-"""Each setting of `__transaction_state` and of its coordinator has its effect."""
+"""Each setting of `__transaction_state` and of the transaction coordinator has its effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from transactions.calls import TV1, InitProducerId
 ONE = {"transaction.state.log.num.partitions": "1"}
 
 
-async def test_changed_number_of_partitions_is_ignored_with_a_warning(tmp_path: Path) -> None:
+async def test_changed_transaction_topic_num_partitions_is_ignored_and_logged(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, {"transaction.state.log.num.partitions": "2"}) as broker:
         await served(broker)
     with capture_logs() as lines:
@@ -39,7 +41,7 @@ async def test_changed_number_of_partitions_is_ignored_with_a_warning(tmp_path: 
     assert (warning["log_level"], warning["wanted"], warning["partitions"]) == ("warning", 3, 2)
 
 
-async def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
+async def test_transaction_replication_factor_above_the_brokers_is_lowered(
     tmp_path: Path,
 ) -> None:
     with capture_logs() as lines:
@@ -67,7 +69,7 @@ async def test_segment_of_the_transaction_topic_rolls_at_segment_bytes(tmp_path:
         assert broker.transactions.hosted_shards[0].core.view.known() == 40
 
 
-async def test_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
+async def test_transaction_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
     reads: list[int] = []
 
     class Counted(OsFile):
@@ -108,7 +110,7 @@ async def test_transaction_timeout_above_the_maximum_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("interval_ms", [10_000, 50_000])
-async def test_timed_out_transactions_are_aborted_at_the_interval(
+async def test_timed_out_transaction_is_aborted_at_the_configured_interval(
     tmp_path: Path, interval_ms: int
 ) -> None:
     time = MockTime()
@@ -126,7 +128,7 @@ async def test_timed_out_transactions_are_aborted_at_the_interval(
         await eventually("its abort", lambda: state_now(broker, "t") == "CompleteAbort")
 
 
-async def test_unused_transactional_ids_expire(tmp_path: Path) -> None:
+async def test_unused_transactional_id_expires(tmp_path: Path) -> None:
     time = MockTime()
     settings = {
         **ONE,
@@ -145,7 +147,7 @@ async def test_unused_transactional_ids_expire(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "version"), [("0", 0), ("1", 1), ("2", 1)])
-async def test_transaction_version_decides_the_version_of_records(
+async def test_transaction_version_sets_the_version_of_state_records(
     tmp_path: Path, level: str, version: int
 ) -> None:
     async with serving(tmp_path, {**ONE, "transaction.version": level}) as broker:

@@ -1,4 +1,4 @@
-"""The messages of the start and of `config check` for names that Kafka does not have."""
+"""Hints for setting names that Kafka does not have, in `muster serve` and `muster config check`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from cli.config.check import rows_of
         ("nothing.like.it", None),
     ],
 )
-def test_unknown_name_has_a_hint_when_a_known_name_is_similar(
+def test_unknown_setting_has_a_hint_when_a_known_name_is_similar(
     name: str, expected: str | None
 ) -> None:
     assert hint(name) == expected
 
 
-def test_topic_setting_name_has_the_broker_setting_as_hint() -> None:
+def test_name_of_a_topic_setting_gets_the_broker_setting_as_hint() -> None:
     for name in TOPIC:
         for written in {name, f"log.{name}"} - BROKER.keys():
             if "throttled.replicas" not in name and not name.startswith("remote."):
@@ -50,7 +50,7 @@ def test_topic_setting_name_has_the_broker_setting_as_hint() -> None:
     assert REMOVED.keys().isdisjoint(BROKER)
 
 
-def test_the_start_logs_the_hints_with_the_unknown_names() -> None:
+def test_start_logs_hints_for_unknown_settings() -> None:
     config = Config({"host.name": "localhost", "log.segment.ms": "5", "nothing.like.it": "1"})
 
     with structlog.testing.capture_logs() as lines:
@@ -64,7 +64,7 @@ def test_the_start_logs_the_hints_with_the_unknown_names() -> None:
     )
 
 
-def test_line_of_unknown_names_has_no_advice_without_a_hint() -> None:
+def test_log_line_of_unknown_settings_has_no_advice_without_a_hint() -> None:
     with structlog.testing.capture_logs() as lines:
         serve._report_settings(Config({"nothing.like.it": "1"}), kafka_env=False)
 

@@ -1,4 +1,4 @@
-"""Environment variables of the commands and of Kafka's container images."""
+"""Environment variables of Muster's commands and of Kafka's container images."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_variables_of_kafkas_images_are_not_read_without_kafka_env() -> None:
     assert not config.is_given("advertised.listeners")
 
 
-def test_listeners_of_a_compose_file_are_the_advertised_ports_on_all_addresses() -> None:
+def test_default_listeners_are_the_advertised_ports_on_all_addresses() -> None:
     config = load(None, COMPOSE, [], {}, kafka_env=True)
 
     assert [str(each.address) for each in config.listeners] == ["0.0.0.0:29092", "0.0.0.0:9092"]
@@ -85,7 +85,7 @@ def test_precedence_of_variables_does_not_depend_on_their_order() -> None:
         "MUSTER_LISTENER_NAME_OUT_SIDE_SCRAM_SHA_256_SASL_JAAS_CONFIG",
     ],
 )
-def test_underscores_and_dashes_of_a_listeners_setting_are_read_as_the_images_do(
+def test_variable_encodes_underscores_and_dashes_as_each_image_does(
     variable: str,
 ) -> None:
     out = {
@@ -100,7 +100,7 @@ def test_underscores_and_dashes_of_a_listeners_setting_are_read_as_the_images_do
 @pytest.mark.parametrize(
     "variable", ["KAFKA_SSL_KEYSTORE_FILENAME", "KAFKA_CFG_SSL_PROVIDER", "KAFKA_TLS_CLIENT_AUTH"]
 )
-def test_unsupported_security_variable_ends_the_start(variable: str) -> None:
+def test_start_fails_with_an_unsupported_security_variable(variable: str) -> None:
     with pytest.raises(BadConfig, match="security settings are never ignored"):
         load(None, {variable: "required"}, [], {}, kafka_env=True)
 
@@ -117,7 +117,7 @@ def test_unsupported_security_variable_ends_the_start(variable: str) -> None:
         ),
     ],
 )
-def test_security_variable_of_an_image_ends_the_start_with_a_remedy(
+def test_error_of_a_security_variable_of_an_image_gives_a_remedy(
     variables: dict[str, str], said: str
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -130,7 +130,7 @@ def test_security_variable_of_an_image_ends_the_start_with_a_remedy(
     assert load(None, dict.fromkeys(variables, ""), [], {}, kafka_env=True).unknown == []
 
 
-def test_wrong_value_names_the_variable_that_it_comes_from() -> None:
+def test_error_of_an_invalid_value_names_its_environment_variable() -> None:
     given = {
         "KAFKA_NUM_PARTITIONS": "0",
         "KAFKA_CFG_LOG_RETENTION_HOURS": "x",
@@ -150,7 +150,7 @@ def test_wrong_value_names_the_variable_that_it_comes_from() -> None:
 
 
 @pytest.mark.parametrize("text", ["localhost", "INSIDE://kafka:29092"])
-def test_wrong_advertised_listeners_are_one_fault_where_nothing_sets_listeners(text: str) -> None:
+def test_invalid_advertised_listeners_are_one_error_without_listeners(text: str) -> None:
     with pytest.raises(BadConfig) as refused:
         load(None, {"KAFKA_ADVERTISED_LISTENERS": text}, [], {}, kafka_env=True)
 
@@ -167,7 +167,7 @@ def test_unknown_variable_of_an_image_is_reported_as_written() -> None:
     assert config.unknown == ["KAFKA_CFG_LOG_RENTENTION_MS", "KAFKA_CREATE_TOPICS"]
 
 
-def test_ignored_variables_are_the_settings_of_kafka_alone() -> None:
+def test_ignored_kafka_variables_are_only_those_of_kafka_settings() -> None:
     of_clients = {"KAFKA_BOOTSTRAP_SERVERS": "a:9092", "KAFKA_TOPIC": "orders"}
     protecting = {"KAFKA_LISTENER_NAME_IN_SSL_CLIENT_AUTH": "required"}
     removed = {"KAFKA_ADVERTISED_HOST_NAME": "localhost"}
@@ -180,7 +180,7 @@ def test_ignored_variables_are_the_settings_of_kafka_alone() -> None:
 
 
 @pytest.mark.parametrize(("options", "expected"), [([], 1), (["--kafka-env"], 0)])
-def test_serve_names_ignored_variables_in_one_warning(
+def test_serve_logs_ignored_kafka_variables_in_one_warning(
     monkeypatch: pytest.MonkeyPatch, options: list[str], expected: int
 ) -> None:
     monkeypatch.setenv("KAFKA_LOG_RETENTION_HOURS", "5")
@@ -196,7 +196,7 @@ def test_serve_names_ignored_variables_in_one_warning(
     assert config["num.partitions"] == (1 if expected else 3)
 
 
-def test_variables_of_commands_are_not_settings() -> None:
+def test_environment_variables_of_commands_are_not_settings() -> None:
     of_commands = set(_variables(command_of()))
 
     assert {"MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG"} <= of_commands

@@ -1,4 +1,4 @@
-"""A whole broker on a disk that becomes full or loses its power."""
+"""A whole broker on a disk that becomes full or loses power."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHANGES = ("open", "write", "truncate", "fsync", "rename", "remove", "fsync_dire
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Commits ``offset`` of t-0 for the group and returns the error code."""
+    """Sends OffsetCommit of ``offset`` of t-0 for the group and returns the error code."""
     partition = {
         "partition_index": 0,
         "committed_offset": offset,
@@ -53,7 +53,8 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> tuple[int, int]:
-    """The error code and the group's offset of t-0, after its shard is loaded."""
+    """Waits until the shard of the group is loaded; returns the error code and the group's offset
+    of t-0."""
     answer: dict[str, Any] = {}
 
     def loading_over() -> int:
@@ -66,15 +67,15 @@ def committed(wire: Wire) -> tuple[int, int]:
 
 
 def until_done(work: Callable[[], int]) -> None:
-    """Repeats the request until it returns NONE."""
+    """Repeats ``work`` until it returns NONE."""
     until("it is done", lambda: work() == NONE, tolerate=())
 
 
-async def test_full_disk_causes_one_reload_and_commits_resume_when_there_is_room(
+async def test_commits_resume_after_a_full_disk_with_at_most_one_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """test_partition_queue.py checks with its own clock how soon they resume."""
-    # as after a long time: probes have their longest interval
+    """test_partition_queue.py tests, with a mock clock, how soon the commits resume."""
+    # As after many failed probes, which then have their longest interval.
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", partition.PROBE_MS_MAX)
     fs = SimulatedFiles()
 
@@ -96,7 +97,7 @@ async def test_full_disk_causes_one_reload_and_commits_resume_when_there_is_room
             await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
             await asked(broker, lambda wire: until_done(lambda: commit(wire, 5)))
             before = sum(line["event"] == "groups loaded" for line in lines)
-            fs.capacity_bytes -= fs.room(-20)  # a part of a batch fits
+            fs.capacity_bytes -= fs.room(-20)  # only a part of a batch fits
 
             await asked(broker, while_full)
 
@@ -111,7 +112,7 @@ async def test_full_disk_causes_one_reload_and_commits_resume_when_there_is_room
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_power_loss_keeps_acknowledged_records_when_each_is_flushed(
+async def test_power_loss_keeps_acknowledged_records_with_flush_messages_1(
     seed: int,
 ) -> None:
     chance = random.Random(seed)
@@ -121,7 +122,7 @@ async def test_power_loss_keeps_acknowledged_records_when_each_is_flushed(
     offset = 0
 
     def work(wire: Wire) -> None:
-        """Produces and commits until the power fails."""
+        """Produces and commits until the disk fails, as in a power failure."""
         nonlocal offset
         left = chance.randint(20, 60)
         with suppress(ConnectionError):

@@ -1,4 +1,5 @@
-"""A cleaner process that dies, hangs or sends invalid lines is reported, ended and replaced."""
+"""The broker reports, ends and replaces a cleaner process that dies, hangs or sends an invalid
+line."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.log.cleaning_tools import all_records, last_by_key
 
 
 async def under_way(worker: CleanerWorker, job: CleanJob) -> asyncio.Task[CleanDone]:
-    """Starts a cleaning that would run for days, and waits until its process runs."""
+    """Starts a cleaning that would take days, and waits until the cleaner process runs."""
     job.bytes_per_second = 1.0
     cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
     await eventually(lambda: worker.pid)
@@ -76,7 +77,7 @@ async def test_cleaner_process_ends_with_the_broker_during_a_cleaning(
         process = worker._process
         assert process is not None
         assert process.stdin is not None
-        process.stdin.close()  # as the kernel does when the broker is killed
+        process.stdin.close()  # as the kernel does when a broker is killed
 
         assert await asyncio.wait_for(process.wait(), 30) == 0
         with pytest.raises(CleaningFailed, match="exited"):
@@ -84,7 +85,7 @@ async def test_cleaner_process_ends_with_the_broker_during_a_cleaning(
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_hanging_cleaner_is_reported_ended_and_replaced(tmp_path: Path) -> None:
+async def test_hanging_cleaner_process_is_reported_ended_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
@@ -93,7 +94,7 @@ async def test_hanging_cleaner_is_reported_ended_and_replaced(tmp_path: Path) ->
 
         async def hangs() -> Process:
             process = await real()
-            os.kill(process.pid, signal.SIGSTOP)  # it has no job yet
+            os.kill(process.pid, signal.SIGSTOP)  # before the process has a job
             return process
 
         real, worker._started = worker._started, hangs  # type: ignore[method-assign]
@@ -113,7 +114,7 @@ async def test_hanging_cleaner_is_reported_ended_and_replaced(tmp_path: Path) ->
 
 
 @pytest.mark.campaign
-async def test_long_cleaning_is_not_taken_for_a_hanging_one(
+async def test_long_cleaning_is_not_ended_as_hanging(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, log_segment_bytes="2000000") as broker:
@@ -123,7 +124,7 @@ async def test_long_cleaning_is_not_taken_for_a_hanging_one(
         worker = CleanerWorker(Time())
         worker.silence_s = 4.0
         job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
-        job.bytes_per_second = log.size_bytes / 5  # 5 s for reading alone, without a pause
+        job.bytes_per_second = log.size_bytes / 5  # so that reading alone takes 5 s
         done = await worker.clean(job, lambda _: asyncio.sleep(0))
         assert done.milliseconds > 4500
         await worker.stop()
@@ -131,7 +132,7 @@ async def test_long_cleaning_is_not_taken_for_a_hanging_one(
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b'{"done": {"strange": 1}}\n', b'{"gro'])
-async def test_invalid_line_of_the_cleaner_is_a_failure(line: bytes) -> None:
+async def test_invalid_line_of_the_cleaner_process_fails_the_cleaning(line: bytes) -> None:
     worker = CleanerWorker(Time())
     await worker._started()
     process = worker._process
@@ -145,7 +146,7 @@ async def test_invalid_line_of_the_cleaner_is_a_failure(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), CorruptLog("f", 5, "zeros")])
-async def test_error_during_a_segment_exchange_stops_the_broker(
+async def test_exception_during_a_segment_exchange_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with opened(tmp_path) as broker:
@@ -168,7 +169,7 @@ async def test_error_during_a_segment_exchange_stops_the_broker(
     assert again.size_bytes < log.size_bytes
 
 
-async def test_retention_deletes_nothing_during_a_segment_exchange(tmp_path: Path) -> None:
+async def test_retention_deletes_no_segment_during_a_segment_exchange(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1")
         write(log, random.Random(8), 100)
@@ -180,7 +181,7 @@ async def test_retention_deletes_nothing_during_a_segment_exchange(tmp_path: Pat
             decided.append(
                 asyncio.ensure_future(swaps.replace(partition_of(broker, "t"), group, 0))
             )
-            await asyncio.sleep(0)  # decided, but not begun
+            await asyncio.sleep(0)  # the exchange is decided and has not begun
             assert list(log.segments) == before
             assert log.apply_retention(10**13) == []
             await decided[-1]
@@ -194,7 +195,7 @@ async def test_retention_deletes_nothing_during_a_segment_exchange(tmp_path: Pat
         await worker.stop()
 
 
-async def test_retention_before_the_cleaner_reads_is_not_a_failure(tmp_path: Path) -> None:
+async def test_cleaning_is_not_a_failure_when_retention_deletes_its_segment(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1000000000")
         write(log, random.Random(9), 100)
@@ -214,8 +215,8 @@ async def test_retention_before_the_cleaner_reads_is_not_a_failure(tmp_path: Pat
         await cleaning.stop()
 
 
-async def test_failed_offsets_partition_is_cleaned_again_soon(tmp_path: Path) -> None:
-    """The offsets topic must stay small: fifteen seconds of commits are a hundred megabytes."""
+async def test_failed_cleaning_of_the_offsets_topic_is_repeated_soon(tmp_path: Path) -> None:
+    """The offsets topic must stay small: commits of 15 s can take a hundred megabytes."""
     with opened(tmp_path, log_cleaner_backoff_ms="15000") as broker:
         cleaning = broker.cleaning
         for name, first_ms in ((OFFSETS_TOPIC, OWNED_RETRY_MS), ("t", 15_000)):
@@ -226,7 +227,7 @@ async def test_failed_offsets_partition_is_cleaned_again_soon(tmp_path: Path) ->
             assert not cleaning._may_try(log)
 
 
-async def test_exception_of_a_cleaning_marks_the_partition_uncleanable(
+async def test_exception_of_a_cleaning_marks_its_partition_uncleanable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as broker:

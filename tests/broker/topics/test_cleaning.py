@@ -1,6 +1,6 @@
-"""The cleaning of compacted topics: which log, when, next to which readers, and its failures.
+"""Cleaning of compacted topics: the choice of the log, concurrent readers, and failures.
 
-Every test runs the cleaner process of a broker.
+Each test uses the cleaner process of a broker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.log.cleaning_tools import all_records, last_by_key
 from tests.log.log_tools import batch
 
 
-async def test_dirtiest_log_is_cleaned_and_the_checkpoint_has_its_end(
+async def test_cleaning_keeps_last_values_and_checkpoints_the_cleaned_offset(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -63,7 +63,7 @@ async def test_dirtiest_log_is_cleaned_and_the_checkpoint_has_its_end(
 
 
 @pytest.mark.campaign
-async def test_readers_see_no_error_and_no_gap_during_a_cleaning(
+async def test_consumer_and_load_read_every_live_record_during_cleanings(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -78,14 +78,14 @@ async def test_readers_see_no_error_and_no_gap_during_a_cleaning(
             if log.size_bytes < 1_000_000:
                 write(log, chance, 12)
             end = log.log_end_offset
-            while read_to < end:  # a consumer: each fetch begins where the last one ended
+            while read_to < end:  # a consumer, whose fetches are consecutive
                 data = log.read(read_to, 30_000).data
                 for header, _ in iter_stored(data, partial=True):
                     for record in records_of(data, header):
                         newest[record.key] = record.offset
                     read_to = header.last_offset + 1
             await asyncio.sleep(0)
-            if next(reader, None) is None:  # a loader, which can be running for a long time
+            if next(reader, None) is None:  # a load, which can take long
                 reader = log.scan(chunk_bytes=5000)
         await broker.cleaning.stop()
 
@@ -114,7 +114,7 @@ async def test_failed_cleaning_is_reported_and_repeated(tmp_path: Path) -> None:
         await broker.cleaning.stop()
 
 
-async def test_deleting_the_topic_during_a_cleaning_is_not_a_failure(tmp_path: Path) -> None:
+async def test_topic_deletion_during_a_cleaning_is_not_a_failure(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
@@ -132,7 +132,7 @@ async def test_deleting_the_topic_during_a_cleaning_is_not_a_failure(tmp_path: P
         assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)
 
 
-async def test_disk_failure_during_an_exchange_stops_the_broker_until_a_restart(
+async def test_disk_failure_during_a_segment_exchange_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "t-0"
@@ -161,7 +161,7 @@ async def test_disk_failure_during_an_exchange_stops_the_broker_until_a_restart(
     assert not list(directory.glob("*.swap"))
 
 
-async def test_min_lag_delays_cleaning_and_max_lag_overrides_the_dirty_ratio(
+async def test_min_lag_delays_cleaning_and_max_lag_overrides_dirty_ratio(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -212,8 +212,11 @@ async def test_cleaning_stops_at_an_open_transaction_and_is_not_repeated(
         await cleaning.stop()
 
 
-async def test_compact_and_delete_clean_and_delete_the_same_log(tmp_path: Path) -> None:
-    """Retention deletes whole old segments; cleaning removes superseded records of the others."""
+async def test_policy_compact_delete_cleans_the_log_and_deletes_old_segments(
+    tmp_path: Path,
+) -> None:
+    """Retention deletes old segments whole; cleaning removes superseded records from the other
+    segments."""
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_bytes="200000")
         write(log, random.Random(9), 50, keys=1_000_000)
@@ -233,13 +236,13 @@ async def test_compact_and_delete_clean_and_delete_the_same_log(tmp_path: Path) 
         await broker.cleaning.stop()
 
 
-async def test_nothing_is_cleaned_when_the_cleaner_is_disabled(tmp_path: Path) -> None:
+async def test_cleaning_does_not_start_when_the_cleaner_is_disabled(tmp_path: Path) -> None:
     with opened(tmp_path, log_cleaner_enable="false") as broker:
         broker.cleaning.start()
         assert broker.cleaning._tasks == []
 
 
-def test_jobs_and_responses_of_the_cleaner_are_encoded_as_lines() -> None:
+def test_cleaner_jobs_and_responses_equal_their_decoded_lines() -> None:
     job = CleanJob("/d", [[0, 1, 2, 3, 4]], 5, 6, 7, 8, producers={3: (4, 0), 9: (-1, 2)})
     assert decode_job(encode_job(job)) == job
     lines = iter([encode_producers({5: (6, 0)}), encode_producers({8: (-1, 1)})])

@@ -1,7 +1,9 @@
-"""A thousand keys are committed over and over: the disk stays small, and no live offset is lost.
+"""Under continuous commits of a thousand keys, the offsets topic stays small and keeps each live
+offset.
 
-The bound is that of 5,000,000 commits (`make soak`), which never wait. `make test` commits 500,000
-in parallel with other tests: when the cleaner gets too little CPU, the commits wait for it.
+The bound is that of 5,000,000 commits (`make soak`), which never wait for the cleaner. `make test`
+commits 500,000 in parallel with other tests: when the cleaner gets too little CPU time, the commits
+wait.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ IN_FLIGHT = 4
 
 
 def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS) -> None:
-    """Sends the commit of a simple consumer; the caller receives the response."""
+    """Sends OffsetCommit of a simple consumer. The caller receives the response."""
     wire.send(
         "OffsetCommit",
         7,
@@ -57,13 +59,13 @@ def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS)
 
 
 def settled(wire: Wire) -> None:
-    """Receives the response to a commit and checks that it succeeded."""
+    """Receives the response to an OffsetCommit and checks that it has no error."""
     _, answer = wire.receive()
     assert {entry["error_code"] for entry in answer["topics"][0]["partitions"]} == {0}
 
 
 def committed(wire: Wire, group_id: str) -> list[int]:
-    """All committed offsets of the group, by partition."""
+    """Returns all committed offsets of the group, ordered by partition."""
     answer: dict[str, Any] = {}
 
     def answered() -> bool:
@@ -84,7 +86,8 @@ def find_coordinator(wire: Wire) -> dict[str, Any]:
 
 
 def disk_bytes(directory: Path) -> int:
-    """The size of all files of a partition, except those that are deleted during the count."""
+    """Returns the size of all files of a partition, except files that are deleted during the
+    count."""
     total = 0
     for entry in os.scandir(directory):
         try:
@@ -95,10 +98,10 @@ def disk_bytes(directory: Path) -> int:
 
 
 def churn(broker: Broker, commits: int, cleaned_within_s: float) -> int:
-    """Commits in ``commits`` rounds, with short-lived groups in between; returns the number of
-    rounds.
+    """Sends at least ``commits`` commits in rounds, with short-lived groups in between; returns the
+    number of rounds.
 
-    The commits wait up to ``cleaned_within_s`` for the cleaner when the partition is too large.
+    When the partition is too large, the commits wait up to ``cleaned_within_s`` for the cleaner.
     """
     directory = broker.partition_folder("__consumer_offsets", 0)
     with Wire(broker.port) as wire:
@@ -141,7 +144,7 @@ def check(broker: Broker, commits: int, cleaned_within_s: float) -> None:
             assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS
     broker.kill()
     (broker.partition_folder("__consumer_offsets", 0) / "groups.image").unlink(missing_ok=True)
-    broker.start()  # only the cleaned log is left to load
+    broker.start()  # without the image, from the cleaned log
     with Wire(broker.port) as wire:
         for group in range(GROUPS):
             assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS, "after a kill"
@@ -155,7 +158,7 @@ def check(broker: Broker, commits: int, cleaned_within_s: float) -> None:
     appended = rounds * GROUPS * PARTITIONS
     assert log.log_end_offset > appended, "offsets are never given twice"
     records = all_records(log)
-    # The bound has room for 420,000 of the 500,000 commits.
+    # 20 MiB have space for 420,000 of the 500,000 commits.
     assert len(records) < 0.9 * appended, "it was cleaned"
     last = last_by_key(records)
     for number in range(10, rounds + 1, 10):
@@ -171,21 +174,21 @@ SETTINGS = {"offsets.topic.num.partitions": "1"}
 
 
 @pytest.mark.campaign
-def test_partition_of_500_000_commits_has_20_mib_at_most(
+def test_offsets_partition_has_at_most_20_mib_during_500_000_commits(
     brokers: Callable[..., Broker],
 ) -> None:
     check(brokers(SETTINGS), 500_000, 60)
 
 
 @pytest.mark.planted("cleaning under churn")
-def test_disabled_cleaner_fails_the_check(brokers: Callable[..., Broker]) -> None:
+def test_churn_check_fails_when_the_cleaner_is_disabled(brokers: Callable[..., Broker]) -> None:
     with pytest.raises(AssertionError, match="bytes are on the disk"):
         check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000, 1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_partition_of_5_000_000_commits_has_20_mib_at_most(
+def test_offsets_partition_has_at_most_20_mib_during_5_000_000_commits(
     brokers: Callable[..., Broker],
 ) -> None:
     check(brokers(SETTINGS), 5_000_000, 0)

@@ -1,4 +1,5 @@
-"""The old offsets of ZooKeeper's paths, which a standalone broker keeps in a file."""
+"""Offsets of OffsetCommit version 0 (ZooKeeper's paths), which a standalone broker keeps in a
+file."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Paths(FileConsumerPaths):
-    """A store that commits one offset at a time."""
+    """The store with a method that commits one offset."""
 
     def commit(
         self, group_id: str, topic: str, partition: int, offset: int, flush_messages: int = LONG_MAX
     ) -> None:
-        """Writes and applies one offset."""
+        """Writes one offset to the file and applies it."""
         entries = [(group_id, topic, partition, offset)]
         self.write(entries, flush_messages)
         self.take(entries)
@@ -32,7 +33,7 @@ def paths(directory: Path, fs: FileSystem | None = None) -> Paths:
     return Paths(fs or OsFileSystem(), str(directory))
 
 
-def test_last_commit_is_fetched_before_and_after_a_restart(tmp_path: Path) -> None:
+def test_last_version_0_commit_is_fetched_before_and_after_a_restart(tmp_path: Path) -> None:
     first = paths(tmp_path)
     first.commit("g", "t", 0, 5)
     first.commit("g", "t", 0, 3)
@@ -45,7 +46,7 @@ def test_last_commit_is_fetched_before_and_after_a_restart(tmp_path: Path) -> No
         assert there.fetch("h", "t", 0) is None
 
 
-def test_torn_last_line_is_removed(tmp_path: Path) -> None:
+def test_torn_last_line_of_the_offsets_file_is_removed(tmp_path: Path) -> None:
     paths(tmp_path).commit("g", "t", 0, 5)
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'["g", "t", 0, 6')
@@ -56,14 +57,14 @@ def test_torn_last_line_is_removed(tmp_path: Path) -> None:
     assert paths(tmp_path).fetch("g", "t", 0) == 7
 
 
-def test_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_damaged_offsets_file_is_refused_with_its_line_number(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'["g", "t", 0, 5]\nwhat is this\n["g", "t", 0, 6]\n')
 
     with pytest.raises(BadDirectory, match="line 2"):
         paths(tmp_path)
 
 
-def test_file_is_rewritten_with_live_offsets_at_start(
+def test_offsets_file_is_rewritten_with_live_offsets_at_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
@@ -87,10 +88,10 @@ def simulated() -> SimulatedFiles:
     return fs
 
 
-def test_file_is_rewritten_with_live_offsets_while_it_is_used(
+def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It once grew until the next start."""
+    """An earlier version rewrote the file only at the start, so that it grew without bound."""
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     fs = simulated()
     used = paths(Path(DATA), fs)
@@ -106,8 +107,9 @@ def test_file_is_rewritten_with_live_offsets_while_it_is_used(
     assert list(paths(Path(DATA), fs).entries()) == [("g", "t", 0, 998), ("g", "t", 1, 999)]
 
 
-def test_file_is_rewritten_by_bytes_when_ids_are_long() -> None:
-    """With ids of 8 kB it once grew to 80 MB for one live offset."""
+def test_offsets_file_with_long_ids_is_rewritten_by_its_size_in_bytes() -> None:
+    """An earlier version counted lines: with ids of 8 kB the file grew to 80 MB for one live
+    offset."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     group_id, rewritten = "g" * 8_000, 0
@@ -124,7 +126,7 @@ def test_file_is_rewritten_by_bytes_when_ids_are_long() -> None:
     assert paths(Path(DATA), fs).fetch(group_id, "t", 0) == 399
 
 
-def test_file_with_only_live_offsets_is_not_rewritten() -> None:
+def test_offsets_file_with_only_live_offsets_is_not_rewritten() -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     for number in range(300):
@@ -135,7 +137,7 @@ def test_file_with_only_live_offsets_is_not_rewritten() -> None:
 
 
 @pytest.mark.parametrize("rewritten", [False, True])
-def test_flushed_commit_survives_a_power_loss(rewritten: bool) -> None:
+def test_flushed_version_0_commit_survives_a_power_loss(rewritten: bool) -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     used.commit("g", "t", 0, 1, flush_messages=1)
@@ -148,7 +150,7 @@ def test_flushed_commit_survives_a_power_loss(rewritten: bool) -> None:
     assert paths(Path(DATA), fs).fetch("g", "t", 0) == 2
 
 
-def test_first_commit_of_a_file_survives_a_power_loss() -> None:
+def test_first_version_0_commit_survives_a_power_loss() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     there = Paths(fs, "/data")
@@ -161,9 +163,8 @@ def test_first_commit_of_a_file_survives_a_power_loss() -> None:
 
 
 @pytest.mark.parametrize("cut_fails", [False, True])
-def test_commit_after_a_failed_one_follows_no_torn_line(cut_fails: bool) -> None:
-    """A torn line before it once made the file unreadable: the next start failed with its line
-    number."""
+def test_failed_write_leaves_no_torn_line_before_the_next_commit(cut_fails: bool) -> None:
+    """A torn line before a later commit once made the file unreadable: the next start failed."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     used.commit("g", "t", 0, 1)
@@ -179,7 +180,7 @@ def test_commit_after_a_failed_one_follows_no_torn_line(cut_fails: bool) -> None
     assert fs.written(f"{DATA}/{FILE}") == b'["g", "t", 0, 1]\n["g", "t", 0, 3]\n'
 
 
-def test_no_commit_is_accepted_after_a_failed_fsync() -> None:
+def test_version_0_commits_are_refused_after_a_failed_fsync() -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     fs.fail("fsync", FILE)
@@ -189,7 +190,7 @@ def test_no_commit_is_accepted_after_a_failed_fsync() -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "fsync", "rename"])
-def test_failed_rewrite_changes_nothing(operation: str) -> None:
+def test_failed_rewrite_keeps_the_offsets_file(operation: str) -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     for offset in range(5):

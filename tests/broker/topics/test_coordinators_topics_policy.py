@@ -1,6 +1,6 @@
-"""The coordinators' topics stay compacted, whatever the settings of clients and files.
+"""The coordinators' topics stay compacted, whatever clients and the properties file set.
 
-Retention would lose committed offsets and transactions.
+Retention would delete committed offsets and transactions.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ TOPICS = pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTION_TOPIC])
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def test_alter_configs_without_the_policy_keeps_offsets_compacted(tmp_path: Path) -> None:
-    """AlterConfigs replaces all settings; a missing policy once became ``delete``."""
+def test_alter_configs_without_policy_keeps_the_offsets_topic_compacted(tmp_path: Path) -> None:
+    """AlterConfigs replaces all settings of a topic; without the policy, the offsets topic once got
+    the default ``delete``."""
 
     async def story() -> tuple[int, tuple[str, int]]:
         time = MockTime()
@@ -66,7 +67,7 @@ def test_alter_configs_without_the_policy_keeps_offsets_compacted(tmp_path: Path
     ],
 )
 @TOPICS
-def test_policy_other_than_compact_is_refused(
+def test_cleanup_policy_of_coordinator_topics_must_be_compact(
     brokers: Brokers, operation: tuple[str, int, str], name: str
 ) -> None:
     broker = brokers(ONE_PARTITION)
@@ -82,7 +83,9 @@ def test_policy_other_than_compact_is_refused(
 
 
 @TOPICS
-def test_default_policy_of_coordinators_topics_is_compact(brokers: Brokers, name: str) -> None:
+def test_deleted_cleanup_policy_of_coordinator_topics_is_compact(
+    brokers: Brokers, name: str
+) -> None:
     broker = brokers({**ONE_PARTITION, "log.cleanup.policy": "delete"})
     with Wire(broker.port) as wire:
         metadata(wire, name)
@@ -93,7 +96,7 @@ def test_default_policy_of_coordinators_topics_is_compact(brokers: Brokers, name
         assert replace(wire, name, {POLICY: "compact"}) == (NONE, None)
 
 
-def test_transaction_topic_is_created_with_kafkas_settings(brokers: Brokers) -> None:
+def test_transaction_topic_is_created_with_kafkas_topic_settings(brokers: Brokers) -> None:
     broker = brokers(
         {
             "transaction.state.log.num.partitions": "7",
@@ -122,7 +125,7 @@ def test_transaction_topic_is_created_with_kafkas_settings(brokers: Brokers) -> 
 
 
 @pytest.mark.parametrize("configs", [{}, {"cleanup.policy": "delete", "retention.ms": "1"}])
-def test_missing_compact_policy_is_restored_at_the_start(
+def test_compact_policy_of_the_offsets_topic_is_restored_at_the_start(
     tmp_path: Path, configs: dict[str, str]
 ) -> None:
     async def story() -> int:

@@ -1,4 +1,5 @@
-"""Deletion of topics on full or failing disks: the mark decides, and logs never share a file."""
+"""Deletion of topics on full or failing disks: a topic is deleted once its mark is written, and two
+logs never share a file."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def delete(wire: Wire, *names: str) -> dict[str, int]:
 
 
 def read(wire: Wire, name: str) -> list[bytes | None]:
-    """All values of the topic's first partition."""
+    """Returns the values of all records of the topic's first partition."""
     found: list[bytes | None] = []
     while values := values_of(fetch(wire, name, len(found))["records"]):
         found += values
@@ -60,8 +61,9 @@ def make_with_records(wire: Wire, *names: str) -> None:
         assert send(wire, name, name.encode()) == NONE
 
 
-async def test_deletion_has_no_effect_when_its_mark_can_not_be_written() -> None:
-    """The producer continues, and a later change of the registry does not complete the deletion."""
+async def test_topic_deletion_has_no_effect_when_its_mark_cannot_be_written() -> None:
+    """The producer continues, and the next write of the topic list does not complete the
+    deletion."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "t"))
@@ -72,7 +74,7 @@ async def test_deletion_has_no_effect_when_its_mark_can_not_be_written() -> None
             assert delete(wire, "t") == {"t": KAFKA_STORAGE_ERROR}
             assert metadata(wire, "t")["topics"][0]["topic_id"] == before
             assert send(wire, "t", b"later") == NONE
-            assert create_topic(wire, "other")["error_code"] == NONE  # another write of the list
+            assert create_topic(wire, "other")["error_code"] == NONE  # also writes the topic list
 
         await asked(broker, refused_and_on)
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -80,7 +82,7 @@ async def test_deletion_has_no_effect_when_its_mark_can_not_be_written() -> None
         assert await asked(broker, lambda wire: read(wire, "t")) == [b"t", b"later"]
 
 
-async def test_failed_deletion_of_one_topic_does_not_affect_the_others() -> None:
+async def test_failed_deletion_of_one_topic_does_not_affect_other_topics() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "a", "b", "c"))
@@ -103,7 +105,7 @@ async def test_failed_deletion_of_one_topic_does_not_affect_the_others() -> None
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
-    """The disk has no free byte, and several topics are deleted at once."""
+    """The disk has no free byte, and the request deletes several topics."""
     fs = SimulatedFiles()
     names = [f"t{number}" for number in range(5)]
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -126,8 +128,8 @@ async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
         assert await asked(broker, lambda wire: read(wire, "kept")) == [b"kept"]
 
 
-async def test_settings_of_topics_and_brokers_change_on_a_full_disk() -> None:
-    """A shorter retention frees space on the disk."""
+async def test_topic_and_broker_settings_can_be_altered_on_a_full_disk() -> None:
+    """An operator must be able to shorten the retention, which frees space on the disk."""
 
     def alter(wire: Wire, kind: int, name: str, key: str, value: str) -> int:
         changed = {"name": key, "config_operation": 0, "value": value}
@@ -152,10 +154,11 @@ async def test_settings_of_topics_and_brokers_change_on_a_full_disk() -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "fsync_directory"])
-async def test_failed_removal_of_a_marked_topic_is_repeated(
+async def test_failed_removal_of_a_deleted_topics_files_is_repeated(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic is deleted; its name can be used after its directory was moved away."""
+    """The topic is deleted immediately; a new topic can have its name after the directory was moved
+    away."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -182,7 +185,7 @@ async def test_failed_removal_of_a_marked_topic_is_repeated(
 
 
 @pytest.mark.parametrize("heals", ["while it runs", "before the next start", "after it"])
-async def test_start_completes_a_deletion_left_by_a_stop(
+async def test_start_completes_a_topic_deletion_that_a_stop_interrupted(
     heals: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
@@ -205,7 +208,7 @@ async def test_start_completes_a_deletion_left_by_a_stop(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_requests_are_answered_while_a_deletion_is_marked(fails: bool) -> None:
+async def test_requests_are_answered_while_a_deletion_mark_is_written(fails: bool) -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -280,10 +283,11 @@ async def test_create_topic_is_refused_when_its_directory_has_a_log() -> None:
 
 
 @pytest.mark.parametrize("removing", [True, False])
-async def test_failed_creation_of_a_topic_leaves_nothing(
+async def test_failed_topic_creation_leaves_no_directories(
     removing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When its directories cannot be removed, the removal is repeated later, as in a deletion."""
+    """When the directories cannot be removed, the broker repeats the removal later, as after a
+    deletion."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -309,7 +313,7 @@ async def test_failed_creation_of_a_topic_leaves_nothing(
 async def test_log_of_a_deleted_topic_is_not_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The probe would truncate the file that another log writes."""
+    """A probe would truncate the file, to which another log may write."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -331,10 +335,10 @@ async def test_log_of_a_deleted_topic_is_not_probed(
         broker.logs.topics["t"] = entry
 
 
-async def test_recreated_topic_begins_at_0_when_checkpoints_were_not_written(
+async def test_recreated_topic_starts_at_offset_0_without_new_checkpoints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise a recovery point above its end would fail the next start."""
+    """A recovery point above the end of the new log would make the next start fail."""
     fs = SimulatedFiles()
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -354,7 +358,7 @@ async def test_recreated_topic_begins_at_0_when_checkpoints_were_not_written(
 
 
 async def test_broker_starts_after_a_kill_during_the_recreation_of_a_topic() -> None:
-    """The old topic's checkpoint entries are removed before the new topic is in the list."""
+    """The checkpoint entries of the old topic are removed before the new topic is in the list."""
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     async with serving(DATA, SETTINGS, fs=fs) as broker:

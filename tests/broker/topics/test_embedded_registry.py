@@ -1,4 +1,5 @@
-"""The registry in the data directory: its contents, its behavior in crashes, and adoption."""
+"""The topic registry in the data directory: its contents, crashes, and adoption of Kafka's
+directories."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def test_node_id_is_the_default_without_a_configured_id() -> None:
     assert opened(SimulatedFiles(), default_id=1).node_id == 1
 
 
-def test_a_directory_of_another_broker_is_refused() -> None:
+def test_data_directory_of_another_broker_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs, broker_id=1)
 
@@ -95,7 +96,7 @@ def test_meta_properties_of_a_kraft_broker_are_kept() -> None:
     assert fs.written(f"{DATA}/meta.properties") == theirs
 
 
-def test_meta_properties_without_a_cluster_id_get_one() -> None:
+def test_meta_properties_without_a_cluster_id_get_a_new_one() -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     write_whole(fs, f"{DATA}/meta.properties", b"version=0\nbroker.id=0\n")
@@ -123,7 +124,7 @@ def test_topics_survive_a_restart_with_ids_and_settings() -> None:
     assert again.topic("other") is None
 
 
-def test_marked_topic_is_hidden_until_its_deletion_ends() -> None:
+def test_topic_marked_as_deleted_is_hidden_until_its_deletion_ends() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     topic = create(registry, "t")
@@ -141,7 +142,7 @@ def test_marked_topic_is_hidden_until_its_deletion_ends() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_power_loss_keeps_every_stored_topic(seed: int) -> None:
-    """A topic exists from the return of `store` on."""
+    """A topic exists once `store` has returned."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     registry = opened(fs)
@@ -161,7 +162,7 @@ def test_power_loss_keeps_every_stored_topic(seed: int) -> None:
     assert promised <= set(after.topics) <= {*promised, "lost?"}
 
 
-def test_topic_whose_write_failed_is_not_written_with_the_next() -> None:
+def test_topic_whose_write_failed_is_not_written_with_the_next_topic() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -183,7 +184,7 @@ def test_reserved_producer_ids_survive_a_power_loss() -> None:
     assert (first, second) == (range(1000), range(1000, 2000))
 
 
-def test_producer_ids_of_an_adopted_log_are_not_reserved() -> None:
+def test_reserved_producer_ids_are_above_those_of_an_adopted_log() -> None:
     registry = opened(SimulatedFiles())
 
     registry.raise_producer_ids(4500)
@@ -192,7 +193,7 @@ def test_producer_ids_of_an_adopted_log_are_not_reserved() -> None:
 
 
 def test_feature_epoch_increases_only_when_a_level_changes() -> None:
-    """Clients adopt the response with the highest epoch that they have seen."""
+    """Clients adopt the response with the highest features epoch that they have seen."""
     fs = SimulatedFiles()
     seen = []
     for level in (2, 2, 0, 2):
@@ -204,7 +205,7 @@ def test_feature_epoch_increases_only_when_a_level_changes() -> None:
     assert seen == [(1, 2), (1, 2), (2, 0), (3, 2)]
 
 
-def test_feature_level_is_finalized_on_a_full_disk() -> None:
+def test_feature_level_is_finalized_when_its_write_fails() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -227,7 +228,7 @@ def test_feature_level_is_finalized_on_a_full_disk() -> None:
         ' "partitions": 1, "configs": {}}]}',
     ],
 )
-def test_damaged_list_of_topics_is_refused(text: str) -> None:
+def test_damaged_topic_list_is_refused(text: str) -> None:
     fs = SimulatedFiles()
     opened(fs)
     write_whole(fs, f"{DATA}/topics.json", text.encode())
@@ -236,7 +237,7 @@ def test_damaged_list_of_topics_is_refused(text: str) -> None:
         opened(fs)
 
 
-def test_list_of_topics_of_a_later_version_is_refused() -> None:
+def test_topic_list_of_a_later_version_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs)
     write_whole(fs, f"{DATA}/topics.json", b'{"version": 3}')
@@ -289,12 +290,12 @@ def test_directories_that_are_not_partitions_are_ignored() -> None:
     assert opened(fs).topics == {}
 
 
-# -- the page
+# -- examples in docs/formats/registry.md
 
 PAGE = (ROOT / "docs" / "formats" / "registry.md").read_text()
 
 
-def test_first_example_of_the_page_is_read() -> None:
+def test_topic_list_example_of_the_registry_page_is_read() -> None:
     example = PAGE.split("```json\n")[1].split("```")[0]
     fs = SimulatedFiles()
     fs.make_directory(DATA)
@@ -315,7 +316,7 @@ def test_first_example_of_the_page_is_read() -> None:
     assert json.loads(fs.written(f"{DATA}/topics.json"))["next_producer_id"] == 2001
 
 
-def test_second_example_of_the_page_is_read_and_written() -> None:
+def test_broker_settings_example_of_the_registry_page_is_read() -> None:
     example = PAGE.split("```json\n")[2].split("```")[0]
     fs = SimulatedFiles()
     opened(fs).note_files()
@@ -339,7 +340,7 @@ def test_second_example_of_the_page_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"version": 2, "brokers": {}}', '{"version": 1, "b', "7"]
 )
-def test_damaged_broker_settings_are_refused(text: str) -> None:
+def test_damaged_broker_settings_file_is_refused(text: str) -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     fs.put(f"{DATA}/configs.json", text.encode())

@@ -1,10 +1,10 @@
-"""The disk is full at every write of a broker, one write after the other.
+"""A disk that becomes full at any write loses no acknowledged operation.
 
-The same life of a broker is repeated: in the n-th repetition the disk is full from the n-th write
-on, for a few calls or until the end of a chapter. Between two chapters the broker is stopped or
-killed, or killed after the disk had space and the broker accepted writes again. In every case no
-acknowledged record is missing, no deleted topic returns, and a topic has only its own records and
-offsets.
+The same life of a broker, in two chapters, is repeated. In the n-th repetition the disk is full
+from the n-th write on, for a number of calls or until the end of the chapter. After a chapter the
+broker is stopped or killed, or killed after the disk had space and the broker accepted writes
+again. In every repetition each acknowledged record is present, no deleted topic returns, and a
+topic has only its own records and offsets.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ SETTINGS = {
 }
 DATA = "/data"
 FOR_HOW_MANY = (1, 3, 40, 1 << 30)
-"""The number of calls for which the disk is full; the last value: until the end of the chapter."""
+"""The number of calls for which the disk is full; the last value lasts until the end of the
+chapter."""
 
 
 class End(Enum):
-    """The way in which a broker ends a chapter."""
+    """How the broker ends after a chapter."""
 
     STOPPED = "stopped"
     KILLED = "killed"
     KILLED_LATER = "killed later"
-    """The disk has space again before the kill, and the broker writes after the failure."""
+    """The disk has space again before the kill, and the broker has written since."""
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,7 @@ def first_chapter(life: Life, wire: Wire) -> None:
     for group in ("g", "h"):
         life.commit(wire, group, "kept")
         life.commit(wire, group, "again")
-    life.produce(wire, "kept", 8)  # several segments
+    life.produce(wire, "kept", 8)  # rolls several segments
     life.produce(wire, "again", 4)
     life.produce(wire, "rolls", 9)
     life.commit(wire, "old", "kept", 0)
@@ -98,16 +99,17 @@ def second_chapter(life: Life, wire: Wire) -> None:
 
 
 async def upkeep(broker: Broker) -> None:
-    """Runs the periodic work of the broker."""
+    """Runs the broker's periodic work: retention, checkpoints and overdue flushes."""
     for work in (broker.maintenance.run_retention, broker.maintenance.write_checkpoints):
-        with suppress(OSError):  # the broker's own task logs it and retries
+        with suppress(OSError):  # the broker's task would log the error and retry
             await work()
     await broker.maintenance.flush_overdue()
 
 
 @asynccontextmanager
 async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
-    """A started broker; when the start fails on the full disk, it is repeated with space."""
+    """Yields a started broker. If the start fails because the disk is full, the broker is started
+    again with space."""
     running = serving(DATA, SETTINGS, fs=fs)
     try:
         broker = await running.__aenter__()
@@ -125,7 +127,7 @@ async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
 
 
 async def with_room(fs: FillingFiles, broker: Broker) -> None:
-    """Makes space on the disk and waits until the broker accepts writes."""
+    """Gives the disk space, and waits until the broker accepts writes."""
     fs.has_room_again()
     broker.producer_ids.refill()
     await eventually(
@@ -141,7 +143,8 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
 
 
 async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
-    """Runs one life and returns the disk at its end."""
+    """Runs both chapters with a disk that is full from call ``full_from`` on; returns the disk at
+    the end."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
     for chapter in (first_chapter, second_chapter):
@@ -159,7 +162,8 @@ async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
 
 
 async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
-    """Checks, with space on the disk, the acknowledged records and that every write is accepted."""
+    """Gives the disk space; checks the acknowledged operations, and that the broker accepts every
+    write."""
     await with_room(fs, broker)
     await broker.topics.ensure(OFFSETS_TOPIC)
     await asked(broker, lambda wire: life.check(wire, broker))
@@ -178,12 +182,12 @@ def write_everywhere(life: Life, wire: Wire) -> None:
 
 
 async def how_many_calls() -> int:
-    """The number of calls that need space in one life."""
+    """Returns the number of calls that need space in a life with a disk that is never full."""
     return (await live(1 << 40, 0, End.STOPPED)).asked
 
 
-async def test_life_without_a_full_disk_passes_the_check() -> None:
-    """The check proves something only if it passes without a fault."""
+async def test_full_disk_check_passes_when_the_disk_is_never_full() -> None:
+    """Without this test, a checker that always fails would seem to find each planted fault."""
     assert await how_many_calls() > 100
 
 
@@ -192,24 +196,24 @@ ENDS = tuple(End)
 
 
 @pytest.mark.parametrize("sample", range(SAMPLES))
-async def test_full_disk_at_a_sample_of_writes_loses_nothing_acknowledged(sample: int) -> None:
-    """A sample of the writes; the test of the campaign below takes each."""
+async def test_full_disk_at_sampled_writes_loses_no_acknowledged_operation(sample: int) -> None:
+    """The soak test below takes each write."""
     calls = await how_many_calls()
     full_from = (2 * sample + 1) * calls // (2 * SAMPLES)
     full_calls = FOR_HOW_MANY[sample % len(FOR_HOW_MANY)]
     await live(full_from, full_calls, ENDS[sample // len(FOR_HOW_MANY) % len(ENDS)])
 
 
-async def test_empty_file_of_consumer_offsets_is_not_missed_at_the_next_start() -> None:
-    """The first commit to ZooKeeper's paths finds no space."""
+async def test_start_accepts_an_empty_file_of_version_0_offsets() -> None:
+    """The first commit to ZooKeeper's paths creates the file and finds no space for its content."""
     fs, life = FillingFiles(), Life()
     async with started(fs) as broker:
         await asked(broker, lambda wire: life.create(wire, "kept"))
-        fs.full = range(fs.asked + 1, 1 << 60)  # creating its name still succeeds
+        fs.full = range(fs.asked + 1, 1 << 60)  # the creation of the file still succeeds
         await asked(broker, lambda wire: life.commit(wire, "old", "kept", 0))
         assert fs.written(f"{DATA}/consumers.offsets") == b""
         fs.full = range(0)
-        await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
+        await asked(broker, lambda wire: life.create(wire, "again"))  # writes the topic list
         fs = fs.as_killed()
     async with started(fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -220,7 +224,7 @@ async def test_empty_file_of_consumer_offsets_is_not_missed_at_the_next_start() 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("end", End)
 @pytest.mark.parametrize("full_calls", FOR_HOW_MANY)
-async def test_full_disk_at_each_write_loses_nothing_acknowledged(
+async def test_full_disk_at_each_write_loses_no_acknowledged_operation(
     full_calls: int, end: End
 ) -> None:
     for full_from in range(await how_many_calls()):
@@ -231,7 +235,7 @@ async def test_full_disk_at_each_write_loses_nothing_acknowledged(
             raise
 
 
-# -- planted faults: the checker above must find them
+# -- planted faults, which the checker must find
 
 
 def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
@@ -269,7 +273,7 @@ def half_a_batch_stays(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-async def test_planted_fault_fails_the_check(
+async def test_full_disk_check_finds_each_planted_fault(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = await how_many_calls()

@@ -1,4 +1,4 @@
-"""A data directory of Apache Kafka, stopped or killed, is opened with everything that Kafka
+"""Muster opens a data directory of Apache Kafka, stopped or killed, with every operation that Kafka
 acknowledged."""
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ DIRECTORIES = sorted(source.name for source in SOURCES.glob("kafka-*"))
 
 
 def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
-    """A broker on a copy of Kafka's directory, and the responses that Kafka gave its clients."""
+    """Starts a broker on a copy of a Kafka directory; returns the broker and the responses that
+    Kafka gave its clients."""
     source = SOURCES / name
     with tarfile.open(source / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
@@ -37,14 +38,14 @@ def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Broker, dict[str, Any]]]:
-    """One broker for all tests that only read."""
+    """A broker for all tests that only read, and Kafka's responses."""
     broker, expected = open_copy(request.param, tmp_path_factory.mktemp("kafka"))
     yield broker, expected
     broker.kill()
 
 
 def described(wire: Wire, group_id: str) -> dict[str, Any]:
-    """DescribeGroups of one group, after it is loaded."""
+    """Waits until the group is loaded and returns its entry of DescribeGroups."""
 
     def answered() -> dict[str, Any] | None:
         (group,) = wire.call("DescribeGroups", 5, {"groups": [group_id]})["groups"]
@@ -58,8 +59,10 @@ def described(wire: Wire, group_id: str) -> dict[str, Any]:
 def read_all(
     wire: Wire, topic: str, partition: int, version: int = 12, magics: set[int] | None = None
 ) -> list[tuple[int, bytes | None]]:
-    """Every record of a partition, read by repeated fetches; adds the magic bytes of the batches to
-    ``magics``."""
+    """Returns offset and value of every record of a partition, read by repeated fetches.
+
+    The magic bytes of the batches are added to ``magics``.
+    """
     found: list[tuple[int, bytes | None]] = []
     offset = list_offset(wire, topic, -2, partition=partition)["offset"]
     end = list_offset(wire, topic, -1, partition=partition)["offset"]
@@ -77,7 +80,9 @@ def read_all(
     return found
 
 
-def test_every_record_is_read_in_every_fetch_version(opened: tuple[Broker, dict[str, Any]]) -> None:
+def test_every_record_of_a_kafka_directory_is_read_by_old_and_new_fetch(
+    opened: tuple[Broker, dict[str, Any]],
+) -> None:
     broker, expected = opened
     stored = 1 if expected["kafka"] == "kafka-0.10.2.2" else 2
     with Wire(broker.port) as wire:
@@ -94,7 +99,9 @@ def test_every_record_is_read_in_every_fetch_version(opened: tuple[Broker, dict[
                         assert found[offset] == sent, (topic, partition, offset, version)
 
 
-def test_every_acknowledged_offset_is_read(opened: tuple[Broker, dict[str, Any]]) -> None:
+def test_every_offset_that_kafka_acknowledged_is_fetched(
+    opened: tuple[Broker, dict[str, Any]],
+) -> None:
     broker, expected = opened
     with Wire(broker.port) as wire:
         for group, offsets in expected["groups"].items():
@@ -114,7 +121,7 @@ def test_every_acknowledged_offset_is_read(opened: tuple[Broker, dict[str, Any]]
             assert {place: found[place] for place in offsets} == offsets, group
 
 
-def test_every_group_is_listed(opened: tuple[Broker, dict[str, Any]]) -> None:
+def test_every_group_of_a_kafka_directory_is_listed(opened: tuple[Broker, dict[str, Any]]) -> None:
     broker, expected = opened
     with Wire(broker.port) as wire:
 
@@ -125,7 +132,7 @@ def test_every_group_is_listed(opened: tuple[Broker, dict[str, Any]]) -> None:
         assert until("all groups are loaded", lambda: listed() >= {*expected["groups"]})
 
 
-def test_topics_keep_the_ids_that_their_partitions_have(
+def test_topics_have_the_ids_of_their_partition_metadata(
     opened: tuple[Broker, dict[str, Any]],
 ) -> None:
     broker, expected = opened
@@ -139,11 +146,11 @@ def test_topics_keep_the_ids_that_their_partitions_have(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_broker_continues_at_the_end_of_kafkas_logs(tmp_path: Path, name: str) -> None:
+def test_produce_continues_at_the_end_of_kafkas_log(tmp_path: Path, name: str) -> None:
     broker, _ = open_copy(name, tmp_path)
     try:
         with Wire(broker.port) as wire:
-            group = described(wire, "live-group")  # at once: the sessions of its members expire
+            group = described(wire, "live-group")  # first, before the members' sessions expire
             assert (group["group_state"], len(group["members"])) == ("Stable", 2)
             end = list_offset(wire, "t-none", -1)["offset"]
             (before,) = metadata(wire, "t-none")["topics"]

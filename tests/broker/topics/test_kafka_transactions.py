@@ -1,4 +1,5 @@
-"""Muster continues a data directory of Apache Kafka that was killed during transactions."""
+"""Muster opens a data directory of Apache Kafka that was killed during transactions, and continues
+them."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ async def settled(broker: Broker) -> None:
 
 
 def read_committed(wire: Wire, partition: int) -> list[str]:
-    """The values that a consumer of committed records reads."""
+    """Returns the values that a read_committed consumer reads."""
     answer = fetch(wire, "orders", partition=partition, isolation_level=1)
     aborted = {
         (each["producer_id"], each["first_offset"]) for each in answer["aborted_transactions"]
@@ -75,7 +76,7 @@ async def committed_by(broker: Broker, partition: int) -> list[str]:
     return await asked(broker, lambda wire: read_committed(wire, partition))
 
 
-async def test_prepared_transactions_are_completed_and_open_ones_continue(kafkas: Path) -> None:
+async def test_prepared_transactions_of_kafka_complete_and_open_ones_continue(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         assert {name: state_now(broker, name) for name in IDS} == {
@@ -125,7 +126,7 @@ async def offsets_of(broker: Broker, group_id: str) -> dict[int, int]:
     }
 
 
-async def test_producer_ids_of_kafka_are_not_assigned_again(kafkas: Path) -> None:
+async def test_producer_ids_that_kafka_assigned_are_not_assigned_again(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         assert await broker.producer_ids.take() == 7
@@ -135,7 +136,7 @@ async def test_producer_ids_of_kafka_are_not_assigned_again(kafkas: Path) -> Non
 
 @pytest.mark.proves("transactions 24")
 async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path) -> None:
-    """Sentence 24: no broker ran in the meantime."""
+    """No broker ran between Kafka's kill and the timeout."""
     time = time_after(TIMEOUT_MS // 1000 + 60)
     async with serving(kafkas, time=time) as broker:
         await eventually("the load", lambda: not broker.loading)
@@ -153,7 +154,7 @@ async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path)
         assert late.error_code == 90, "the zombie is fenced"
 
 
-async def test_producer_of_kafka_continues_with_the_next_epoch(kafkas: Path) -> None:
+async def test_init_of_kafkas_transactional_id_returns_the_next_epoch(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         fresh = await initialised(broker, "prepared-commit")

@@ -1,4 +1,4 @@
-"""The files that the log manager leaves when topics are deleted and when it closes."""
+"""The files of the log manager after a deletion, a failed close, and damage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_checkpoints_have_no_entry_of_a_deleted_topic(tmp_path: Path) -> None:
     assert log.recovery.cuts == []
 
 
-def test_clean_shutdown_marker_is_omitted_when_a_log_can_not_be_closed() -> None:
+def test_clean_shutdown_marker_is_omitted_when_a_log_cannot_be_closed() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     logs = LogManager(fs, "/data", Config({}), services_with())
@@ -71,7 +71,7 @@ def test_clean_shutdown_marker_is_omitted_when_a_log_can_not_be_closed() -> None
     assert last.was_clean
 
 
-def test_error_of_a_damaged_log_names_the_setting_to_truncate_it_once() -> None:
+def test_error_of_a_damaged_log_names_the_truncate_setting() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     topic = Topic("t", b"1" * 16, 2)

@@ -1,4 +1,5 @@
-"""The logs of a directory: opened in any number of threads, and only those of the right topics."""
+"""The log manager opens the logs of its topics in any number of threads, and refuses logs of other
+topics."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_torn_partition_metadata_is_written_again(tmp_path: Path, left: int) -> 
     assert path.read_bytes() == partition_metadata(topic.topic_id)
 
 
-def test_partition_without_a_directory_begins_empty(tmp_path: Path) -> None:
+def test_partition_without_a_directory_gets_an_empty_log(tmp_path: Path) -> None:
     logs = managed(tmp_path)
 
     logs.open_all([Topic("t", b"1" * 16, 1)])
@@ -107,7 +108,7 @@ def test_compression_type_sets_the_codec_of_produced_records(
 
 
 class FullFiles(OsFileSystem):
-    """A file system on which the directory of one partition cannot be created."""
+    """A file system that refuses to create the directory of one partition."""
 
     refused: str | None = None
 
@@ -121,7 +122,7 @@ def names(broker: Broker) -> list[str]:
     return sorted(path.name for path in Path(broker.directory).iterdir() if path.is_dir())
 
 
-async def test_topic_is_not_created_when_one_partition_fails(tmp_path: Path) -> None:
+async def test_topic_is_not_created_when_a_partition_directory_fails(tmp_path: Path) -> None:
     fs = FullFiles()
     async with serving(tmp_path, fs=fs) as broker:
         fs.refused = "t-2"
@@ -138,7 +139,7 @@ async def test_topic_is_not_created_when_one_partition_fails(tmp_path: Path) -> 
         assert len(topic["partitions"]) == 2
 
 
-async def test_failed_create_partitions_changes_nothing(tmp_path: Path) -> None:
+async def test_failed_create_partitions_adds_no_partition(tmp_path: Path) -> None:
     fs = FullFiles()
     async with serving(tmp_path, fs=fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))

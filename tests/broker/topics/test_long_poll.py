@@ -1,4 +1,4 @@
-"""Waiting fetches: woken once per turn by their own partitions, and removed when they end."""
+"""Long polls: an append wakes its waiters once per turn, and forgotten waiters are removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.broker.serving import eventually
 
 
 class Woken:
-    """The callback of a waiter, which answers at the first wake and records its calls."""
+    """Waits for partitions; records each wake and forgets its waiter at the first one."""
 
     def __init__(self, polls: LongPolls, *partitions: tuple[str, int], **fields: int) -> None:
         self.calls: list[bool] = []
@@ -30,7 +30,7 @@ class Woken:
         self.polls.forget(self.waiter)
 
 
-async def test_appends_of_one_turn_wake_a_waiter_once() -> None:
+async def test_two_appends_of_one_turn_wake_a_waiter_once() -> None:
     polls = LongPolls(Time())
     woken, other = Woken(polls, ("t", 0)), Woken(polls, ("t", 1))
 
@@ -57,7 +57,7 @@ async def test_waiter_is_woken_when_enough_bytes_have_arrived() -> None:
     await eventually("the wake", lambda: woken.calls)
 
 
-async def test_waiter_is_woken_with_due_at_its_deadline() -> None:
+async def test_waiter_is_woken_as_due_at_its_deadline() -> None:
     polls = LongPolls(Time())
     late = Woken(polls, ("t", 0), wait_ms=60_000)
     soon = Woken(polls, ("t", 0), wait_ms=20)
@@ -91,7 +91,7 @@ async def test_stop_wakes_every_waiter() -> None:
     assert [woken.calls for woken in waiting] == [[True]] * 5
 
 
-async def test_forgotten_waiters_use_no_memory() -> None:
+async def test_forgotten_waiters_are_removed_from_all_indexes() -> None:
     polls = LongPolls(Time())
     for _ in range(1000):
         woken = Woken(polls, ("t", 0))
@@ -117,7 +117,7 @@ async def test_waiter_that_is_not_forgotten_is_woken_again() -> None:
     assert len(polls) == 0
 
 
-async def test_exception_of_a_waiter_does_not_delay_others() -> None:
+async def test_exception_of_a_waiter_does_not_delay_other_waiters() -> None:
     errors = InternalErrors()
     polls = LongPolls(Time(), errors)
 

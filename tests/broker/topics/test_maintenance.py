@@ -1,4 +1,4 @@
-"""Retention, checkpoints and flushes, and disks that fail below a topic of users."""
+"""Retention, checkpoints and flushes, and disks that fail under the log of a topic."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ async def test_retention_ms_deletes_old_segments_and_their_files(tmp_path: Path)
         assert names == ["00000000000000000002.log"]
 
 
-async def test_retention_keeps_a_record_of_the_future_and_all_segments_after_it(
+async def test_retention_ms_keeps_segments_from_a_future_timestamp_on(
     tmp_path: Path,
 ) -> None:
-    """As in Kafka, the age of a segment is that of its newest record, and the oldest is deleted
-    first."""
+    """As in Kafka: the age of a segment is that of its newest record, and segments are deleted from
+    the oldest on."""
     time, year_ms = MockTime(), 365 * 24 * HOUR_MS
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
@@ -76,7 +76,7 @@ async def test_retention_keeps_a_record_of_the_future_and_all_segments_after_it(
         assert await starts_at() == 4
 
 
-async def test_size_limit_deletes_a_record_of_the_future(tmp_path: Path) -> None:
+async def test_retention_bytes_deletes_a_record_with_a_future_timestamp(tmp_path: Path) -> None:
     time = MockTime()
     configs = {"retention.bytes": "100", "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
@@ -92,7 +92,7 @@ async def test_size_limit_deletes_a_record_of_the_future(tmp_path: Path) -> None
         assert 100 <= log_of(broker, "t").size_bytes < 200
 
 
-async def test_retention_bytes_deletes_surplus_segments(tmp_path: Path) -> None:
+async def test_retention_bytes_deletes_segments_above_the_limit(tmp_path: Path) -> None:
     configs = {"retention.bytes": "100", "segment.bytes": "100"}
     async with serving(tmp_path) as broker:
 
@@ -142,7 +142,7 @@ async def test_records_older_than_flush_ms_are_flushed(tmp_path: Path) -> None:
         await eventually("the flush", lambda: log.recovery_point == 1)
 
 
-async def test_flush_ms_of_a_topic_is_followed_by_the_broker(tmp_path: Path) -> None:
+async def test_broker_flushes_records_after_flush_ms_of_the_topic(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         configs = {"flush.ms": "20"}
         await asked(broker, lambda wire: create_topic(wire, "t", configs=configs))
@@ -153,7 +153,7 @@ async def test_flush_ms_of_a_topic_is_followed_by_the_broker(tmp_path: Path) -> 
 
 
 async def test_produce_waits_for_the_flush_with_flush_messages_1(tmp_path: Path) -> None:
-    """Other topics do not wait, and records appended in the meantime share the next flush."""
+    """Other topics do not wait. Records that are appended during a flush share the next one."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), create_topic(wire, "u")))
@@ -206,7 +206,7 @@ class FullFile(OsFile):
 
 
 class FullFiles(OsFileSystem):
-    """A file system with such files for the segments of one topic."""
+    """A file system whose files are `FullFile` for the segments of one topic."""
 
     def __init__(self, topic: str) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class FullFiles(OsFileSystem):
         return self.kind(path, create) if full else OsFile(path, create)
 
 
-async def test_append_is_refused_while_the_disk_is_full(tmp_path: Path) -> None:
+async def test_produce_is_refused_while_the_disk_is_full(tmp_path: Path) -> None:
     fs = FullFiles("t")
     async with serving(tmp_path, fs=fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
@@ -257,17 +257,17 @@ async def test_stop_on_a_full_disk_does_not_log_that_writes_succeed(
 
 
 class LacksOnce(PartitionLog):
-    """A log whose next flush fails with a lack of memory."""
+    """A log whose next flush raises MemoryError."""
 
     def flush(self) -> int:
         self.__class__ = PartitionLog
         raise MemoryError
 
 
-async def test_flush_without_memory_fails_its_produce_and_no_later_one(
+async def test_flush_that_lacks_memory_fails_only_its_produce(
     tmp_path: Path,
 ) -> None:
-    """Such requests were once never answered, and all later ones waited for them."""
+    """Such a produce request once got no response, and all later ones waited for it."""
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -281,7 +281,7 @@ async def test_flush_without_memory_fails_its_produce_and_no_later_one(
         assert broker.health()["state"] == "ready"
 
 
-async def test_flush_without_memory_fails_its_commit_and_no_later_one(
+async def test_flush_that_lacks_memory_fails_only_its_commit(
     tmp_path: Path,
 ) -> None:
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
@@ -296,7 +296,7 @@ async def test_flush_without_memory_fails_its_commit_and_no_later_one(
         assert not broker.stopped.is_set()
 
 
-async def test_failed_retention_of_a_log_does_not_affect_others(
+async def test_failed_retention_of_a_log_does_not_affect_other_logs(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -348,7 +348,7 @@ async def test_idle_producers_expire_at_the_check_interval(tmp_path: Path) -> No
         assert log.producers.get(8) is not None, "its transaction is open"
 
 
-async def test_idlest_producers_of_the_fullest_partition_are_removed_above_the_limit(
+async def test_longest_idle_producers_of_the_fullest_partition_are_removed(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, {"producer.ids.remembered.max": "60"}) as broker:
@@ -376,7 +376,7 @@ async def test_idlest_producers_of_the_fullest_partition_are_removed_above_the_l
         ]
 
 
-async def test_snapshot_of_many_producers_is_written_after_the_roll(tmp_path: Path) -> None:
+async def test_snapshot_of_many_producers_is_written_after_a_roll(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -413,7 +413,7 @@ async def test_failed_snapshot_of_many_producers_is_logged(tmp_path: Path) -> No
         assert [line["partition"] for line in said] == ["t-0"]
 
 
-def test_level_is_the_common_bound_of_the_largest_counts() -> None:
+def test_level_bounds_the_largest_counts_so_that_their_sum_fits() -> None:
     assert level([5, 1, 9], 10) == 4
     assert level([5, 1, 9], 11) == 5
     assert level([5, 1, 9], 15) == 9

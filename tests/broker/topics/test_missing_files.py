@@ -1,4 +1,5 @@
-"""Files missing from a data directory are named at the start, and never read as empty."""
+"""At the start, the broker names missing files of the data directory and does not treat them as
+empty."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ CHECKPOINTS = [name for name in VOUCHED_FOR if name.endswith("checkpoint")]
 
 
 def fill(wire: Wire) -> None:
-    """Writes commits of many groups, two topics, and a dynamic setting of the broker."""
+    """Commits offsets of many groups, and creates a topic with records, a version 0 offset and a
+    dynamic broker setting."""
     for number, group in enumerate(GROUPS):
         assert commit(wire, group, 42 + number) == 0
     create_topic(wire, "orders", partitions=3)
@@ -42,7 +44,8 @@ def fill(wire: Wire) -> None:
 
 
 def filled(folder: Path, stopped: bool) -> Path:
-    """The directory of a broker that was stopped, or killed after its checkpoints were written."""
+    """Returns the directory of a broker that was stopped, or that was killed after it wrote its
+    checkpoints."""
 
     async def story() -> None:
         async with serving(folder / "first", TEN) as broker:
@@ -65,7 +68,7 @@ def data(original: Path, tmp_path: Path) -> Path:
 
 
 def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
-    """The error with which the broker does not start."""
+    """Starts a broker, which must fail, and returns the error message."""
 
     async def start() -> None:
         async with serving(data, settings):
@@ -77,8 +80,8 @@ def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
 
 
 def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
-    """The offsets that a started broker returns for these groups; the second start has no
-    settings."""
+    """Returns the committed offsets of these groups; a second start without the settings must
+    return the same."""
 
     async def story() -> list[int]:
         async with serving(data, settings) as broker:
@@ -93,13 +96,13 @@ def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
 
 
 def partition_of(data: Path, group: str) -> Path:
-    """The directory of a group's partition, one of ten."""
+    """Returns the directory of the group's partition of the offsets topic, which has ten."""
     from offsets.partitioner import partition_for
 
     return data / f"__consumer_offsets-{partition_for(group, 10)}"
 
 
-def test_missing_partition_directory_is_named(data: Path) -> None:
+def test_start_fails_and_names_a_missing_partition_directory(data: Path) -> None:
     gone = partition_of(data, "g3")
     shutil.rmtree(gone)
 
@@ -110,7 +113,7 @@ def test_missing_partition_directory_is_named(data: Path) -> None:
     assert answers(data, {"log.recovery.missing": gone.name}, "g3") == [-1]
 
 
-def test_restored_partition_directory_has_its_offsets(data: Path) -> None:
+def test_offsets_are_complete_after_a_partition_directory_is_restored(data: Path) -> None:
     gone = partition_of(data, "g3")
     shutil.move(gone, data.parent / "aside")
     refusal(data)
@@ -119,7 +122,7 @@ def test_restored_partition_directory_has_its_offsets(data: Path) -> None:
     assert answers(data, {}, *GROUPS) == [42 + number for number in range(20)]
 
 
-def test_missing_segments_of_a_partition_are_named(data: Path) -> None:
+def test_start_fails_and_names_missing_segments(data: Path) -> None:
     folder = partition_of(data, "g3")
     for file in folder.glob("0*"):
         file.unlink()
@@ -131,7 +134,7 @@ def test_missing_segments_of_a_partition_are_named(data: Path) -> None:
     assert answers(data, {"log.recovery.missing": "__consumer_offsets-*"}, "g3") == [-1]
 
 
-def test_new_log_in_place_of_a_lost_one_begins_after_its_checkpoint(data: Path) -> None:
+def test_new_log_of_a_lost_partition_starts_at_its_checkpoint(data: Path) -> None:
     shutil.rmtree(data / "orders-1")
 
     async def story() -> tuple[int, int]:
@@ -148,7 +151,7 @@ def test_new_log_in_place_of_a_lost_one_begins_after_its_checkpoint(data: Path) 
 
 
 @pytest.mark.parametrize("name", [*OURS, *CHECKPOINTS])
-def test_missing_file_is_named_and_can_be_accepted_by_a_setting(data: Path, name: str) -> None:
+def test_start_fails_on_a_missing_file_unless_a_setting_accepts_it(data: Path, name: str) -> None:
     (data / name).unlink()
 
     said = refusal(data)
@@ -185,7 +188,7 @@ def test_cluster_id_is_kept_when_missing_meta_properties_are_accepted(data: Path
     assert path.read_text() == before
 
 
-def test_list_of_topics_of_another_cluster_is_refused(data: Path) -> None:
+def test_topic_list_of_another_cluster_is_refused(data: Path) -> None:
     path = data / "topics.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "cluster_id": "x" * 22}))
 
@@ -193,7 +196,8 @@ def test_list_of_topics_of_another_cluster_is_refused(data: Path) -> None:
 
 
 def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
-    """The topic is in the list before its directories exist, and no checkpoint names them."""
+    """The topic is in the list before its directories are created, and no checkpoint names its
+    logs."""
     path = data / "topics.json"
     image: dict[str, Any] = json.loads(path.read_text())
     topic_id = uuid_text(b"n" * 16)
@@ -204,9 +208,9 @@ def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
     assert (data / "new-1").is_dir()
 
 
-def test_topic_is_missed_before_the_first_periodic_checkpoint(tmp_path: Path) -> None:
-    """Checkpoints are written each minute; a topic created since the last one was once created
-    again."""
+def test_missing_log_is_noticed_before_the_first_periodic_checkpoint(tmp_path: Path) -> None:
+    """Checkpoints are written each minute. A missing topic that was newer than the checkpoints was
+    once created again."""
 
     async def story() -> None:
         async with serving(tmp_path / "first", TEN) as broker:
@@ -222,11 +226,11 @@ def test_topic_is_missed_before_the_first_periodic_checkpoint(tmp_path: Path) ->
     assert refusal(tmp_path / "killed").startswith(f"{gone.name} is missing")
 
 
-# -- a directory whose list of topics is built from its partitions
+# -- a directory without a topic list, which is built from the partitions
 
 
 def foreign(data: Path) -> Path:
-    """Removes Muster's own files, so that the directory looks like that of another broker."""
+    """Removes Muster's own files, so that the directory looks like that of Apache Kafka."""
     for name in ("topics.json", "configs.json", "topics.json.spare", "consumers.offsets"):
         (data / name).unlink(missing_ok=True)
     for image in data.glob("*/groups.image"):
@@ -234,7 +238,7 @@ def foreign(data: Path) -> Path:
     return data
 
 
-def test_complete_foreign_directory_is_adopted(data: Path) -> None:
+def test_complete_directory_of_another_broker_is_adopted(data: Path) -> None:
     assert answers(foreign(data), {}, *GROUPS) == [42 + number for number in range(20)]
 
 
@@ -249,8 +253,11 @@ def test_complete_foreign_directory_is_adopted(data: Path) -> None:
         ("orders-*", "recovery-point-offset-checkpoint lists orders-0"),
     ],
 )
-def test_missing_partition_of_a_foreign_directory_is_named(data: Path, gone: str, why: str) -> None:
-    """Partitions were once counted by directory: with nine of ten, every group read -1."""
+def test_start_fails_and_names_a_missing_partition_of_a_foreign_directory(
+    data: Path, gone: str, why: str
+) -> None:
+    """An earlier version counted the directories: with nine of ten partitions, every group read
+    offset -1."""
     for folder in foreign(data).glob(gone):
         shutil.rmtree(folder)
 
@@ -263,11 +270,11 @@ def test_missing_partition_of_a_foreign_directory_is_named(data: Path, gone: str
 
 
 @pytest.mark.parametrize("with_snapshots", [False, True])
-def test_groups_of_a_foreign_directory_with_missing_partitions_do_not_load(
+def test_groups_do_not_load_when_a_partition_of_the_topic_is_missing(
     data: Path, with_snapshots: bool
 ) -> None:
-    """Nine of ten partitions are left, without checkpoints: their groups show that others
-    existed."""
+    """Nine of ten partitions are present, without checkpoints. The groups in them belong to other
+    partition numbers, which shows that there were ten partitions."""
     images = {path: path.read_bytes() for path in data.glob("*/groups.image")}
     foreign(data)
     shutil.rmtree(data / "__consumer_offsets-9")

@@ -1,6 +1,6 @@
-"""A partition: the records visible to readers, and requests that wait for more.
+"""Which records of a partition are visible to readers, and what opening flushes.
 
-When records must be flushed first, no reader sees a record above the last flush.
+When records must be flushed, readers see only records below the last flush.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
-    """Replaces the start of a task: the test flushes explicitly."""
+    """Replaces the start of a task and does not run it: the test flushes the log itself."""
     work.close()
 
 
@@ -41,7 +41,7 @@ def flushed(partition: Partition) -> None:
 
 
 def read(partition: Partition, offset: int = 0) -> bytes:
-    """The bytes that a Fetch returns."""
+    """Returns the bytes that a Fetch returns from this offset on."""
     return partition.log.read(offset, 1000, max_offset=partition.high_watermark).data
 
 
@@ -49,7 +49,7 @@ def ends(partition: Partition) -> tuple[int, int]:
     return partition.high_watermark, partition.log.log_end_offset
 
 
-def test_append_that_needs_a_flush_is_visible_after_it() -> None:
+def test_record_that_needs_a_flush_is_visible_after_the_flush() -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
     append(partition, b"0")
 
@@ -74,7 +74,7 @@ def test_records_are_visible_at_once_until_a_flush_is_due() -> None:
     assert ends(partition) == (4, 4)
 
 
-def test_record_appended_during_a_flush_is_visible_when_it_needs_none() -> None:
+def test_record_appended_after_a_flush_is_visible_below_flush_messages() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1", b"2")
     partition.log.flush()
@@ -94,7 +94,7 @@ def test_visible_records_stay_visible_when_flush_messages_is_set_later() -> None
     assert ends(partition) == (3, 3)
 
 
-def test_failed_flush_makes_no_record_visible() -> None:
+def test_record_is_not_visible_after_its_flush_failed() -> None:
     fs = SimulatedFiles()
     partition = opened(fs, flush_messages=1)
     append(partition, b"0")
@@ -107,7 +107,7 @@ def test_failed_flush_makes_no_record_visible() -> None:
     assert ends(partition) == (1, 2)
 
 
-def test_opening_flushes_the_unflushed_records_of_a_killed_process() -> None:
+def test_opened_partition_flushes_the_records_of_a_killed_process() -> None:
     fs = SimulatedFiles()
     partition = opened(fs, flush_messages=1)
     append(partition, b"0", b"1")
@@ -121,7 +121,7 @@ def test_opening_flushes_the_unflushed_records_of_a_killed_process() -> None:
     assert ("fsync", again.log.active.file.path) in fs.calls
 
 
-def test_opening_fails_when_its_flush_fails() -> None:
+def test_partition_cannot_be_opened_when_its_flush_fails() -> None:
     fs = SimulatedFiles()
     append(opened(fs, flush_messages=1), b"0")
     fs.kill()
@@ -130,7 +130,7 @@ def test_opening_fails_when_its_flush_fails() -> None:
         opened(fs, flush_messages=1)
 
 
-def test_opening_does_not_flush_when_no_flush_is_due() -> None:
+def test_opened_partition_is_not_flushed_without_flush_settings() -> None:
     fs = SimulatedFiles()
     append(opened(fs), b"0")
     fs.kill()
@@ -165,7 +165,7 @@ def delete_all(partition: Partition) -> int:
         (delete_all, 1, 2),
     ],
 )
-def test_no_lookup_finds_records_that_are_not_stable(
+def test_lookups_find_only_stable_records(
     look: Callable[[Partition], object], before: object, after: object
 ) -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
@@ -194,8 +194,8 @@ def test_unstable_open_transaction_does_not_lower_the_last_stable_offset() -> No
 
 
 @pytest.mark.parametrize("stable", range(1, 41))
-def test_offset_of_max_timestamp_below_an_end_equals_a_linear_search(stable: int) -> None:
-    """The timestamps rise and fall over several segments and entries of their time indexes."""
+def test_offset_of_max_timestamp_below_a_bound_equals_a_linear_search(stable: int) -> None:
+    """The timestamps rise and fall over several segments and time index entries."""
     fs = SimulatedFiles()
     partition = opened(fs, segment_bytes=700, index_interval_bytes=100)
     times = [NOW_MS + (offset * 37) % 29 for offset in range(40)]

@@ -1,7 +1,6 @@
-"""Requests that wait until records are stable: each is answered once, in order, on any disk
-failure.
+"""Requests that wait for stable records: each gets one reply, in order, whatever the disk does.
 
-The disk blocks as long as the test wants, and the clock moves only when the test moves it.
+The disk blocks and the clock advances only as the test requests.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ Result = TypeVar("Result")
 
 
 class StandingTimer(asyncio.TimerHandle):
-    """A timer handle without an event loop."""
+    """A timer that is not in an event loop: `StandingTime.ring` runs it."""
 
     def cancel(self) -> None:
         asyncio.Handle.cancel(self)
 
 
 class StandingTime(MockTime):
-    """A clock whose timers, sleeps and threads proceed only when the test allows it."""
+    """A `Time` whose timers, sleeps and threads proceed only when the test lets them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = asyncio.Event()
-        """Set while threads may run."""
+        """Set while work in threads may run."""
         self.disk.set()
         self.timers: list[asyncio.TimerHandle] = []
         self.slept_ms: list[int] = []
@@ -65,13 +64,13 @@ class StandingTime(MockTime):
         return work(*args)
 
     async def wake(self) -> None:
-        """Ends the pending sleeps."""
+        """Ends the pending sleep."""
         assert self._waiter is not None
         self._waiter.reschedule(asyncio.get_running_loop().time())
         await settled()
 
     def ring(self) -> None:
-        """Runs the timers that are due."""
+        """Runs the timers that are due on the mock clock."""
         due = [timer for timer in self.timers if timer.when() <= self.mono_ms]
         self.timers = [timer for timer in self.timers if timer not in due]
         for timer in due:
@@ -80,13 +79,13 @@ class StandingTime(MockTime):
 
 
 async def settled() -> None:
-    """Runs everything that can run now."""
+    """Lets every task of the loop run until it waits."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class House:
-    """One partition with its surroundings, and the recorded replies."""
+    """One partition with a simulated disk and a mock clock, and the recorded replies."""
 
     def __init__(self, **settings: Any) -> None:
         self.fs = SimulatedFiles()
@@ -99,13 +98,14 @@ class House:
         self.answers: list[tuple[str, object]] = []
 
     def append(self, count: int = 1) -> int:
-        """Appends ``count`` records and returns the offset after them."""
+        """Appends ``count`` records and returns the log end offset."""
         for _ in range(count):
             self.partition.append(batch(0, b"v"), NOW_MS)
         return self.partition.log.log_end_offset
 
     def wait(self, offset: int, *names: str, **deadline: int) -> None:
-        """Lets one request wait, with a ticket for each name; its reply is 0."""
+        """Lets one request wait until ``offset`` is stable, with a ticket for each name; the reply
+        is 0."""
         replies = [(Named(self, name), 0) for name in names]
         self.partition.when_stable(offset, replies, lambda _, error: type(error), **deadline)
 
@@ -129,7 +129,7 @@ class Named:
             raise RuntimeError("a bug")
 
 
-async def test_replies_are_sent_in_order_of_offset_and_together_per_request() -> None:
+async def test_replies_are_sent_in_order_of_offset_and_per_request_together() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     first = house.append()
@@ -150,7 +150,7 @@ async def test_replies_are_sent_in_order_of_offset_and_together_per_request() ->
     assert house.answers[3:] == [("not appended", 0)]
 
 
-async def test_wait_for_a_stable_offset_is_answered_in_the_next_iteration() -> None:
+async def test_request_for_a_stable_offset_is_answered_in_the_next_iteration() -> None:
     house = House()
     house.wait(house.append(), "a")
     assert house.answers == []
@@ -158,7 +158,7 @@ async def test_wait_for_a_stable_offset_is_answered_in_the_next_iteration() -> N
     assert house.answers == [("a", 0)]
 
 
-async def test_append_without_a_flush_answers_its_waiting_request() -> None:
+async def test_append_without_a_flush_answers_the_waiting_request() -> None:
     house = House()
     house.wait(1, "a")
     house.wait(2, "b")
@@ -186,7 +186,7 @@ async def test_waiting_request_fails_once_at_its_deadline() -> None:
     assert house.answers[2:] == [("patient", 0)]
 
 
-async def test_wait_for_a_later_append_fails_at_its_deadline() -> None:
+async def test_request_that_waits_for_a_later_append_fails_at_its_deadline() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "a", deadline_ms=house.time.mono_ms + 100)
@@ -201,7 +201,9 @@ async def test_failed_append_fails_only_requests_for_unwritten_offsets() -> None
     house.time.disk.clear()
     house.wait(1, "written")
     house.wait(2, "lost")
-    house.partition.log.append(batch(0, b"v"), 0, NOW_MS)  # the first of two records
+    house.partition.log.append(
+        batch(0, b"v"), 0, NOW_MS
+    )  # only the first of two records is written
     error = OSError(errno.ENOSPC, "full")
 
     house.partition.append_failed(error)
@@ -217,8 +219,7 @@ async def test_failed_append_fails_only_requests_for_unwritten_offsets() -> None
 
 
 class FailureRecorder:
-    """The owner of a log; records how many requests were answered when it was notified of the
-    failure."""
+    """The owner of a log: at the notification of a failure it records the number of replies."""
 
     def __init__(self, said: list[int], answers: list[Any]) -> None:
         self._said = said
@@ -248,7 +249,7 @@ async def test_failed_flush_fails_all_requests_then_notifies_the_owner() -> None
     assert house.partition.high_watermark == 0
 
 
-async def test_waiting_requests_share_a_flush_and_later_ones_the_next() -> None:
+async def test_waiting_requests_share_a_flush_and_later_requests_the_next() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     before = house.fsyncs()
@@ -276,7 +277,7 @@ async def test_waiting_requests_share_a_flush_and_later_ones_the_next() -> None:
     assert not house.partition.is_flushing
 
 
-async def test_request_waits_for_its_flush_after_the_settings_changed() -> None:
+async def test_request_waits_for_its_flush_when_flush_messages_is_raised() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(house.append(), "promised")
@@ -290,7 +291,7 @@ async def test_request_waits_for_its_flush_after_the_settings_changed() -> None:
     assert house.fsyncs() > 0
 
 
-async def test_failed_disk_is_probed_with_growing_intervals_until_it_recovers() -> None:
+async def test_poisoned_log_is_probed_with_growing_intervals_until_it_recovers() -> None:
     house = House()
     house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
     for _ in range(2):
@@ -315,7 +316,7 @@ async def test_failed_disk_is_probed_with_growing_intervals_until_it_recovers() 
     assert house.answers == [("a", 0)]
 
 
-async def test_unserved_partition_is_not_probed() -> None:
+async def test_partition_that_is_not_served_is_not_probed() -> None:
     house = House()
     house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
     with pytest.raises(LogPoisoned):
@@ -351,7 +352,7 @@ async def test_long_poll_is_woken_when_the_records_are_visible(
     house.long_polls.forget(waiter)
 
 
-async def test_exception_of_a_ticket_does_not_affect_others() -> None:
+async def test_exception_of_a_ticket_does_not_affect_other_tickets() -> None:
     house = House(flush_messages=1)
     house.wait(1, "a", "breaks", "b")
     house.wait(1, "c")

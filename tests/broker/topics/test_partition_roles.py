@@ -1,5 +1,5 @@
-"""The roles of a partition in a cluster: served requests, stable records, and changes of
-the role."""
+"""The roles of a replica in a cluster: which requests it serves, when records are stable, and role
+changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 class House:
-    """One replica of broker 1 with its clock, its requested ISR changes and the recorded
+    """A replica of broker 1 with a mock clock, the requested ISR changes, and the recorded
     replies."""
 
     def __init__(self, high_watermark: int = 0, rules: Rules | None = None, **settings: Any):
@@ -52,13 +52,13 @@ class House:
         )
 
     def append(self, count: int = 1) -> int:
-        """Appends ``count`` records of a producer and returns the offset after them."""
+        """Appends ``count`` records as the leader and returns the log end offset."""
         for _ in range(count):
             self.replica.append(batch(0, b"v"), NOW_MS)
         return self.log.log_end_offset
 
     def take(self, *batches: bytes, high_watermark: int = 0, start: int = 0) -> None:
-        """Appends the batches of a leader's response."""
+        """Appends batches that a leader returned to this follower."""
         self.replica.append_replicated(b"".join(batches), high_watermark, start)
 
     def produce(self, name: str, acks: int = -1, timeout_ms: int = 1000) -> None:
@@ -75,7 +75,7 @@ class House:
             self.answers.append((name, "kept"))
 
     def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
-        """Lets a Fetch wait for the partition."""
+        """Lets a Fetch wait for new records of the partition."""
         woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
         deadline_ms = self.time.mono_ms + 10_000
         waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
@@ -92,7 +92,7 @@ class Named:
         self.house.answers.append((self.name, reply))
 
 
-# -- served requests
+# -- which requests a replica serves
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,7 @@ async def test_serving_error_depends_on_role_and_epoch(
 
 
 @pytest.mark.proves("clusters 6")
-async def test_epoch_of_requests_is_the_controllers_and_not_that_of_the_records() -> None:
-    """Trap 6."""
+async def test_replica_checks_requests_against_the_controllers_leader_epoch() -> None:
     house = House()
     house.replica.follow(state(leader=2, leader_epoch=7))
     house.take(batch(0, b"a", leader_epoch=3))
@@ -134,7 +133,7 @@ async def test_epoch_of_requests_is_the_controllers_and_not_that_of_the_records(
 
 
 @pytest.mark.parametrize("role", [Role.UNASSIGNED, Role.FOLLOWER, Role.OFFLINE])
-async def test_only_a_leader_appends(role: Role) -> None:
+async def test_append_is_refused_unless_the_replica_leads(role: Role) -> None:
     house = House()
     if role is Role.FOLLOWER:
         house.replica.follow(state(leader=2))
@@ -150,7 +149,7 @@ async def test_only_a_leader_appends(role: Role) -> None:
     assert house.log.log_end_offset == 0
 
 
-async def test_only_a_follower_appends_a_leaders_batches() -> None:
+async def test_replicated_append_is_refused_unless_the_replica_follows() -> None:
     house = House()
     with pytest.raises(NotFollower):
         house.take(batch(0, b"a"))
@@ -167,8 +166,7 @@ async def test_only_a_follower_appends_a_leaders_batches() -> None:
 
 
 @pytest.mark.proves("clusters 5")
-async def test_a_new_leader_writes_its_epoch_before_it_has_a_batch() -> None:
-    """Trap 5."""
+async def test_new_leader_stores_its_epoch_before_its_first_batch() -> None:
     house = House()
     house.replica.follow(state(leader=2, leader_epoch=3))
     house.take(batch(0, b"a", leader_epoch=3), batch(1, b"b", leader_epoch=3))
@@ -181,7 +179,7 @@ async def test_a_new_leader_writes_its_epoch_before_it_has_a_batch() -> None:
     assert again.epochs.entries[-1] == (4, 2)
 
 
-async def test_batches_have_the_controllers_epoch() -> None:
+async def test_appended_batch_has_the_controllers_leader_epoch() -> None:
     house = House()
     house.replica.lead(state(leader_epoch=9))
     house.append()
@@ -210,7 +208,7 @@ async def test_produce_with_acks_1_is_answered_at_once() -> None:
     assert house.replica.high_watermark == 0
 
 
-async def test_produce_waits_for_the_leaders_own_flush_when_it_is_due() -> None:
+async def test_produce_waits_for_the_leaders_flush_with_flush_messages_1() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.replica.lead(state())
@@ -241,7 +239,7 @@ async def test_produce_with_acks_all_fails_at_its_timeout() -> None:
     assert house.answers[1:] == [("long", StableTooLate)]
 
 
-async def test_append_for_all_is_refused_below_min_insync_replicas() -> None:
+async def test_produce_with_acks_all_is_refused_below_min_insync_replicas() -> None:
     house = House(rules=Rules(min_isr=2))
     house.replica.lead(state(isr=(1,)))
     with pytest.raises(NotEnoughReplicas) as refused:
@@ -253,7 +251,7 @@ async def test_append_for_all_is_refused_below_min_insync_replicas() -> None:
 
 
 @pytest.mark.parametrize("how", ["follow", "stand_by", "offline"])
-async def test_waiting_produce_is_refused_when_leadership_is_lost(how: str) -> None:
+async def test_waiting_produce_gets_not_leader_when_leadership_is_lost(how: str) -> None:
     house = House(flush_messages=10)
     house.replica.lead(state())
     house.produce("all")
@@ -270,7 +268,7 @@ async def test_waiting_produce_is_refused_when_leadership_is_lost(how: str) -> N
     assert len(house.answers) == 3
 
 
-async def test_wait_after_the_loss_of_leadership_is_refused() -> None:
+async def test_request_that_waits_after_the_loss_of_leadership_is_refused() -> None:
     house = House()
     house.replica.lead(state())
     end_offset = house.append()
@@ -281,7 +279,7 @@ async def test_wait_after_the_loss_of_leadership_is_refused() -> None:
     assert house.answers == [("late", NotLeader)]
 
 
-async def test_waiting_produce_stays_when_the_leader_is_reelected() -> None:
+async def test_waiting_produce_continues_when_the_leader_is_reelected() -> None:
     house = House()
     assert house.replica.lead(state())
     house.produce("all")
@@ -306,7 +304,7 @@ async def test_append_wakes_followers_and_the_high_watermark_wakes_consumers() -
     assert house.answers[1:] == [("consumer", "woken")]
 
 
-async def test_sole_in_sync_leader_commits_its_log_at_once() -> None:
+async def test_high_watermark_of_a_sole_in_sync_leader_is_its_log_end() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -314,7 +312,7 @@ async def test_sole_in_sync_leader_commits_its_log_at_once() -> None:
     assert house.replica.high_watermark == 2
 
 
-async def test_isr_change_is_requested_once_and_applied_when_written() -> None:
+async def test_isr_change_is_requested_once_and_applied_after_its_write() -> None:
     house = House(rules=Rules(lag_time_max_ms=100))
     house.replica.lead(state())
     house.append()
@@ -331,7 +329,7 @@ async def test_isr_change_is_requested_once_and_applied_when_written() -> None:
     assert house.replica.high_watermark == 1
 
 
-async def test_end_of_a_new_leader_is_unknown_until_followers_fetched() -> None:
+async def test_stable_end_of_a_new_leader_is_unknown_until_followers_fetch() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -342,7 +340,7 @@ async def test_end_of_a_new_leader_is_unknown_until_followers_fetched() -> None:
     assert not house.replica.end_is_unknown
 
 
-async def test_follower_error_refuses_unassigned_replicas() -> None:
+async def test_fetch_of_a_broker_that_is_not_a_follower_is_an_error() -> None:
     house = House()
     assert house.replica.follower_error(2) == NOT_LEADER_OR_FOLLOWER
     house.replica.lead(state())
@@ -357,7 +355,7 @@ async def test_follower_error_refuses_unassigned_replicas() -> None:
 # -- a follower
 
 
-async def test_high_watermark_of_a_follower_is_the_leaders_within_its_log() -> None:
+async def test_high_watermark_of_a_follower_is_the_leaders_up_to_its_log_end() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), high_watermark=9)
@@ -368,7 +366,7 @@ async def test_high_watermark_of_a_follower_is_the_leaders_within_its_log() -> N
     assert house.replica.high_watermark == 0
 
 
-async def test_log_start_offset_of_a_follower_is_the_leaders() -> None:
+async def test_log_start_offset_of_a_follower_follows_the_leaders() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5, start=3)
@@ -386,7 +384,7 @@ async def test_truncation_lowers_the_high_watermark() -> None:
 
 
 async def test_recovery_point_is_lowered_before_a_truncation() -> None:
-    """Otherwise the start after a crash would miss the records that a follower dropped."""
+    """Otherwise the start after a crash would report the truncated records as missing."""
     house = House()
     house.replica = replica_for(house.log, time=house.time, lower=lambda *what: asked.append(what))
     asked: list[Any] = []
@@ -410,7 +408,7 @@ async def test_truncation_fails_during_a_segment_swap_and_succeeds_after_it() ->
     assert house.replica.truncate_for_leader(3) == 3
 
 
-async def test_start_at_resets_the_log_to_the_leaders_start_offset() -> None:
+async def test_start_at_resets_the_log_to_the_leaders_log_start_offset() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
@@ -435,8 +433,8 @@ async def test_first_uncleanable_offset_is_the_high_watermark() -> None:
     assert open_log(SimulatedFiles()).first_uncleanable_offset == 0
 
 
-async def test_truncation_removes_an_epoch_without_a_batch() -> None:
-    """A short-lived leader would otherwise be asked about its epoch without end."""
+async def test_truncation_removes_a_leader_epoch_without_batches() -> None:
+    """Otherwise the follower would ask the leader about this epoch repeatedly, without end."""
     house = House()
     house.replica.lead(state(leader_epoch=4))
     house.replica.follow(state(leader=2, leader_epoch=5))
@@ -445,7 +443,7 @@ async def test_truncation_removes_an_epoch_without_a_batch() -> None:
     assert house.log.epochs.latest < 4
 
 
-async def test_opened_high_watermark_is_the_checkpoints_within_the_log() -> None:
+async def test_high_watermark_at_start_is_the_checkpoints_within_the_log() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.append(5)
@@ -455,7 +453,7 @@ async def test_opened_high_watermark_is_the_checkpoints_within_the_log() -> None
     assert house.opened(0).high_watermark == 2
 
 
-async def test_close_does_not_advance_the_high_watermark() -> None:
+async def test_close_of_a_replica_does_not_advance_the_high_watermark() -> None:
     house = House()
     house.replica.lead(state())
     house.append()
@@ -476,7 +474,7 @@ async def test_marker_is_refused_below_min_insync_replicas() -> None:
 
 
 async def test_last_stable_offset_advances_when_the_marker_is_committed() -> None:
-    """The same holds on a leader that replicated both as a follower."""
+    """The same holds on a new leader that replicated the record and the marker as a follower."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)
@@ -499,7 +497,7 @@ async def test_last_stable_offset_advances_when_the_marker_is_committed() -> Non
         assert replica.log.aborted_between(0, 2) == [(7, 0)]
 
 
-async def test_wait_for_a_stable_offset_is_answered_in_the_next_iteration() -> None:
+async def test_replica_answers_request_for_stable_offset_in_next_iteration() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.replica.when_stable(house.append(), [(Named(house, "a"), 0)], lambda _, e: e)

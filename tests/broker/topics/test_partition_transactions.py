@@ -20,7 +20,7 @@ class Transactions(House):
         super().__init__(**settings)
         self.sequences: dict[int, int] = {}
         self.woken: dict[str, int] = {"committed": 0, "uncommitted": 0}
-        """The number of wakes of each consumer."""
+        """The number of wakes of the consumer of each isolation level."""
         self._waiters = [self._waiter("committed", True), self._waiter("uncommitted", False)]
         for waiter in self._waiters:
             self.long_polls.wait(waiter)
@@ -41,8 +41,8 @@ class Transactions(House):
         self.partition.append_marker(Marker(producer_id, 0, 0, committed), NOW_MS)
 
     async def wakes(self) -> tuple[int, int]:
-        """The wakes of the consumers of committed and of all records since the last call; each
-        waits for one byte more."""
+        """Returns the wakes of the read_committed and the read_uncommitted consumer since the last
+        call, after which each waits for one byte more."""
         await settled()
         counts = self.woken["committed"], self.woken["uncommitted"]
         self.woken = {"committed": 0, "uncommitted": 0}
@@ -72,7 +72,7 @@ async def test_end_of_a_transaction_wakes_read_committed_consumers() -> None:
     assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
 
 
-async def test_only_the_end_of_the_oldest_transaction_wakes_read_committed() -> None:
+async def test_read_committed_consumer_wakes_when_the_oldest_transaction_ends() -> None:
     house = Transactions()
     for producer_id in (7, 8, 9):
         house.send(producer_id)
@@ -85,16 +85,16 @@ async def test_only_the_end_of_the_oldest_transaction_wakes_read_committed() -> 
     assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
 
 
-async def test_marker_without_a_transaction_wakes_like_a_record() -> None:
+async def test_marker_without_a_transaction_wakes_both_consumers() -> None:
     house = Transactions()
     house.end(7, committed=False)
     assert (house.ends, await house.wakes()) == ((1, 1), (1, 1))
 
 
 @pytest.mark.proves("transactions 18")
-async def test_a_transaction_is_stable_when_its_marker_is() -> None:
-    """With flush settings, the unflushed records and marker of an ended transaction can still be
-    lost."""
+async def test_last_stable_offset_passes_a_transaction_after_its_marker_flush() -> None:
+    """With flush settings, the records and marker of an ended transaction can still be lost before
+    the flush."""
     house = Transactions(flush_messages=4)
     house.time.disk.clear()
     house.append()
@@ -128,7 +128,7 @@ async def test_last_stable_offset_waits_for_every_unflushed_marker() -> None:
 
 
 @pytest.mark.proves("transactions 36")
-async def test_deleted_records_do_not_hold_back_the_last_stable_offset() -> None:
+async def test_last_stable_offset_is_at_least_the_log_start_offset() -> None:
     house = Transactions()
     house.send(7)
     house.append(3)

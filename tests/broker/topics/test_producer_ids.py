@@ -1,4 +1,5 @@
-"""Producer ids are stored before they are assigned; only the first request waits for the disk."""
+"""Producer ids are reserved on the disk before they are assigned; only the first request waits for
+the disk."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def init(wire: Wire) -> tuple[int, int]:
     return answer["error_code"], answer["producer_id"]
 
 
-async def test_producer_ids_are_assigned_once_across_a_kill() -> None:
+async def test_producer_ids_are_unique_across_a_kill() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         pool = broker.producer_ids
@@ -45,7 +46,7 @@ async def test_producer_ids_are_assigned_once_across_a_kill() -> None:
         assert again > max(each for each in given if each is not None)
 
 
-async def test_next_block_of_ids_is_reserved_in_advance() -> None:
+async def test_next_block_of_producer_ids_is_reserved_in_advance() -> None:
     async with serving(DATA, fs=SimulatedFiles()) as broker:
         pool = broker.producer_ids
         assert await pool.take() == 0
@@ -64,7 +65,6 @@ async def test_next_block_of_ids_is_reserved_in_advance() -> None:
 async def test_init_producer_id_returns_load_in_progress_when_the_disk_fails(
     operation: str,
 ) -> None:
-    """Sentence 6: never REQUEST_TIMED_OUT, which older clients treat as fatal."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         fs.fail(operation, "", count=1 << 30, code=errno.ENOSPC)

@@ -1,4 +1,5 @@
-"""Idle followers that have all records of a partition: their wakes, and when they stay idle."""
+"""Idle followers: followers in sync that have all records of a partition. Changes of the partition
+wake them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.broker.topics.test_partition_roles import House
 
 
 class WakeRecorder:
-    """Replaces a fetch session; records its wakes."""
+    """Replaces a fetch session and records the wakes of its partition."""
 
     def __init__(self) -> None:
         self.used_ms = 0
@@ -25,7 +26,7 @@ class WakeRecorder:
 
 
 class Quiet(House):
-    """A leader of which broker 2 has all records, and broker 3 not yet."""
+    """A leader; broker 2 is an idle follower with all records, and broker 3 has not fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class Quiet(House):
 
 def deleted(house: Quiet) -> None:
     house.replica.follower_fetched(3, 1)
-    house.session.wakes.clear()  # caused by the high watermark
+    house.session.wakes.clear()  # the wakes that the new high watermark caused
     assert house.replica.delete_records(1) == 1
 
 
@@ -61,7 +62,7 @@ def deleted(house: Quiet) -> None:
         (deleted, [False], True),
     ],
 )
-async def test_change_of_a_partition_wakes_its_idle_follower(
+async def test_idle_follower_is_woken_by_changes_of_its_partition(
     happens: Callable[[Quiet], Any], wakes: list[bool], stays: bool
 ) -> None:
     house = Quiet()
@@ -70,7 +71,7 @@ async def test_change_of_a_partition_wakes_its_idle_follower(
     assert (2 in house.replica.quiet) is stays
 
 
-async def test_append_wakes_a_follower_that_has_the_new_high_watermark() -> None:
+async def test_idle_follower_is_woken_by_high_watermark_and_then_append() -> None:
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     house.append()
@@ -88,16 +89,16 @@ async def test_follower_outside_the_isr_does_not_become_idle() -> None:
     assert house.quieten(3)
 
 
-async def test_idle_follower_stays_in_sync_for_the_lag_after_an_append() -> None:
-    """Each request of its session confirms that it has all records, without reading the
-    partition."""
+async def test_idle_follower_leaves_the_isr_lag_time_after_its_last_request() -> None:
+    """Each request of the follower's session confirms that it has all records, without a read of
+    the partition."""
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     assert house.quieten(3)
     led = house.replica.led
     assert led is not None
     lag_ms = led.rules.lag_time_max_ms
-    for _ in range(3):  # idle for a long time, without a read
+    for _ in range(3):  # the follower is idle for long, without a read
         house.time.mono_ms += lag_ms
         house.replica.tick()
     assert house.isr.asked == []
@@ -113,12 +114,12 @@ async def test_idle_follower_stays_in_sync_for_the_lag_after_an_append() -> None
     assert house.isr.asked == [((1,), 0)]
 
 
-async def test_old_session_does_not_lower_the_time_of_the_last_fetch() -> None:
+async def test_last_fetch_time_is_not_lowered_by_an_older_session() -> None:
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     house.session.used_ms = house.time.mono_ms
     house.time.mono_ms += 100
-    house.replica.follower_fetched(2, 2)  # by another session
+    house.replica.follower_fetched(2, 2)  # in another session
     heard_ms = house.time.mono_ms
     house.append()
     led = house.replica.led
@@ -126,7 +127,7 @@ async def test_old_session_does_not_lower_the_time_of_the_last_fetch() -> None:
     assert (led.followers[2].fetched_ms, led.followers[2].caught_up_ms) == (heard_ms, heard_ms)
 
 
-async def test_follower_that_left_the_isr_is_not_caught_up() -> None:
+async def test_idle_follower_removed_from_the_isr_is_not_caught_up() -> None:
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     house.replica.lead(state(isr=(1, 3), leader_epoch=1))

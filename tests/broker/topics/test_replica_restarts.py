@@ -1,5 +1,5 @@
-"""A replica after a crash: the high watermark is that of the checkpoint within the log, and records
-that a follower dropped are not missed."""
+"""A replica after a crash: its high watermark is the checkpoint's, bounded by the log. Records that
+a follower truncated are not reported as missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def replica_of(logs: LogManager) -> Replica:
 
 
 def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManager:
-    """The data directory of a follower, with checkpoints."""
+    """Returns the log manager of a follower whose directory has records and checkpoints."""
     logs = manager(fs)
     logs.open_all([], in_cluster=True)
     logs.show(logs.make(TOPIC))
@@ -52,14 +52,14 @@ def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManage
 
 
 def reopened(fs: SimulatedFiles) -> Replica:
-    """The replica after ``kill -9``."""
+    """Returns the replica after a ``kill -9`` and a restart."""
     logs = manager(fs.as_killed())
     logs.open_all([TOPIC], in_cluster=True)
     return replica_of(logs)
 
 
 @pytest.mark.parametrize("high_watermark", [0, 3, 5])
-def test_high_watermark_after_a_crash_is_that_of_the_checkpoint(high_watermark: int) -> None:
+def test_high_watermark_after_a_crash_is_the_checkpoints(high_watermark: int) -> None:
     fs = SimulatedFiles()
     followed(fs, 5, high_watermark)
     found = reopened(fs)
@@ -67,7 +67,7 @@ def test_high_watermark_after_a_crash_is_that_of_the_checkpoint(high_watermark: 
     assert found.log.committed_offset == high_watermark
 
 
-def test_high_watermark_after_a_crash_is_within_the_log() -> None:
+def test_high_watermark_after_a_crash_is_at_most_the_log_end_offset() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica_of(logs).truncate_for_leader(2)
@@ -75,8 +75,9 @@ def test_high_watermark_after_a_crash_is_within_the_log() -> None:
 
 
 @pytest.mark.parametrize("how", ["truncated", "begun anew"])
-def test_flushed_records_that_a_follower_dropped_are_not_missed(how: str) -> None:
-    """After an unclean election the leader has less than this broker flushed and checkpointed."""
+def test_start_succeeds_when_a_follower_truncated_flushed_records(how: str) -> None:
+    """After an unclean election the leader can have fewer records than this broker flushed and
+    checkpointed."""
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica = replica_of(logs)
@@ -104,7 +105,7 @@ def test_start_fails_when_the_recovery_point_was_not_lowered() -> None:
 
 
 def put_away(logs: LogManager) -> None:
-    """Deletes the replica, as the controller requests it."""
+    """Deletes the replica as a StopReplica request of the controller does."""
     left: list[tuple[str, int]] = []
     ReplicaLogs(logs, None, None, None)._put_away(  # type: ignore[arg-type]
         [_Dropped("t", 0, replica_of(logs))], "0" * 32, left
@@ -118,7 +119,7 @@ def started(fs: SimulatedFiles, topic: Topic = TOPIC) -> LogManager:
     return logs
 
 
-def test_checkpoints_are_without_a_replica_before_its_directory_moves() -> None:
+def test_checkpoints_omit_a_deleted_replica_before_its_directory_moves() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     named = []
@@ -136,7 +137,7 @@ def test_checkpoints_are_without_a_replica_before_its_directory_moves() -> None:
     assert started(fs).get("t", 0) is None
 
 
-def test_deleted_replica_left_in_a_checkpoint_is_not_missed() -> None:
+def test_start_succeeds_when_a_checkpoint_names_a_deleted_replica() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     fs.fail("write", "/data/recovery-point-offset-checkpoint.tmp")
@@ -145,5 +146,5 @@ def test_deleted_replica_left_in_a_checkpoint_is_not_missed() -> None:
     logs.checkpoints.read()
     assert ("t", 0) in logs.checkpoints.named()
     assert started(fs).get("t", 0) is None
-    with pytest.raises(BadDirectory, match="t-0 is missing"):  # of a recreated topic
+    with pytest.raises(BadDirectory, match="t-0 is missing"):  # the topic was recreated
         started(fs, Topic("t", bytes(range(2, 18)), 1))

@@ -1,4 +1,4 @@
-"""A file that can be replaced on a full disk; after any failure it has the old or the new
+"""A file that can be replaced on a full disk. After any failure it has the old or the new
 content."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATH = "/data/list.json"
 
 
 def reserved(fs: SimulatedFiles) -> ReservedFile:
-    """The file as a process opens it at its start."""
+    """Returns the file as a process opens it after a restart."""
     fs.kill()
     fs.make_directory("/data")
     file = ReservedFile(fs, PATH)
@@ -28,7 +28,7 @@ def text(file: ReservedFile) -> bytes:
     return (file.read() or b"").rstrip()
 
 
-def test_full_disk_has_space_for_repeated_replacements() -> None:
+def test_reserved_file_can_be_replaced_repeatedly_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     file = reserved(fs)
     file.replace(b"old\n")
@@ -62,7 +62,7 @@ def test_content_longer_than_the_spare_is_refused_on_a_full_disk() -> None:
     assert text(file) == b"y" * 10_000
 
 
-def test_disk_without_hard_links_keeps_a_spare() -> None:
+def test_reserved_file_can_be_replaced_without_hard_links() -> None:
     fs = SimulatedFiles()
     file = reserved(fs)
     fs.fail("link", "", count=1 << 30)
@@ -83,13 +83,12 @@ OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_direc
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("nth", range(4))
 @pytest.mark.parametrize("power", [False, True])
-def test_failed_replace_leaves_the_old_or_the_new_text(
+def test_failed_replace_of_a_reserved_file_leaves_old_or_new_content(
     operation: str, nth: int, power: bool
 ) -> None:
-    """The text is the one for which `replace` returned, and not one for which it raised, also after
-    a restart.
+    """The file has the content of the last `replace` that returned, also after a restart.
 
-    Only after a failed fsync of the directory it may be either; the file then refuses every change.
+    After a failed fsync of the directory it may have either content, and refuses every change.
     """
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()
@@ -121,7 +120,7 @@ def test_failed_replace_leaves_the_old_or_the_new_text(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_power_loss_at_any_call_leaves_the_old_or_the_new_text(seed: int) -> None:
+def test_power_loss_during_a_replace_leaves_the_old_or_the_new_content(seed: int) -> None:
     chance = random.Random(seed)
     fs = SimulatedFiles()
     file = reserved(fs)
@@ -155,7 +154,7 @@ def test_power_loss_at_any_call_leaves_the_old_or_the_new_text(seed: int) -> Non
     assert text(after) == b"and on"
 
 
-def test_replacements_on_a_real_disk_use_the_same_two_files(tmp_path: Path) -> None:
+def test_replacements_on_a_real_disk_alternate_between_two_files(tmp_path: Path) -> None:
     path = f"{tmp_path}/list.json"
     file = ReservedFile(OsFileSystem(), path)
     file.keep_spare()

@@ -1,4 +1,5 @@
-"""With flush.messages no client reads a record before it is on the disk (law 2 covers reads)."""
+"""With flush.messages, no client reads a record before the record is flushed (law 2 covers
+reads)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def epoch_end(wire: Wire) -> int:
 
 
 def everything_about(wire: Wire) -> dict[str, Any]:
-    """Everything that a client can read about the end of t-0."""
+    """Returns every value by which a client can read the end of t-0."""
     plain = fetch(wire, "t", last_fetched_epoch=0, current_leader_epoch=0)
     committed = fetch(wire, "t", **COMMITTED)
     old = {"timestamp": -1, "max_num_offsets": 3, "partition_index": 0}
@@ -98,7 +99,7 @@ async def test_unflushed_record_is_invisible_to_every_request(tmp_path: Path) ->
 
 
 def sequence_of(wire: Wire) -> list[int]:
-    """The last sequence number of each producer of t-0."""
+    """Returns the last sequence number of each producer of t-0."""
     topics = [{"name": "t", "partition_indexes": [0]}]
     answer = wire.call("DescribeProducers", 0, {"topics": topics})
     [partition] = answer["topics"][0]["partitions"]
@@ -135,8 +136,9 @@ async def test_record_whose_fsync_failed_is_never_visible(tmp_path: Path) -> Non
         assert (seen["high_watermark"], values_of(seen["records"])) == (0, [])
 
 
-async def test_record_is_visible_at_once_with_flush_ms(tmp_path: Path) -> None:
-    """flush.ms limits the loss in a power failure; no acknowledgement waits for it."""
+async def test_unflushed_record_is_visible_at_once_with_flush_ms(tmp_path: Path) -> None:
+    """flush.ms limits the records lost in a power failure; no acknowledgement waits for that
+    flush."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.ms": "3600000"}, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -172,7 +174,7 @@ async def test_visible_record_stays_visible_when_flush_messages_is_lowered(tmp_p
         assert (await late)["error_code"] == NONE
 
 
-async def test_waiting_record_is_visible_with_the_next_when_flush_messages_is_raised(
+async def test_waiting_record_is_visible_when_flush_messages_is_raised(
     tmp_path: Path,
 ) -> None:
     fs = SlowFiles("t")
@@ -193,8 +195,9 @@ async def test_waiting_record_is_visible_with_the_next_when_flush_messages_is_ra
         assert (await held)["error_code"] == NONE
 
 
-async def test_commit_is_visible_when_it_is_acknowledged(tmp_path: Path) -> None:
-    """OffsetFetch, ListGroups, DescribeGroups and a Fetch of the log wait for the flush."""
+async def test_offset_commit_is_visible_only_after_its_flush(tmp_path: Path) -> None:
+    """OffsetFetch, ListGroups, DescribeGroups and a Fetch of the offsets topic wait for the
+    flush."""
     fs = SlowFiles("__consumer_offsets")
     settings = {**EACH, "offsets.topic.num.partitions": "1"}
     async with serving(tmp_path, settings, fs) as broker:

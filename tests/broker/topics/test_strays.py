@@ -1,4 +1,4 @@
-"""Partitions of a topic that was deleted and recreated while its broker was down."""
+"""Stray partitions: their topic was deleted and recreated while the broker was down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHER = Topic("other", b"3" * 16, 1)
 
 
 def _written(fs: SimulatedFiles) -> None:
-    """Writes the old topic in a process that stops cleanly."""
+    """Writes both topics in a process that stops cleanly."""
     fs.make_directory("/data")
     logs = LogManager(fs, "/data", Config({}), services_with())
     for topic in (OLD, OTHER):
@@ -25,7 +25,7 @@ def _written(fs: SimulatedFiles) -> None:
     logs.close_all()
 
 
-def test_stray_partitions_are_renamed_and_others_are_opened() -> None:
+def test_stray_partitions_are_renamed_and_other_partitions_are_opened() -> None:
     fs = SimulatedFiles()
     _written(fs)
     logs = LogManager(fs, "/data", Config({}), services_with())
@@ -36,7 +36,7 @@ def test_stray_partitions_are_renamed_and_others_are_opened() -> None:
     assert aside == [f"t-{index}.{OLD.topic_id.hex()}-stray" for index in range(2)]
 
 
-def test_recreated_topic_is_created_next_to_its_strays() -> None:
+def test_recreated_topic_gets_an_empty_log_in_spite_of_its_strays() -> None:
     fs = SimulatedFiles()
     _written(fs)
     logs = LogManager(fs, "/data", Config({}), services_with())

@@ -1,4 +1,4 @@
-"""A broker with an authorizer, topics and a group, and requests that tests send as some user."""
+"""A broker with an authorizer, topics and a group, and requests that tests send as any user."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Asking:
 async def guarded_broker(
     directory: Path, *rules: str, allow_everyone: bool = False, topics: tuple[str, ...] = TOPICS
 ) -> AsyncIterator[Asking]:
-    """A broker with the given topics, a record in each, and offsets of `GROUP` in each."""
+    """Yields requests to a broker with these topics, one record in each, and committed offsets of
+    `GROUP` for each."""
     judge = Rules(allow_everyone=allow_everyone)
     async with serving(directory, SETTINGS, authorizer=judge) as broker:
         asking = Asking(broker, judge)
@@ -68,7 +69,8 @@ def _fill(wire: Wire, topics: tuple[str, ...]) -> None:
 
 
 def codes(answer: Any) -> set[int]:
-    """The error codes of an answer's elements, or its own where it has no elements."""
+    """Returns the error codes of a response's elements, or the response's own code if it has no
+    elements."""
     found = {code for each in _elements(answer) for code in codes(each)}
     if isinstance(answer, dict) and not found:
         return {answer[name] for name in ("error_code", "partition_error_code") if name in answer}
@@ -81,7 +83,7 @@ def _elements(answer: Any) -> list[Any]:
 
 
 def by_name(answer: Value, array: str = "topics") -> dict[str, set[int]]:
-    """The error codes of each element, by its name or id."""
+    """Returns the error codes of each element of a response, by the element's name or id."""
     found = {}
     for each in answer[array]:
         name = next(
@@ -92,7 +94,7 @@ def by_name(answer: Value, array: str = "topics") -> dict[str, set[int]]:
 
 
 def produce(*topics: str, transactional: bool = False, **fields: Any) -> Value:
-    """A request with one record for partition 0 of each topic."""
+    """Returns a Produce request with one record for partition 0 of each topic."""
     more = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True, "base_sequence": 0}
     records = batch(b"x", **(more if transactional else {}))
     data = [{"name": name, "partition_data": [{"index": 0, "records": records}]} for name in topics]
@@ -102,7 +104,7 @@ def produce(*topics: str, transactional: bool = False, **fields: Any) -> Value:
 
 
 def commit(*topics: str, group: str = GROUP) -> Value:
-    """A request that commits offset 1 of partition 0 of each topic."""
+    """Returns an OffsetCommit request for offset 1 of partition 0 of each topic."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     return {
         "group_id": group, "topics": [{"name": name, "partitions": partitions} for name in topics],
@@ -110,7 +112,8 @@ def commit(*topics: str, group: str = GROUP) -> Value:
 
 
 def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
-    """A request for partition 0 of each topic from offset 0."""
+    """Returns a Fetch request for partition 0 of each topic from offset 0; ``key`` is the field
+    with the topic's name or id."""
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
     return {
         "max_wait_ms": 0, "min_bytes": 0, "session_epoch": -1, "forgotten_topics_data": [],
@@ -119,18 +122,18 @@ def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
 
 
 def list_offsets(*topics: str) -> Value:
-    """A request for the end of partition 0 of each topic."""
+    """Returns a ListOffsets request for the log end offset of partition 0 of each topic."""
     partitions = [{"partition_index": 0, "timestamp": -1}]
     return {"topics": [{"name": name, "partitions": partitions} for name in topics]}
 
 
 def metadata(*topics: str) -> Value:
-    """A request for these topics without creation."""
+    """Returns a Metadata request for these topics that does not create them."""
     return {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
 
 
 def join(group: str) -> Value:
-    """A request to join as a static member, which gets no MEMBER_ID_REQUIRED."""
+    """Returns a JoinGroup request of a static member, which gets no MEMBER_ID_REQUIRED."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": "", "group_instance_id": "static", "protocol_type": "consumer",

@@ -1,8 +1,8 @@
-"""A broker with a real authorizer, logins, and one object of each kind; and requests that name
-them.
+"""A broker with Kafka's authorizer, logins and one object of each kind, and requests that name the
+objects.
 
-The requests cover each API in every version: requests that name an object, requests for everything,
-and requests that change an object if their sender is allowed to.
+The requests cover each API in every version: they name an object, or name no object and so mean all
+objects, or change an object if their sender is allowed to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMED = "orders"
 IDLE = "idle"
 """A group with offsets and without members."""
 ADMIN, OWNER, STRANGER, LOOKER = "admin", NAMED, "stranger", "looker"
-"""The looker may only describe topics."""
+"""The users. LOOKER may only describe topics."""
 USERS = (ADMIN, OWNER, STRANGER, LOOKER)
 PROTECTED = {
     **SETTINGS,
@@ -54,18 +54,18 @@ SALTED = b"0123456789abcdef0123456789abcdef"
 
 @asynccontextmanager
 async def protected_broker(directory: Path) -> AsyncIterator[Broker]:
-    """A broker that has no objects yet."""
+    """Yields a broker with an authorizer and logins, and without topics or groups."""
     async with serving(directory, PROTECTED) as broker:
         yield broker
 
 
 LONG_MS = 1_800_000
-"""No member's session expires during the test."""
+"""A session timeout that no test exceeds."""
 JOIN = {**join(NAMED), "group_instance_id": NAMED, "session_timeout_ms": LONG_MS}
 
 
 def logged_in(port: int, user: str) -> Wire:
-    """A connection on which the user is logged in."""
+    """Returns a connection whose user has logged in."""
     wire = Wire(port, user)
     wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"})
     token = f"\0{user}\0{user}-secret".encode()
@@ -84,7 +84,7 @@ async def talk(broker: Broker, user: str, work: Callable[[Wire], T]) -> T:
 
 
 async def fill(broker: Broker) -> None:
-    """Creates the objects that do not exist yet."""
+    """Creates the topic, groups, ACLs and other objects, unless they already exist."""
     await talk(broker, ADMIN, _fill)
     if not any(str(token.owner) == f"User:{OWNER}" for token in _tokens(broker)):
         made = {"renewers": [], "max_lifetime_ms": -1}
@@ -163,7 +163,7 @@ ANY_ENTRY = {
 
 
 def scram_upsertion(name: str) -> Value:
-    """A request that sets a SCRAM password."""
+    """Returns a request that sets a SCRAM password."""
     upsertion = {
         "name": name, "mechanism": ScramMechanism.SHA_256.code, "iterations": 4096,
         "salt": b"salt of the tests", "salted_password": SALTED,
@@ -182,15 +182,14 @@ def new_token(**fields: Any) -> Value:
 
 
 _FIRST_WITH_INSTANCES = 5
-"""The first version of JoinGroup with static members; in earlier ones a new member waits for
-others.
-"""
+"""The first version of JoinGroup with static members. In earlier versions a new member waits for
+other members."""
 _PARTITION = [{"partition_index": 0, "offset": 1}]
 _KINDS = [
     {"resource_type": kind, "resource_name": name}
     for kind, name in ((2, NAMED), (4, ""), (4, "1"), (8, "1"), (16, NAMED), (32, NAMED))
 ]
-"""Resources that have settings."""
+"""Types of resources that have settings."""
 WELL_FORMED: dict[str, list[Value]] = {
     "AlterClientQuotas": [quota(2048.0)],
     "AlterConfigs": [
@@ -240,11 +239,11 @@ WELL_FORMED: dict[str, list[Value]] = {
     ],
     "Produce": [produce(NAMED)],
 }
-"""Valid requests, in addition to those that `every_request` makes of each API."""
+"""Valid requests of each API, in addition to those of `every_request`."""
 
 
 def requests() -> list[Request]:
-    """All requests; the module describes them."""
+    """Returns every request that the module's docstring describes."""
     found = []
     for api, version in EVERY:
         value = asked(api, version)
@@ -269,7 +268,7 @@ REQUESTS = requests()
 
 
 def answers(port: int, user: str, asked: list[Request]) -> list[Any]:
-    """The answers to the user's requests; None where the broker closes the connection."""
+    """Returns the responses to the user's requests; None where the broker closes the connection."""
     found: list[Any] = []
     connection = logged_in(port, user)
     for api, version, value in asked:
@@ -289,9 +288,8 @@ def _tokens(broker: Broker) -> list[Any]:
 
 
 def state(broker: Broker) -> dict[str, Any]:
-    """All that a request could change, except for a stranger's own tokens, which every user may
-    create.
-    """
+    """Returns all state that a request can change, except the delegation tokens of the stranger:
+    every user may create tokens."""
     secured, config = broker.secured, broker.config
     assert secured.acls is not None
     assert secured.users is not None

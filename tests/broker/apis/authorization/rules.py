@@ -1,4 +1,4 @@
-"""An authorizer with ACLs in memory that takes a client's id as its user name."""
+"""An authorizer with ACLs in memory that uses a connection's client id as its user name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADMIN = "admin"
 
 
 class Check(NamedTuple):
-    """A check that a handler made."""
+    """An authorization check of a request handler, with its result."""
 
     user: str
     operation: Operation
@@ -37,7 +37,7 @@ class Check(NamedTuple):
 
 
 class Rules:
-    """An authorizer for tests; admin is a super user."""
+    """An authorizer for tests. The user ``admin`` is a super user."""
 
     judges = True
 
@@ -46,13 +46,15 @@ class Rules:
         self.acl_rules = AclRules(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
         self.asked: list[Check] = []
-        """All checks, in order."""
+        """Every check of a handler, in order."""
         for rule in rules:
             self.add(rule)
 
     def add(self, rule: str) -> None:
-        """Adds an ACL such as ``alice: READ TOPIC orders``: ``deny`` before the operation denies,
-        ``*`` after a name makes it a prefix.
+        """Adds an ACL such as ``alice: READ TOPIC orders``.
+
+        ``deny`` before the operation makes the ACL deny it. ``*`` after the name makes the name a
+        prefix.
         """
         user, _, right = rule.partition(": ")
         words = right.split(" ")
@@ -87,10 +89,10 @@ class Rules:
 
     @property
     def denials(self) -> list[Check]:
-        """The checks that the audit log would have as denials."""
+        """The checks that the audit log would list as denials."""
         return [each for each in self.asked if not each.is_allowed and each.is_logged]
 
-    # -- the interface for handlers
+    # -- methods that handlers call
 
     def allows(
         self,

@@ -1,7 +1,8 @@
-"""The handlers answer as Apache Kafka 4.3.1, according to the rights of the client.
+"""For every combination of client rights, handlers respond as Apache Kafka 4.3.1.
 
-The expected answers are in `tests/interop/secured`, where Kafka itself is tested. Of the requests
-about ACLs, users and quotas only denied ones are here; requests about tokens need a login.
+The expected responses are in `tests/interop/secured`, whose tests run against Kafka. Requests about
+ACLs, users and quotas are tested here only when denied. Requests about tokens are not tested here,
+because they need a login.
 """
 
 from __future__ import annotations
@@ -53,16 +54,16 @@ CELLS = [
 ]
 IN_CLUSTER = cells_of(cluster.REQUESTS)
 OTHERWISE = {
-    # The answer has a new token at once.
+    # A topic that Metadata creates is in the same response.
     "own-new:3": "own-new:0 0:0",
     # The setting is not dynamic in Muster.
     "1:0 ": "1:42 ",
 }
-"""Answers of Muster that differ from Kafka's, for every client."""
+"""Parts of Kafka's responses that differ in Muster, with Muster's parts."""
 
 
 class MusterSide(Side):
-    """A broker whose clients are users by their client ids."""
+    """A broker whose clients' user names are their client ids."""
 
     def __init__(self, wire: Wire, port: int, rules: Rules) -> None:
         super().__init__("Muster", None)  # type: ignore[arg-type]
@@ -99,7 +100,7 @@ class MusterSide(Side):
 
 
 def entry_of(acl: Value) -> AclEntry:
-    """The AclEntry of an ACL in the form of CreateAcls."""
+    """Returns the AclEntry of one creation of a CreateAcls request."""
     pattern = Pattern(
         ResourceType(acl["resource_type"]),
         acl["resource_name"],
@@ -110,14 +111,14 @@ def entry_of(acl: Value) -> AclEntry:
 
 
 def sorted_parts(answer: str) -> list[str]:
-    """The parts of an answer, sorted."""
+    """Returns the parts of a response as Muster sends it, sorted."""
     for kafkas, ours in OTHERWISE.items():
         answer = (answer + " ").replace(kafkas, ours).strip()
     return sorted(answer.split(" "))
 
 
 async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
-    """The cells whose answer differs, with the expected and the actual answer."""
+    """Lists the cells whose response differs from the expected one, with both responses."""
     port = broker.sockets.addresses()[0][1]
 
     def ask_all(wire: Wire) -> list[str]:
@@ -133,14 +134,14 @@ async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> st
     return "\n".join(await asked(broker, ask_all, ADMIN))
 
 
-async def test_each_request_is_answered_as_by_kafka(tmp_path: Path) -> None:
+async def test_response_to_each_request_equals_kafkas(tmp_path: Path) -> None:
     rules = Rules()
     async with serving(tmp_path, SETTINGS, authorizer=rules) as broker:
         assert not await differing_cells(broker, rules, CELLS)
     assert len(CELLS) > 200
 
 
-async def test_cluster_requests_are_answered_as_by_kafka(
+async def test_response_to_each_cluster_request_equals_kafkas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = Rules("1: CLUSTER_ACTION CLUSTER")  # for the broker's own requests

@@ -1,6 +1,6 @@
 """Each API checks exactly the rights that its row and docs/use/coverage.md name.
 
-Users range from a stranger to an administrator, because a denied check ends the checks of a
+The users range from a stranger to an administrator, because a denied check ends the checks of a
 request.
 """
 
@@ -61,7 +61,7 @@ MORE = [
         )
     ),
 ]
-"""Requests with fields that the other requests do not have."""
+"""Requests with fields that the requests of `filled` do not have."""
 
 
 class RecordingAuthorizer(AclAuthorizer):
@@ -98,7 +98,7 @@ def rights_in_row(rights: Rights) -> Iterator[RequiredAcl | None]:
         yield tells.need
 
 
-async def test_checks_of_each_api_are_those_of_its_row(
+async def test_each_api_checks_exactly_the_rights_of_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acl_authorizer, "AclAuthorizer", RecordingAuthorizer)

@@ -30,11 +30,11 @@ CHANGES: list[tuple[str, int, dict[str, Any]]] = [
     ("AlterUserScramCredentials", 0, scram_upsertion("more")),
 ]
 TOKENS = ("delegation token created", "delegation token renewed", "delegation token expiry changed")
-"""The changes that every user may make to a token of their own."""
+"""Changes that every user may make to their own delegation tokens."""
 ENTRY = "an ACL allows User:orders from * everything on Topic t"
 
 
-async def test_each_change_is_audited_once_with_its_author_and_content(tmp_path: Path) -> None:
+async def test_each_security_change_is_audited_once_with_author_and_content(tmp_path: Path) -> None:
     def change(wire: Wire) -> set[int]:
         found = {code for each in CHANGES for code in codes(wire.call(*each))}
         token = wire.call("CreateDelegationToken", 2, new_token())

@@ -1,4 +1,5 @@
-"""Requests that are cut or damaged are refused before the authorizer is called."""
+"""Truncated or damaged requests get a response or close the connection, without an internal
+error."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from tests.broker.every_request import EVERY, asked
 from tests.wire import Wire
 
 CUTS = 2
-"""Number of places at which each request is cut and damaged."""
+"""The number of positions at which each request is truncated and damaged."""
 
 
-async def test_cut_or_damaged_request_causes_no_internal_error(tmp_path: Path) -> None:
+async def test_truncated_or_damaged_request_causes_no_internal_error(tmp_path: Path) -> None:
     chance = Random(19)
 
     def talk(wire: Wire) -> None:

@@ -1,7 +1,7 @@
-"""Every API in every version, by a principal without ACLs: each answer is a denial.
+"""Each API, in every version, denies the request of a principal without ACLs.
 
-Public APIs and those that leave out hidden elements are listed. The APIs that only a cluster has
-are in `test_in_cluster.py`.
+Exceptions are the public APIs, and APIs that omit hidden elements; both are listed. The APIs that
+only a cluster has are in `test_in_cluster.py`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ HIDING = {
     "ListGroups": "groups",
     "ListTransactions": "transaction_states",
 }
-"""APIs whose answer leaves out all elements; the value is the field of the array."""
+"""APIs whose response omits all hidden elements; the value is the name of the array."""
 NO_ID = {("DeleteTopics", 6), ("Metadata", 10), ("Metadata", 11)}
-"""Versions in which a topic has either a name or an id, not both."""
+"""Versions in which a topic must have either a name or an id."""
 
 
-async def test_every_answer_to_a_principal_without_acls_is_a_denial(tmp_path: Path) -> None:
+async def test_every_request_of_a_principal_without_acls_is_denied(tmp_path: Path) -> None:
     def ask(wire: Wire) -> list[str]:
         found = []
         for api, version in EVERY:
@@ -84,7 +84,7 @@ def is_denial(api: Api, answer: Value) -> bool:
 
 
 def codes(answer: Any) -> set[int]:
-    """Every error code of an answer, at any depth."""
+    """Returns every error code of a response, at any depth."""
     if isinstance(answer, list):
         return {code for each in answer for code in codes(each)}
     if not isinstance(answer, dict):

@@ -1,4 +1,5 @@
-"""APIs that only a cluster has, in every version, are denied to a principal without ACLs."""
+"""Each API that only a cluster has, in every version, denies the request of a principal without
+ACLs."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ ROWS = [
 
 
 class FakeRequest:
-    """The attributes of a request that a denial needs."""
+    """Has the attributes of a request that a denying handler uses."""
 
     def __init__(self, row: ServedApi, version: int, user: str) -> None:
         body = row.api.encode_request(version, asked(row.api, version))
@@ -41,7 +42,7 @@ class FakeRequest:
         self.answers: list[dict[str, Any]] = []
 
     def check(self) -> None:
-        """The body is complete."""
+        """Accepts the body, which is complete."""
 
     def frame(self, value: dict[str, Any]) -> dict[str, Any]:
         return value
@@ -61,7 +62,7 @@ class FakeRequest:
 @pytest.mark.parametrize(
     ("row", "version"), ROWS, ids=[f"{row.api.name} {version}" for row, version in ROWS]
 )
-def test_request_of_a_principal_without_acls_is_denied_in_a_cluster(
+def test_cluster_request_of_a_principal_without_acls_is_denied(
     row: ServedApi, version: int
 ) -> None:
     request: Any = FakeRequest(row, version, "alice")

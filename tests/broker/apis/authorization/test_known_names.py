@@ -1,4 +1,4 @@
-"""Allowed names are cached for a connection until its principal or an ACL changes."""
+"""A connection caches its allowed names until its principal or an ACL changes."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def new_connection(broker: Broker) -> Connection:
     return Connection(broker.server, Listener(broker.config.listeners[0]))
 
 
-async def test_routes_have_the_handlers_of_the_table_with_an_authorizer(tmp_path: Path) -> None:
+async def test_routes_with_an_authorizer_have_the_handlers_of_the_api_table(tmp_path: Path) -> None:
     async with serving(tmp_path, authorizer=Rules()) as broker:
         for route in broker.server.routes.values():
             assert route.handle is SERVED[route.served.api.key].handle
 
 
-async def test_allowed_name_is_checked_once_and_a_denied_one_each_time(tmp_path: Path) -> None:
+async def test_allowed_name_is_checked_once_and_denied_name_at_each_request(tmp_path: Path) -> None:
     rules = Rules("alice: DESCRIBE TOPIC orders")
     partitions = [{"partition_index": 0, "timestamp": -1}]
     names = ("orders", "orders", "orders", "payments", "payments")

@@ -1,6 +1,6 @@
-"""Requests with many denied names: their authorization is cut into slices (law 9).
+"""Authorization of a request with many denied names works in slices (law 9).
 
-The slices of these brokers end at once, so that each possible pause is one.
+The slices of these brokers end immediately, so that the work pauses wherever it can.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 def offset_fetch(*topics: str) -> Value:
-    """A request for the offset of partition 0 of each topic."""
+    """Returns an OffsetFetch request for partition 0 of each topic."""
     named = [{"name": name, "partition_indexes": [0]} for name in topics]
     return {"group_id": GROUP, "topics": named}
 
 
 async def pauses_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
-    """The number of pauses while the request is handled; part of its answer is denied."""
+    """Sends a request, some of whose topics are denied, and returns how often its work paused."""
     turns = counted(asking.broker.slicer, "turn")
     answer = await asking.ask(user, api, version, value)
     assert codes(answer) >= DENIED
@@ -53,7 +53,7 @@ def _no_time_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producing, "SLICE_NS", -1)
 
 
-async def test_authorization_of_a_produces_topics_pauses(tmp_path: Path) -> None:
+async def test_produce_authorization_pauses_after_each_of_many_topics(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC absent-*") as asking:
         asking.broker.slicer.slice_ns = -1
         turns = await pauses_of(asking, "alice", "Produce", 7, produce("absent-1", *NAMES))
@@ -79,10 +79,10 @@ FEW = [f"hidden-{number}" for number in range(60)]
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_authorization_pauses_after_each_name(
+async def test_authorization_of_each_api_pauses_after_each_name(
     tmp_path: Path, api: str, version: int, value: Value
 ) -> None:
-    """Even for few names: with prefixes of many lengths a decision is slow."""
+    """Even a few names need pauses: a decision is slow when ACLs have prefixes of many lengths."""
     async with guarded_broker(tmp_path, f"alice: READ GROUP {GROUP}") as asking:
         asking.broker.slicer.slice_ns = -1
         assert await pauses_of(asking, "alice", api, version, value) >= len(FEW)
@@ -111,7 +111,7 @@ async def test_list_groups_pauses_after_each_group(tmp_path: Path) -> None:
         assert len(turns) >= 60
 
 
-async def test_transactional_id_is_authorized_before_the_topics(tmp_path: Path) -> None:
+async def test_produce_authorizes_the_transactional_id_before_the_topics(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         value = produce(*NAMES, transactional=True, transactional_id="pay")
         answer = await asking.ask("alice", "Produce", 7, value)
@@ -119,7 +119,7 @@ async def test_transactional_id_is_authorized_before_the_topics(tmp_path: Path) 
         assert [each.name for each in asking.rules.asked] == ["pay"]
 
 
-async def test_produce_pauses_among_unknown_topics(tmp_path: Path) -> None:
+async def test_produce_pauses_after_each_unknown_topic(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC hidden-*") as asking:
         asking.broker.slicer.slice_ns = -1
         turns = counted(asking.broker.slicer, "turn")
@@ -128,7 +128,7 @@ async def test_produce_pauses_among_unknown_topics(tmp_path: Path) -> None:
         assert len(turns) >= MANY
 
 
-async def test_offset_fetch_pauses_while_denied_topics_are_added(tmp_path: Path) -> None:
+async def test_offset_fetch_pauses_after_each_denied_topic(tmp_path: Path) -> None:
     async with guarded_broker(
         tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC orders"
     ) as asking:
@@ -141,7 +141,7 @@ async def test_offset_fetch_pauses_while_denied_topics_are_added(tmp_path: Path)
         assert [each["name"] for each in fetched] == ["orders", *NAMES]
 
 
-async def test_offset_fetch_of_all_topics_pauses_while_hidden_ones_are_left_out(
+async def test_offset_fetch_of_all_topics_pauses_after_each_hidden_topic(
     tmp_path: Path,
 ) -> None:
     names = tuple(f"{number:03}-{'x' * 60}" for number in range(100))

@@ -1,4 +1,4 @@
-"""Requests with many denied names: no step of their work handles more than a few names (law 9)."""
+"""No step of the work on a request with many denied names handles more than a few names (law 9)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.broker.apis.authorization.asking import GROUP, Value, guarded_broker
 from tests.broker.loop_work import counting_lines
 
 MANY = 600
-"""More names than are decoded in the loop's thread."""
+"""More names than the loop's thread decodes by itself."""
 FEW = 2
 LINES_IN_A_STEP = 300
-"""Fewer lines of code than one for each name."""
+"""The maximum number of code lines in one step; one line for each name would be more."""
 
 Names = list[str]
 
@@ -68,7 +68,7 @@ REQUESTS: list[tuple[str, int, Callable[[Names], Value]]] = [
 
 
 @pytest.mark.parametrize(("api", "version", "request_of"), REQUESTS)
-async def test_request_of_many_denied_names_is_handled_in_short_steps(
+async def test_request_with_many_denied_names_is_handled_in_short_steps(
     tmp_path: Path, api: str, version: int, request_of: Callable[[Names], Value]
 ) -> None:
     names = [f"denied-{number}" for number in range(MANY)]
@@ -81,7 +81,7 @@ async def test_request_of_many_denied_names_is_handled_in_short_steps(
     assert work.longest < LINES_IN_A_STEP, f"{work.longest} lines in one step"
 
 
-async def test_answer_with_long_names_is_encoded_by_the_worker(
+async def test_response_with_long_names_is_encoded_in_a_worker_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, threads = Request.frame, []

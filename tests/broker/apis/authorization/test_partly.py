@@ -1,4 +1,5 @@
-"""Requests that are denied in part: the rest is answered, for any number of elements."""
+"""In a partly denied request the denied elements get errors and the others responses, for any
+number of elements."""
 
 from __future__ import annotations
 
@@ -41,17 +42,18 @@ IDS = (
 
 
 def topics(array: str, name: str = "name", **fields: Any) -> Any:
-    """An array of elements whose field ``name`` has the names, each with these fields."""
+    """Returns a function that makes an array of elements whose field ``name`` has the given
+    names."""
     return lambda names: {array: [{name: each, **fields} for each in names]}
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """An array of names."""
+    """Returns a function that makes an array of the given names."""
     return lambda names: {array: names, **fields}
 
 
 def settings(**fields: Any) -> Any:
-    """Topics as resources with settings."""
+    """Returns a function that makes topic resources with settings."""
     return lambda names: {
         "resources": [{"resource_type": 2, "resource_name": each, **fields} for each in names]
     }
@@ -61,7 +63,7 @@ SETTING = {"name": "retention.ms", "value": "1"}
 CHECKED = {"validate_only": True}
 
 REQUESTS: Mapping[str, tuple[int, Any, str, Value]] = {
-    # API: version, function that makes its array, array of its answer, other fields
+    # API: version, function that makes the request's array, the response's array, other fields
     "AddPartitionsToTxn": (
         3,
         topics("v3_and_below_topics", partitions=[0]),
@@ -139,11 +141,12 @@ REQUESTS: Mapping[str, tuple[int, Any, str, Value]] = {
 
 @pytest.fixture(scope="module")
 def sizes() -> tuple[int, int]:
-    """A number of elements handled at once, and one handled in slices and threads."""
+    """A number of elements that is handled at once, and a number that is handled in slices and
+    threads."""
     return 3, 300
 
 
-async def test_denied_elements_get_an_error_and_the_others_an_answer(
+async def test_only_denied_elements_of_a_request_get_authorization_errors(
     tmp_path: Path, sizes: tuple[int, int]
 ) -> None:
     def talk(wire: Wire) -> None:
@@ -170,7 +173,7 @@ def _check(name: str, version: int, entries: list[Value], asked_for: list[str]) 
 
 
 def _naming(api: str) -> str:
-    """The field that names an element of the answer."""
+    """Returns the field that has the name of an element of the response."""
     _, _, array, _ = REQUESTS[api]
     [type_] = [field.type for field in BY_NAME[api].response if field.name == array]
     assert isinstance(type_, Array)
@@ -180,7 +183,7 @@ def _naming(api: str) -> str:
     return next(each for each in order if each in names)
 
 
-async def test_denied_groups_are_first_in_descriptions_and_last_in_deletions(
+async def test_denied_groups_are_first_in_describe_and_last_in_delete_groups(
     tmp_path: Path,
 ) -> None:
     names = ["may-1", "not-1", "may-2", "not-2"]
@@ -201,7 +204,7 @@ async def test_denied_groups_are_first_in_descriptions_and_last_in_deletions(
         ]
 
 
-async def test_produce_without_acks_to_a_denied_topic_closes_the_connection(tmp_path: Path) -> None:
+async def test_produce_with_acks_0_to_a_denied_topic_closes_the_connection(tmp_path: Path) -> None:
     def talk(wire: Wire) -> int:
         allowed = {**produce("orders"), "acks": 0}
         wire.send("Produce", 7, allowed)
@@ -214,7 +217,7 @@ async def test_produce_without_acks_to_a_denied_topic_closes_the_connection(tmp_
         await asking.talk("alice", talk)
 
 
-async def test_denied_transactional_id_fails_all_topics_of_a_produce(tmp_path: Path) -> None:
+async def test_produce_with_a_denied_transactional_id_fails_for_all_topics(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC orders") as asking:
         value = produce("orders", "payments", transactional=True, transactional_id="pay")
         answer = await asking.ask("alice", "Produce", 7, value)
@@ -226,7 +229,7 @@ async def test_denied_transactional_id_fails_all_topics_of_a_produce(tmp_path: P
         assert not said["orders"] & set(IDS)
 
 
-async def test_removed_right_is_denied_at_once_in_every_api(tmp_path: Path) -> None:
+async def test_request_is_denied_at_once_when_its_acl_was_removed(tmp_path: Path) -> None:
     beat = {"group_id": GROUP, "generation_id": 1, "member_id": "m"}
     requests = (
         ("Produce", 7, produce("orders")),

@@ -1,4 +1,4 @@
-"""Every user may read the settings with the broker's HTTP address; no other setting is public."""
+"""Every user may read the settings with the broker's HTTP address, and no other settings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A principal without rights learns nothing: no answer depends on what exists, and none changes it.
+"""No response to a principal without rights depends on which objects exist, and no request changes
+them.
 
-Two brokers with a real authorizer get the same requests: one has the topics, groups, transactional
-ids, ACLs, users, quotas, tokens and settings that the requests name, the other has none. A
-principal without any right gets the same answers from both, byte for byte. Only ApiVersions is
-answered to every client; Metadata and DescribeCluster name the brokers, as Kafka's do. To an
+Two brokers with Kafka's authorizer get the same requests. One has the topics, groups, transactional
+ids, ACLs, users, quotas, tokens and settings that the requests name; the other has none. A
+principal without rights gets the same responses from both brokers, byte for byte. Only ApiVersions
+is answered to every client; Metadata and DescribeCluster name the brokers, as Kafka's do. For an
 administrator each API must return or change something: otherwise the test would miss a handler that
 does not call the authorizer.
 """
@@ -42,13 +43,13 @@ from tests.wire import Wire
 pytestmark = pytest.mark.proves("security 27")
 
 OF_BROKERS = ("brokers", "cluster_id", "controller_id")
-"""Fields that name the brokers and their cluster."""
+"""Fields of responses that name the brokers and the cluster."""
 SAID_OF_BROKERS = (METADATA.key, DESCRIBE_CLUSTER.key)
 OF_A_TOKEN = (
     "token_id", "hmac", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms",
     "issue_timestamp", "expiry_timestamp", "max_timestamp",
 )  # fmt: skip
-"""Fields that differ between any two tokens."""
+"""Fields that differ between any two delegation tokens."""
 SAY_NOTHING = {
     "AlterReplicaLogDirs": "a strange directory is an error before its replicas are looked up",
     "ApiVersions": "it is answered to everybody",
@@ -59,7 +60,7 @@ SAY_NOTHING = {
     "SaslAuthenticate": "clients send it to authenticate",
     "SaslHandshake": "clients send it to authenticate",
 }
-"""APIs by which no client can find out anything; the value is the reason."""
+"""APIs whose responses never depend on existing objects, with the reason."""
 
 
 async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
@@ -79,13 +80,13 @@ async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]
 
 
 def _remove_token_identity(token: dict[str, Any]) -> None:
-    """Removes what differs between tokens from a token of the stranger's own."""
+    """Removes the unique fields from a delegation token that the stranger created."""
     if token["principal_name"] == STRANGER:
         for field in OF_A_TOKEN:
             token.pop(field, None)
 
 
-async def test_no_answer_to_a_stranger_depends_on_what_exists(tmp_path: Path) -> None:
+async def test_responses_without_rights_do_not_depend_on_existing_objects(tmp_path: Path) -> None:
     async with (
         protected_broker(tmp_path / "full") as full,
         protected_broker(tmp_path / "empty") as empty,
@@ -105,7 +106,7 @@ async def test_no_answer_to_a_stranger_depends_on_what_exists(tmp_path: Path) ->
     assert {(api, version) for api, version, _ in REQUESTS} == set(EVERY)
 
 
-async def test_each_api_returns_or_changes_something_for_an_administrator(tmp_path: Path) -> None:
+async def test_each_api_returns_or_changes_an_object_for_an_administrator(tmp_path: Path) -> None:
     quiet = set()
     async with protected_broker(tmp_path / "full") as full:
         for api in {api.key: api for api, _ in EVERY}.values():
@@ -124,7 +125,7 @@ async def test_each_api_returns_or_changes_something_for_an_administrator(tmp_pa
 async def test_only_api_versions_and_sasl_handshake_are_answered_before_a_login(
     tmp_path: Path,
 ) -> None:
-    """A client that is not logged in does not even get an authorization error."""
+    """A client that has not logged in does not even get an authorization error."""
 
     def ask(wire: Wire) -> set[str]:
         answered = set()

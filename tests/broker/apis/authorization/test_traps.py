@@ -1,4 +1,5 @@
-"""Mistakes that are easily made about rights; the numbers are those of the table of traps."""
+"""Mistakes that are easy to make about rights. The numbers in the names are those of the security
+statements in docs/internals/proofs.md."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.proves("security 11")
-async def test_trap_11_allowed_read_allows_describe_and_denied_read_does_not_deny_it(
+async def test_trap_11_describe_is_allowed_by_read_and_not_denied_by_denied_read(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -78,7 +79,7 @@ async def test_trap_11_denied_all_denies_every_operation_except_for_super_users(
 
 
 @pytest.mark.proves("security 12")
-async def test_trap_12_one_acl_closes_a_topic_that_was_open_to_everyone(
+async def test_trap_12_topic_open_to_everyone_is_closed_by_its_first_acl(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, allow_everyone=True) as asking:
@@ -93,7 +94,7 @@ async def test_trap_12_one_acl_closes_a_topic_that_was_open_to_everyone(
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_metadata_hides_topics_of_all_and_denies_named_ones(tmp_path: Path) -> None:
+async def test_trap_14_metadata_omits_denied_topics_unless_named(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC orders") as asking:
         for version in (0, 1, 9, 12):
             everything = {"topics": None if version else [], "allow_auto_topic_creation": True}
@@ -107,7 +108,9 @@ async def test_trap_14_metadata_hides_topics_of_all_and_denies_named_ones(tmp_pa
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_describe_topic_partitions_and_its_cursor_hide_topics(tmp_path: Path) -> None:
+async def test_trap_14_describe_topic_partitions_and_its_cursor_omit_denied_topics(
+    tmp_path: Path,
+) -> None:
     names = ("a", "b", "c", "d")
     async with guarded_broker(
         tmp_path, "alice: DESCRIBE TOPIC a", "alice: DESCRIBE TOPIC d", topics=names
@@ -129,7 +132,7 @@ async def test_trap_14_describe_topic_partitions_and_its_cursor_hide_topics(tmp_
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_cursor_at_a_denied_topic_keeps_the_others(tmp_path: Path) -> None:
+async def test_trap_14_pages_continue_at_a_cursor_with_a_denied_topic(tmp_path: Path) -> None:
     names = ("a", "b", "c")
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC b", topics=names) as asking:
 
@@ -152,13 +155,13 @@ async def test_trap_14_cursor_at_a_denied_topic_keeps_the_others(tmp_path: Path)
         assert await described("a", -1, named=()) == ({}, set())
 
 
-async def test_offset_fetch_of_no_groups_is_an_empty_answer(tmp_path: Path) -> None:
+async def test_offset_fetch_without_groups_returns_an_empty_list(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         answer = await asking.ask("alice", "OffsetFetch", 8, {"groups": []})
         assert answer["groups"] == []
 
 
-async def test_offset_delete_of_an_unknown_group_names_no_topics(tmp_path: Path) -> None:
+async def test_offset_delete_of_an_unknown_group_returns_no_topics(tmp_path: Path) -> None:
     async with guarded_broker(
         tmp_path, "alice: DELETE GROUP *", "alice: READ TOPIC orders"
     ) as asking:
@@ -169,7 +172,7 @@ async def test_offset_delete_of_an_unknown_group_names_no_topics(tmp_path: Path)
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_offset_fetch_hides_topics_of_all_and_denies_named_ones(
+async def test_trap_14_offset_fetch_omits_denied_topics_unless_named(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -192,7 +195,7 @@ async def test_trap_14_offset_fetch_hides_topics_of_all_and_denies_named_ones(
 
 
 @pytest.mark.proves("security 15")
-async def test_trap_15_fetch_by_unknown_id_and_by_denied_id_get_different_errors(
+async def test_trap_15_fetch_by_id_distinguishes_unknown_and_denied_topics(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
@@ -207,7 +210,7 @@ async def test_trap_15_fetch_by_unknown_id_and_by_denied_id_get_different_errors
 
 
 @pytest.mark.proves("security 15")
-async def test_trap_15_removed_right_is_denied_at_the_sessions_next_request(
+async def test_trap_15_fetch_session_denies_a_topic_when_its_acl_was_removed(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
@@ -249,7 +252,7 @@ async def test_trap_16_idempotent_producer_needs_write_on_any_one_topic(tmp_path
 
 
 @pytest.mark.proves("security 16")
-async def test_trap_16_one_denied_partition_keeps_others_out_of_the_transaction(
+async def test_trap_16_add_partitions_adds_none_when_one_topic_is_denied(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -300,7 +303,7 @@ async def test_trap_16_delete_topics_by_id_without_describe_returns_no_name(tmp_
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_empty_group_id_is_denied_before_it_is_invalid(
+async def test_trap_19_empty_group_id_is_authorized_before_its_validation(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP *") as asking:
@@ -330,7 +333,7 @@ async def test_trap_19_denied_join_leaves_no_group_metric_or_record(tmp_path: Pa
 
 
 def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
-    """The end of the groups' log, the number of groups, and the counters of rebalances."""
+    """Returns the end of the groups' log, the number of groups, and the counters of rebalances."""
     broker = asking.broker
     log, view = broker.logs.get(OFFSETS_TOPIC, 0), broker.groups.view_of("new")
     assert log is not None
@@ -339,7 +342,7 @@ def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_list_groups_without_rights_is_not_audited(
+async def test_trap_19_hidden_groups_of_list_groups_are_not_audited_as_denials(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(

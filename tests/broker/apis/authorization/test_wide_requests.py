@@ -1,4 +1,4 @@
-"""Requests for as many partitions of a topic as allowed: none of them holds the loop (law 9)."""
+"""A request for the maximum number of partitions of a topic does not block the loop (law 9)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ REQUESTS: list[tuple[str, int, Value]] = [
 
 DENIED: dict[str, set[int]] = defaultdict(
     lambda: {TOPIC_AUTHORIZATION_FAILED},
-    # These need a right on the cluster: they return its error, or no elements.
+    # These two APIs need a right on the cluster. They return its error, or no elements.
     ElectLeaders={CLUSTER_AUTHORIZATION_FAILED},
     DescribeLogDirs={NONE},
 )
@@ -128,7 +128,8 @@ DENIED: dict[str, set[int]] = defaultdict(
 async def codes_in_short_steps(
     asking: Asking, user: str, api: str, version: int, value: Value
 ) -> set[int]:
-    """The error codes of the answer; no step of the request may hold the loop for 10 ms."""
+    """Sends a request and returns the error codes of its response; fails if a step of the work
+    takes 10 ms."""
     with counting() as work:
         answer = await asking.ask(user, api, version, value)
     assert work.longest < CALLS_IN_10_MS, f"{api}: {work.longest} calls in one piece"
@@ -140,7 +141,7 @@ def names(value: object) -> str:
 
 
 @pytest.mark.parametrize(("api", "version", "value"), REQUESTS, ids=names)
-async def test_denied_wide_request_is_handled_in_short_steps(
+async def test_denied_request_for_many_partitions_is_handled_in_short_steps(
     tmp_path: Path, api: str, version: int, value: Value
 ) -> None:
     rules = (
@@ -154,10 +155,10 @@ async def test_denied_wide_request_is_handled_in_short_steps(
 
 
 @pytest.mark.parametrize(("api", "version", "value"), REQUESTS, ids=names)
-async def test_allowed_wide_request_is_handled_in_short_steps(
+async def test_allowed_request_for_many_partitions_is_handled_in_short_steps(
     tmp_path: Path, api: str, version: int, value: Value
 ) -> None:
     async with guarded_broker(tmp_path, topics=("t",)) as asking:
         known = asking.broker.registry.topics
-        known["t"] = replace(known["t"], partitions=WIDE)  # as many as commits check
+        known["t"] = replace(known["t"], partitions=WIDE)  # so that a commit checks each one
         await codes_in_short_steps(asking, ADMIN, api, version, value)

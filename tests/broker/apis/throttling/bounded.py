@@ -1,4 +1,4 @@
-"""A broker with quotas whose clock is moved by the test."""
+"""A broker with quotas and a mock clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QuotaBroker:
         self.time = time
 
     async def set(self, entity: Entity = ANYBODY, **quotas: float | None) -> None:
-        """Sets quotas of an entity; None removes one."""
+        """Sets quotas of an entity; the value None removes a quota."""
         assert await self.broker.secured.quotas.alter({entity: quotas}) == {}
 
     async def client(self, client_id: str = "tester") -> Client:
@@ -46,7 +46,7 @@ async def broker_with_quotas(
     settings: Mapping[str, str] | None = None,
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[QuotaBroker]:
-    """A broker with frozen clock and a topic ``t`` of one partition."""
+    """Yields a broker with a frozen clock and a topic ``t`` of one partition."""
     time = MockTime()
     time.freeze()
     async with serving(directory, settings, time=time, authorizer=authorizer) as broker:
@@ -55,7 +55,7 @@ async def broker_with_quotas(
 
 
 def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields: object) -> bytes:
-    """A Produce to ``t`` of exactly ``size`` bytes, without its length prefix."""
+    """Returns a Produce request to ``t`` of exactly ``size`` bytes, without its length prefix."""
     api = BY_NAME["Produce"]
     header = encode_request_header(api.key, version, 7, client_id)
     payload = size - 200
@@ -68,7 +68,7 @@ def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields:
 
 
 async def is_silent(client: Client, turns: int = 20) -> bool:
-    """Whether no more bytes arrive within some turns of the broker."""
+    """Returns whether no byte arrives from the broker within ``turns`` waits of 1 ms."""
     for _ in range(turns):
         await asyncio.sleep(0.001)
     return not client.reader._buffer  # type: ignore[attr-defined]

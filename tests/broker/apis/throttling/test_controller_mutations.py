@@ -1,4 +1,5 @@
-"""Creation and deletion of partitions has a rate for each client (KIP-599)."""
+"""The quota of controller mutations: created and deleted partitions per second of each client
+(KIP-599)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.broker.edge import Client
 from tests.broker.topic_calls import topic
 
 SETTINGS = {"controller.quota.window.num": "10", "controller.quota.window.size.seconds": "1"}
-"""At one partition a second, ten are allowed at once."""
+"""Quota windows. At a rate of one partition per second, ten partitions are allowed at once."""
 
 
 async def create(client: Client, version: int, *partitions: int, **more: Any) -> dict[str, Any]:
@@ -49,7 +50,9 @@ async def test_trap_18_create_topics_6_refuses_after_the_overdraft_and_5_does_no
 
 
 @pytest.mark.parametrize("version", [2, 3])
-async def test_added_partitions_count_for_the_quota(version: int, tmp_path: Path) -> None:
+async def test_create_partitions_counts_for_the_mutation_quota(
+    version: int, tmp_path: Path
+) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await bound.set(controller_mutation_rate=1)
         first = await grown(await bound.client(), version, 12)
@@ -71,7 +74,9 @@ async def grown(client: Client, version: int, count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_deleted_topics_count_by_their_partitions(version: int, tmp_path: Path) -> None:
+async def test_delete_topics_counts_partitions_for_the_mutation_quota(
+    version: int, tmp_path: Path
+) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await create(await bound.client(), 7, 12, 1)
         await bound.set(controller_mutation_rate=1)
@@ -86,7 +91,7 @@ async def deleted(bound: QuotaBroker, version: int, *names: str) -> dict[str, An
     return await client.call(DELETE_TOPICS.key, version, topic_names=list(names), timeout_ms=10_000)
 
 
-async def test_validate_only_does_not_count_for_the_quota(tmp_path: Path) -> None:
+async def test_validate_only_does_not_count_for_the_mutation_quota(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await bound.set(controller_mutation_rate=1)
         for _ in range(3):
@@ -94,7 +99,7 @@ async def test_validate_only_does_not_count_for_the_quota(tmp_path: Path) -> Non
             assert (codes(answer), answer["throttle_time_ms"]) == ([NONE], 0)
 
 
-async def test_auto_created_topics_count_without_a_throttle_time(
+async def test_auto_created_topics_count_for_the_quota_without_throttle_time(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS | {"num.partitions": "12"}) as bound:

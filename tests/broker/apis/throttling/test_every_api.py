@@ -1,4 +1,5 @@
-"""As Kafka's RequestQuotaTest: each served API is throttled, with the time in its answer."""
+"""As in Kafka's RequestQuotaTest: each served API is throttled, with the throttle time in its
+response."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.broker.serving import eventually
 pytestmark = pytest.mark.proves("security 31")
 
 NEXT_TO_NOTHING = 1e-7
-"""Percent of the loop's time; any answer takes more."""
+"""Percent of the loop's time; the work on any request takes more."""
 WINDOW_MS = 1000
 ANY = 1
 ASKED: dict[int, dict[str, Any]] = {
@@ -35,13 +36,14 @@ ASKED: dict[int, dict[str, Any]] = {
         "permission_type": ANY,
     },
 }
-"""Fields by API that a request needs to be answered; most need only defaults."""
+"""By API, the fields that a request must have to get a response. Most APIs need only default
+values."""
 
 
 async def throttled_call(
     bound: QuotaBroker, key: int, version: int, value: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Sends a request that throttles its connection, and returns the answer."""
+    """Sends a request that throttles its connection, and returns the response."""
     client = await bound.client()
     try:
         before = bound.throttled
@@ -53,7 +55,7 @@ async def throttled_call(
     return answer
 
 
-async def test_every_api_is_throttled_in_every_version_with_its_throttle_time(
+async def test_every_version_of_each_api_is_throttled_and_returns_the_time(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -68,13 +70,13 @@ async def test_every_api_is_throttled_in_every_version_with_its_throttle_time(
                 assert told == expected, f"{row.api.name} v{version}"
 
 
-def test_requests_of_brokers_are_those_without_a_quota() -> None:
+def test_apis_without_a_request_quota_are_those_between_brokers() -> None:
     named = {row.api.name for row in SERVED_IN_CLUSTER.values() if is_of_brokers(row)}
     assert named == {*BROKERS_ALONE, "WriteTxnMarkers"}
 
 
 async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
-    """Kafka's testUnauthorizedThrottle. Denied requests between brokers are measured too."""
+    """As in Kafka's testUnauthorizedThrottle. Denied requests between brokers are measured too."""
     rules = Rules()
     async with broker_with_quotas(tmp_path, authorizer=rules) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
@@ -94,7 +96,7 @@ async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
         assert left - tokens == {"ApiVersions", *logins, "DescribeCluster", "ListTransactions"}
 
 
-async def test_requests_between_brokers_are_not_measured(tmp_path: Path) -> None:
+async def test_write_txn_markers_does_not_count_for_the_request_quota(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
         client = await bound.client()
@@ -103,7 +105,7 @@ async def test_requests_between_brokers_are_not_measured(tmp_path: Path) -> None
         assert bound.throttled == 0
 
 
-async def test_requests_have_a_meter_only_while_a_quota_exists(tmp_path: Path) -> None:
+async def test_requests_are_metered_only_while_a_quota_exists(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         routes = bound.broker.server.routes.values()
         assert len(routes) > 200

@@ -1,4 +1,4 @@
-"""APIs that only a broker of a cluster serves, or serves differently, are throttled too."""
+"""APIs that only a cluster serves, or serves differently, are throttled too."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NO_RIGHT = AclEntry(
 
 @asynccontextmanager
 async def cluster_broker_with_quotas(directory: Path) -> AsyncIterator[QuotaBroker]:
-    """The only broker of a cluster, with a frozen clock."""
+    """Yields the only broker of a cluster, with a frozen clock."""
     time = MockTime()
     cluster = Members(directory, SETTINGS)
     broker = await cluster.start(1, time=time)
@@ -69,7 +69,7 @@ async def check(bound: QuotaBroker, row: ServedApi) -> None:
         assert answer.get("throttle_time_ms", 0) == expected, f"{row.api.name} v{version}"
 
 
-async def test_client_requests_of_a_cluster_are_throttled_with_their_throttle_time(
+async def test_cluster_requests_of_clients_are_throttled_and_return_the_time(
     tmp_path: Path,
 ) -> None:
     assert {row.api.name for row in OF_CLIENTS} == {

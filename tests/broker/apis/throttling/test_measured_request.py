@@ -1,4 +1,4 @@
-"""The use of each request is counted and its client waits, in ms as in Kafka."""
+"""The broker measures each request and throttles the client in ms, as Kafka does."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ async def test_trap_17_produce_above_its_rate_is_acknowledged_then_throttled(
         assert bound.throttled == 0
 
 
-async def test_configured_windows_define_the_allowed_bytes(tmp_path: Path) -> None:
-    """Four seconds count: all windows but one."""
+async def test_configured_quota_windows_bound_the_allowed_bytes(tmp_path: Path) -> None:
+    """The quota covers four seconds: all windows except one."""
     settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
     async with broker_with_quotas(tmp_path, settings) as bound:
         await bound.set(producer_byte_rate=1000)
@@ -67,7 +67,7 @@ async def test_configured_windows_define_the_allowed_bytes(tmp_path: Path) -> No
         assert await produced(client, 4_000) == 0  # three windows have passed
 
 
-async def test_producer_with_acks_0_is_throttled(tmp_path: Path) -> None:
+async def test_produce_with_acks_0_is_throttled_by_bytes(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
@@ -79,7 +79,7 @@ async def test_producer_with_acks_0_is_throttled(tmp_path: Path) -> None:
         await client.receive(pipelined)
 
 
-async def test_request_time_of_a_producer_with_acks_0_is_not_throttled(tmp_path: Path) -> None:
+async def test_produce_with_acks_0_is_not_throttled_by_request_time(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1e9, request_percentage=1e-7)
         client = await bound.client()
@@ -88,7 +88,7 @@ async def test_request_time_of_a_producer_with_acks_0_is_not_throttled(tmp_path:
         assert (await client.receive((PRODUCE.key, 9, 7)))["throttle_time_ms"] == 1_000
 
 
-async def test_clients_of_a_user_share_its_quota_and_default_clients_do_not(
+async def test_user_quota_is_shared_by_clients_and_default_client_quota_is_not(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -126,7 +126,7 @@ async def test_removed_or_raised_quota_ends_the_throttling_of_its_clients(tmp_pa
             await client.receive(waiting)
 
 
-async def test_use_is_kept_when_other_quotas_change(tmp_path: Path) -> None:
+async def test_measured_bytes_are_kept_when_another_quota_changes(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
@@ -164,7 +164,7 @@ async def test_parked_request_is_answered_while_its_connection_is_throttled(
         await client.receive(behind)
 
 
-async def test_jump_of_the_wall_clock_does_not_change_the_throttling(tmp_path: Path) -> None:
+async def test_throttle_time_does_not_change_when_the_wall_clock_jumps(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()

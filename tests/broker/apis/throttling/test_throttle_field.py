@@ -1,4 +1,4 @@
-"""The field with the throttle time, in every version of every answer."""
+"""The throttle time in every version of every response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def framed(name: str, version: int, **value: object) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def test_throttle_time_is_inserted_as_the_codec_writes_it() -> None:
+def test_inserted_throttle_time_has_the_bytes_of_the_codec() -> None:
     for name, version in VERSIONS:
         key = BY_NAME[name].key
         told = with_throttle(framed(name, version), key, version, 1234)
@@ -43,7 +43,7 @@ def test_throttle_time_of_produce_is_inserted_before_node_endpoints() -> None:
             assert told == framed("Produce", version, **value, throttle_time_ms=9)
 
 
-def test_throttle_time_is_inserted_into_an_answer_in_parts() -> None:
+def test_throttle_time_is_inserted_into_a_response_of_several_buffers() -> None:
     whole = framed("Fetch", 12, error_code=0, session_id=5)
     parts = [whole[:4], bytearray(whole[4:20]), whole[20:]]
     told = with_throttle(parts, 1, 12, 70_000)
@@ -54,5 +54,5 @@ def test_throttle_time_is_inserted_into_an_answer_in_parts() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 9])
-def test_missing_answer_stays_missing(version: int) -> None:
+def test_empty_response_gets_no_throttle_time(version: int) -> None:
     assert with_throttle((), 0, version, 5) == ()

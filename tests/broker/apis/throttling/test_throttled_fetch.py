@@ -1,4 +1,4 @@
-"""Fetch with a quota: excess records are neither sent nor counted, and all arrive in the end."""
+"""Fetch with a quota: records above the quota are neither sent nor counted, and are sent later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ VALUE = bytes(4_700)
 async def filled(
     directory: Path, batches: int = 4, value: bytes = VALUE
 ) -> AsyncIterator[QuotaBroker]:
-    """A broker with a topic of batches of about 5 kB, and 1000 bytes a second for readers."""
+    """Yields a broker whose topic ``t`` has batches of about 5 kB. Consumers may read 1000 bytes
+    per second."""
     async with broker_with_quotas(directory) as bound:
         client = await bound.client("writer")
         for _ in range(batches):
@@ -49,7 +50,7 @@ def records_of(answer: Any) -> list[bytes | None]:
     ]
 
 
-async def test_fetch_returns_at_most_the_bytes_of_all_windows(tmp_path: Path) -> None:
+async def test_fetch_returns_at_most_the_bytes_of_all_quota_windows(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         answer = await fetched(await bound.client(), max_bytes=1 << 20)
         assert len(records_of(answer)) == 2  # of 10,000 bytes; the third is cut
@@ -71,7 +72,7 @@ async def test_trap_17_throttled_fetch_is_empty_and_not_counted(tmp_path: Path) 
         handle = client.send(FETCH.key, 12, **fetch_request("t", 2, max_bytes=9_800))
         assert await is_silent(client)
         await bound.time.advance(throttled["throttle_time_ms"])
-        again = await client.receive(handle)  # its windows have not passed
+        again = await client.receive(handle)  # the quota windows have not passed
         assert (again["throttle_time_ms"], again["responses"]) == (9_000, [])
         await bound.time.advance(11_000)
         assert len(records_of(await fetched(client, 2))) == 2
@@ -88,7 +89,7 @@ async def test_throttled_fetch_is_empty_in_every_version(version: int, tmp_path:
         assert bound.throttled == 1
 
 
-async def test_session_is_unchanged_by_a_throttled_answer(tmp_path: Path) -> None:
+async def test_fetch_session_is_unchanged_by_a_throttled_response(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         reader = await bound.client()
         begun = await fetched(reader, 4, session_id=0, session_epoch=0)
@@ -107,7 +108,9 @@ async def test_session_is_unchanged_by_a_throttled_answer(tmp_path: Path) -> Non
         assert len(records_of(await fetched(reader, **changes, session_epoch=2))) == 1
 
 
-async def test_session_is_not_created_when_its_first_answer_is_throttled(tmp_path: Path) -> None:
+async def test_fetch_session_is_not_created_when_its_first_fetch_is_throttled(
+    tmp_path: Path,
+) -> None:
     async with filled(tmp_path) as bound:
         client = await bound.client()
         await fetched(client, session_epoch=-1)
@@ -116,7 +119,7 @@ async def test_session_is_not_created_when_its_first_answer_is_throttled(tmp_pat
         assert answer["session_id"] == 0
 
 
-async def test_batch_larger_than_all_windows_is_sent_and_throttled_afterwards(
+async def test_batch_larger_than_all_quota_windows_is_sent_then_throttled(
     tmp_path: Path,
 ) -> None:
     async with filled(tmp_path, 2, bytes(30_000)) as bound:
@@ -135,7 +138,7 @@ async def test_batch_larger_than_all_windows_is_sent_and_throttled_afterwards(
     [(12, {"replica_id": 2}), (17, {"replica_state": {"replica_id": 2, "replica_epoch": 1}})],
 )
 @pytest.mark.parametrize("comes_from_broker", [True, False])
-async def test_fetch_counts_for_the_quota_unless_a_broker_sent_it(
+async def test_fetch_counts_for_the_quota_unless_another_broker_sent_it(
     version: int,
     replica: dict[str, Any],
     comes_from_broker: bool,

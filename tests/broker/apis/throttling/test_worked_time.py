@@ -1,5 +1,5 @@
-"""The recorded time of a request never exceeds the time that has passed, even if parts of its
-work start other parts."""
+"""The recorded time of a request never exceeds the elapsed time, even if a piece of its work starts
+another piece."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from tests.broker.transactional import initialized
 from tests.wire import Wire
 
 MUCH = 1e9
-"""Percent of the loop's time: no client is throttled, and all time is recorded."""
+"""Percent of the loop's time. A quota this high throttles no client, but its time is recorded."""
 JUDGED_LATER = 300
-"""A number of topics that is high enough for a Fetch to authorize them in a separate piece of
-work."""
+"""The number of topics; a Fetch authorizes so many topics in a separate piece of work."""
 
 
 def recorded_s(bound: QuotaBroker, client_id: str) -> float:
-    """The seconds of request time that are recorded for a client; the mock clock must be frozen."""
+    """Returns the seconds of request time recorded for a client; the mock clock must be frozen."""
     share = bound.broker.secured.quotas.quotas.shares_of(ANYBODY.user or "", client_id).request
     assert isinstance(share, Share)
     now_ms = bound.time.now().mono_ms
@@ -37,7 +36,8 @@ def recorded_s(bound: QuotaBroker, client_id: str) -> float:
 
 @asynccontextmanager
 async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncIterator[None]:
-    """Checks that some time is recorded for the work in the context, at most its duration."""
+    """Checks that the time recorded in the context is above zero and at most the context's
+    duration."""
     before_s, began_s = recorded_s(bound, client_id), perf_counter()
     yield
     used_s = recorded_s(bound, client_id) - before_s
@@ -45,7 +45,7 @@ async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncI
 
 
 async def test_recorded_time_of_add_partitions_is_bounded(tmp_path: Path) -> None:
-    """The coordinator's reply is handled in one piece of work, which starts another."""
+    """The handling of the coordinator's reply starts another piece of work."""
 
     def added(wire: Wire) -> int:
         return initialized(wire, "id", rules=1).add({"t": [0]}, version=3)
