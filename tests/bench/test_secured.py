@@ -1,4 +1,5 @@
-"""The tools of `bench/` reach secured brokers with the properties files of `--command-config`."""
+"""The tools of `bench/` connect to secured brokers with the properties files of
+`--command-config`."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ MODULES = {"SCRAM-SHA-512": "scram.ScramLoginModule", "PLAIN": "plain.PlainLogin
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the files; it is the current one, as their locations are relative."""
+    """Makes the folder of the properties files the current folder, because their paths are
+    relative."""
     Authority(tmp_path).issue("broker")
     (tmp_path / "server.properties").write_text(SERVER)
     for mechanism, module in MODULES.items():
@@ -60,7 +62,7 @@ def access_by(mechanism: str) -> Access:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_kafka_client_tool_takes_command_and_server_config(tool: str) -> None:
+def test_every_kafka_client_tool_accepts_command_and_server_config(tool: str) -> None:
     command = [sys.executable, "-m", f"bench.{tool}", "--help"]
     told = subprocess.run(
         command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=60
@@ -70,7 +72,7 @@ def test_every_kafka_client_tool_takes_command_and_server_config(tool: str) -> N
     assert "--server-config FILE" in told.stdout
 
 
-def test_server_config_secures_brokers_and_keeps_the_listener_names(files: Path) -> None:
+def test_server_config_secures_brokers_and_preserves_listener_names(files: Path) -> None:
     settings = access_by("PLAIN").settings
 
     jaas = f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config"
@@ -89,7 +91,7 @@ def test_server_config_secures_brokers_and_keeps_the_listener_names(files: Path)
     }
 
 
-def test_no_setting_is_passed_without_properties_files() -> None:
+def test_bench_tool_passes_no_settings_without_properties_files() -> None:
     assert read(None, None) == PLAIN
     assert (PLAIN.settings, PLAIN.sets(), PLAIN.groupload(), PLAIN.scram) == ({}, [], [], None)
 
@@ -103,7 +105,9 @@ def test_wrong_properties_file_ends_the_tool_with_one_line(files: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MODULES)
-def test_load_logs_in_and_a_wrong_password_is_rejected(files: Path, mechanism: str) -> None:
+def test_properties_file_logs_in_and_a_wrong_password_is_rejected(
+    files: Path, mechanism: str
+) -> None:
     access = access_by(mechanism)
     broker = Broker(files / "data", access.settings)
     access.add_user(broker.data)
@@ -122,7 +126,7 @@ def test_load_logs_in_and_a_wrong_password_is_rejected(files: Path, mechanism: s
 
 
 @pytest.mark.campaign
-def test_group_load_has_100_commits_acked_over_tls(files: Path) -> None:
+def test_group_load_tool_gets_100_commits_acknowledged_over_tls(files: Path) -> None:
     access = access_by("SCRAM-SHA-512")
     process = Process(files / "data", access)
     process.data.mkdir()

@@ -62,7 +62,7 @@ def key_of(word: str) -> TopicPartition:
 
 
 class Conversation:
-    """One run of a conversation."""
+    """A controller in a simulated cluster, driven by the lines of a conversation."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.world = World(5, **config)
@@ -101,7 +101,7 @@ class Conversation:
     _bounce = _up
 
     def _unseen(self, words: Words) -> Iterable[Outcome]:
-        """These brokers restart, and the controller is not notified."""
+        """Restarts brokers without notifying the controller."""
         for each in words.plain:
             self.world.register(int(each))
         return ()

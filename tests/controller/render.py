@@ -42,7 +42,7 @@ from protocol.errors import NAMES
 
 
 def render_outcome(outcome: Outcome) -> list[str]:
-    """A line for each write, request, read, reply and event."""
+    """One line for each write, request, read, reply and event."""
     lines = [f"write {write_line(each)}" for each in outcome.writes]
     told: dict[str, list[int]] = {}
     for send in outcome.sends:
@@ -106,7 +106,7 @@ def send_line(send: Send) -> str:
     match send:
         case LeaderAndIsrRequest():
             told = [
-                f"{place((topic.name, each.partition))} {_told(each)}"
+                f"{place((topic.name, each.partition))} {_led_partition(each)}"
                 for topic in send.topics
                 for each in topic.partitions
             ]
@@ -129,7 +129,7 @@ def send_line(send: Send) -> str:
             return f"StopReplica {'; '.join(stopped)}"
 
 
-def _told(told: LeaderAndIsrPartition) -> str:
+def _led_partition(told: LeaderAndIsrPartition) -> str:
     assignment = Assignment(told.replicas, told.adding, told.removing)
     new = " new" if told.is_new else ""
     return f"{state_text(told)} of {assignment_text(assignment)}{new}"

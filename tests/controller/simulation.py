@@ -44,7 +44,7 @@ PARTITIONS_MAX = 4
 
 
 class Simulation:
-    """One history."""
+    """A random history of one cluster."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -57,7 +57,7 @@ class Simulation:
         self.tickets = 0
         self.asked: dict[Host, list[int]] = {}
         self.pending: set[str] = set()
-        """Watches that have fired and were not handled yet."""
+        """Watches that have fired and are not handled yet."""
         self.steps = 0
         for broker_id in range(1, BROKERS + 1):
             self.world.register(broker_id)
@@ -77,37 +77,35 @@ class Simulation:
 
     @property
     def host(self) -> Host:
-        """The newest controller."""
         return self.world.hosts[-1]
 
     def any_host(self) -> Host:
-        """The newest controller, or sometimes an earlier one that does not know of its end."""
+        """The newest controller, or sometimes an earlier one that does not know that it is
+        fenced."""
         hosts = [each for each in self.world.hosts[-3:] if not each.resigned]
         return self.random.choice([*hosts, self.host])
 
     def elect(self) -> None:
-        """Another broker becomes controller."""
+        """Makes another broker the controller."""
         live = [*self.world.nodes.brokers] or [1]
         host = self.world.elect(self.random.choice(live))
         self.asked[host] = []
         self.pending.clear()
 
     def ticket(self, host: Host) -> int:
-        """A fresh ticket."""
         self.tickets += 1
         self.asked[host].append(self.tickets)
         return self.tickets
 
     def some(self, count: int) -> Replicas:
-        """``count`` different brokers."""
         return tuple(self.random.sample(range(1, BROKERS + 1), count))
 
     def topic(self) -> str | None:
-        """An existing topic."""
+        """A random existing topic; None if there are no topics."""
         return self.random.choice([*self.world.nodes.topics]) if self.world.nodes.topics else None
 
     def key(self) -> TopicPartition | None:
-        """An existing partition."""
+        """A random partition of a random topic; None if the topic has no partitions."""
         name = self.topic()
         if name is None or not self.world.nodes.topics[name].partitions:
             return None
@@ -201,7 +199,7 @@ class Simulation:
             host.give(Tick())
 
     def _repeat_fact(self) -> None:
-        """Repeats a fact, as it is or as it was before."""
+        """Repeats a fact in its present or its previous version."""
         host, nodes = self.host, self.world.nodes
         if self.random.random() < 0.5:
             brokers = [
@@ -272,7 +270,8 @@ class Simulation:
         host.give(self.world.isr_asked(self.ticket(host), broker.broker_id, wanted, **but))
 
     def _other_isr(self, leader: int, key: TopicPartition, state: LeaderAndIsr) -> Replicas:
-        """The ISR with all replicas that follow in this epoch, or without one of them."""
+        """The ISR of all replicas that follow in this leader epoch, or the same ISR without one
+        random member."""
         told = self.world.brokers[leader].replicas[key]
         followers = self._followers(leader, key)
         if self.random.random() < 0.3 and len(state.isr) > 1:
@@ -382,14 +381,14 @@ class Simulation:
     # ---------------------------------------------------------------------------- the history
 
     def run(self, steps: int) -> None:
-        """Runs ``steps`` steps, then the end."""
+        """Runs ``steps`` random steps, and then `end`."""
         for action in self.random.choices(self._actions, self._weights, k=steps):
             self.steps += 1
             action()
         self.end()
 
     def end(self) -> None:
-        """Everything is up and works: no work must be left."""
+        """Starts all brokers and lets everything succeed: no work must be left."""
         world, host = self.world, self.host
         for broker in world.brokers.values():
             if broker.failed or broker.epoch < 0 or broker.broker_id not in world.nodes.brokers:
@@ -405,7 +404,7 @@ class Simulation:
         self._check_end()
 
     def _rest(self) -> None:
-        """Runs until nothing changes; leaders add followers to their ISRs."""
+        """Runs until no step is left; leaders add followers to their ISRs."""
         world, host = self.world, self.host
         before: object = None
         for _ in range(60):

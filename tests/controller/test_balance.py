@@ -1,5 +1,4 @@
-"""The balancer: whether and when preferred leaders get their partitions back, and from which
-imbalance on."""
+"""The balancer: when preferred leaders get their partitions back, and from which imbalance on."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ FIRST_LOOK_MS = 5_000
 
 
 def led_elsewhere(count: int, **config: object) -> Host:
-    """Broker 1 is preferred by ten partitions, of which broker 2 leads ``count``."""
+    """A controller of ten partitions whose preferred leader is broker 1; broker 2 leads ``count``
+    of them."""
     world = World(2, **config)
     for broker_id in (1, 2):
         world.register(broker_id)
@@ -37,7 +37,7 @@ def led_by_2(host: Host) -> int:
 
 
 def pass_time(host: Host, ms: int) -> int:
-    """Advances the time; returns the number of partitions that broker 2 leads then."""
+    """Advances the time, and returns the number of partitions that broker 2 leads afterwards."""
     host.now_ms += ms
     host.give(Tick())
     host.settle()
@@ -54,7 +54,9 @@ def test_imbalance_is_corrected_soon_after_the_election() -> None:
     ("percentage", "elsewhere", "left"),
     [(10, 1, 1), (10, 2, 0), (50, 5, 5), (50, 6, 0), (0, 1, 0), (100, 10, 10)],
 )
-def test_imbalance_up_to_the_percentage_is_kept(percentage: int, elsewhere: int, left: int) -> None:
+def test_imbalance_up_to_the_percentage_is_not_corrected(
+    percentage: int, elsewhere: int, left: int
+) -> None:
     host = led_elsewhere(elsewhere, leader_imbalance_per_broker_percentage=percentage)
     assert pass_time(host, FIRST_LOOK_MS) == left
 

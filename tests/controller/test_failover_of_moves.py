@@ -1,4 +1,4 @@
-"""Controllers that fail over at each step of a reassignment, while the older one continues."""
+"""Controller failovers at each step of a reassignment, while the older controller continues."""
 
 from __future__ import annotations
 
@@ -37,11 +37,9 @@ def step(host: Host) -> bool:
 
 
 def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
-    """Leaders request all replicas that follow them for their ISR, until nothing changes."""
+    """Leaders request an ISR with all replicas that follow them, until no request is left."""
     for _ in range(8):
-        while sum(
-            step(each) for each in world.hosts
-        ):  # the older controller continues, and is fenced
+        while sum(step(each) for each in world.hosts):  # until it is fenced
             pass
         state, assignment = world.nodes.states[T0], world.nodes.topics["t"].partitions[0]
         if state.leader == NO_LEADER:
@@ -55,10 +53,10 @@ def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
 
 
 def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
-    """Checks that the move is complete in the nodes, at all brokers, and on their disks.
+    """Checks that the reassignment is complete in the nodes, at all brokers, and on their disks.
 
-    As in Kafka, a replica stays on a disk if the request to delete it was lost with its connection,
-    when the target led already (``was_over``).
+    As in Kafka, a replica stays on a disk if its StopReplica request was lost with the connection
+    after the target had become leader (``was_over``).
     """
     replicas, adding, removing = world.nodes.topics["t"].partitions[0]
     state = world.nodes.states[T0]
@@ -74,7 +72,7 @@ def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
 
 
 def steps_of_a_move() -> int:
-    """The number of steps until a controller that does not fail has moved the partition."""
+    """The number of steps in which a controller that does not fail completes the reassignment."""
     host = cluster(1, 2, 3, 4)
     host.give(AlterReassignments("move", {T0: TARGET}))
     taken, tickets = 0, count()
@@ -93,10 +91,11 @@ STEPS = steps_of_a_move()
 
 @pytest.mark.parametrize("again", [None, OTHER, "cancel", "restart"])
 @pytest.mark.parametrize("by_node", [False, True])
-def test_a_move_is_finished_or_undone_when_the_controller_fails_at_any_step(
+def test_reassignment_is_completed_or_undone_after_any_failover(
     again: Replicas | str | None, by_node: bool
 ) -> None:
-    """The next controller gets ``again`` before it has settled; ``restart`` restarts a broker."""
+    """Before it has settled, the next controller receives the reassignment to ``again``; with
+    ``restart``, a broker restarts."""
     for at in range(STEPS + 1):
         older = cluster(1, 2, 3, 4)
         world, tickets = older.world, count()
@@ -114,7 +113,7 @@ def test_a_move_is_finished_or_undone_when_the_controller_fails_at_any_step(
                 older.give(world.isr_asked(f"older {taken}", state.leader, {T0: isr}))
         was_over = set(world.nodes.states[T0].isr) <= set(TARGET)
         newer = world.elect(2)
-        if again == "restart":  # with another epoch, and no controller has seen it down
+        if again == "restart":  # the broker gets a new epoch, and no controller has seen it down
             world.register(4)
             newer.give(world.see_brokers())
         elif again is not None:
@@ -135,7 +134,7 @@ def test_a_move_is_finished_or_undone_when_the_controller_fails_at_any_step(
                 assert code == NONE
                 allowed = {OTHER}
             elif code == NONE:
-                allowed = {(2, 1, 3)}  # the order of the whole list, as in Kafka
+                allowed = {(2, 1, 3)}  # as in Kafka, the order is that of the whole replica list
             else:
                 assert code == NO_REASSIGNMENT_IN_PROGRESS
         check(world, allowed, was_over=was_over)

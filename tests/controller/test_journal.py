@@ -1,4 +1,4 @@
-"""The journal entries of a cluster for the controller's events: leaders and their reasons."""
+"""Journal entries for the controller's events: leaders, ISRs, brokers and topics, with reasons."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def entries_of(*events: Event) -> list[tuple[str, Happened]]:
 def written(
     cause: Cause, before: int, leader: int, isr: Replicas, isr_before: Replicas = (1, 2, 3)
 ) -> StateWritten:
-    """A state of t-0."""
+    """The event of a written state of t-0."""
     state = PartitionState.OFFLINE if leader == NO_LEADER else PartitionState.ONLINE
     return StateWritten("t", 0, state, cause, leader, before, 7, isr, isr_before)
 
 
 def why(*events: Event) -> str:
-    """The sentence of the last entry."""
+    """The reason in the last entry."""
     name, entry = entries_of(*events)[-1]
     assert name == "t-0"
     assert (entry.at_ms, entry.controller_epoch, entry.leader_epoch) == (77, 4, 7)
     return entry.why
 
 
-def test_lost_leader_is_named_with_the_reason() -> None:
+def test_entry_of_a_lost_leader_has_its_reason() -> None:
     moved = written(Cause.OFFLINE, 3, 1, (1, 2))
     first = "; broker 1 is the first live member of the ISR"
 
@@ -77,7 +77,7 @@ def test_lost_leader_is_named_with_the_reason() -> None:
     )
 
 
-def test_partition_without_a_leader_names_its_dead_isr() -> None:
+def test_entry_of_a_leaderless_partition_names_the_dead_isr_members() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 3, NO_LEADER, (3,), (3,))) == (
         "the leader, broker 3, is no longer registered in ZooKeeper; no member of the ISR (3) is"
         " alive"
@@ -91,7 +91,7 @@ def test_partition_without_a_leader_names_its_dead_isr() -> None:
     )
 
 
-def test_requested_leader_change_has_its_reason() -> None:
+def test_entry_of_a_requested_leader_change_has_its_reason() -> None:
     assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
         "the election of the preferred leader, broker 1, was requested"
     )
@@ -108,7 +108,7 @@ def test_requested_leader_change_has_its_reason() -> None:
     )
 
 
-def test_isr_change_names_its_cause() -> None:
+def test_entry_of_an_isr_change_names_its_cause() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 1, 1, (1, 2))) == (
         "broker 3 is no longer registered in ZooKeeper"
     )
@@ -120,11 +120,11 @@ def test_isr_change_names_its_cause() -> None:
     )
 
 
-def test_unchanged_state_in_another_epoch_has_no_entry() -> None:
+def test_rewritten_state_without_a_change_has_no_entry() -> None:
     assert entries_of(written(Cause.REASSIGNED, 1, 1, (1, 2, 3))) == []
 
 
-def test_events_of_brokers_and_topics_have_their_names() -> None:
+def test_entries_of_brokers_and_topics_have_name_cause_and_reason() -> None:
     way = Assignment((2, 3, 1), (3,), (1,))
     found = [
         (name, entry.cause, entry.why)

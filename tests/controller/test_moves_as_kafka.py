@@ -28,7 +28,7 @@ OF_KAFKA: list[tuple[tuple[int, ...], tuple[int, ...], list[State]]] = [
         [(2, 1, (2, 3, 4)), (2, 1, (2, 3, 4, 1)), (1, 2, (2, 3, 4, 1)), (1, 3, (3, 4, 1))],
     ),
 ]
-"""The states that a watch on the partition saw in a cluster of four brokers."""
+"""The states that a watch on the partition observed in a Kafka cluster of four brokers."""
 
 
 @pytest.mark.parametrize(("origin", "target", "states"), OF_KAFKA)

@@ -1,7 +1,7 @@
 """Faults planted into the core one at a time: the random histories must find each of them.
 
-A checker that never fails proves nothing. A plant replaces a piece of the core by `monkeypatch`;
-then histories run until an invariant fails.
+A checker that never fails proves nothing. Each plant replaces a part of the core by `monkeypatch`;
+the histories run until an invariant fails.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from controller.states import (
 from controller.values import Assignment, LeaderAndIsr
 
 
-def test_each_state_has_a_legal_previous_state() -> None:
+def test_each_partition_and_replica_state_has_a_legal_previous_state() -> None:
     assert set(LEGAL_PREVIOUS) == set(PartitionState)
     assert set(LEGAL_PREVIOUS_REPLICA) == set(ReplicaState)
     assert all(LEGAL_PREVIOUS.values())
@@ -37,7 +37,7 @@ def test_each_state_has_a_legal_previous_state() -> None:
         (Assignment((3, 4, 1, 2), (3, 4), (1, 2)), (1, 2), Assignment((1, 2))),
     ],
 )
-def test_a_reassignment_lists_target_and_origin(
+def test_reassigned_assignment_has_target_and_origin_replicas(
     before: Assignment, target: tuple[int, ...], after: Assignment
 ) -> None:
     assert before.reassigned_to(target) == after
@@ -45,7 +45,7 @@ def test_a_reassignment_lists_target_and_origin(
     assert after.origin == tuple(each for each in after.replicas if each in before.origin)
 
 
-def test_state_equals_itself_at_another_version() -> None:
+def test_state_comparison_ignores_the_partition_epoch() -> None:
     state = LeaderAndIsr(1, 2, (1, 2), 3, partition_epoch=4)
 
     assert state.says_as(state._replace(partition_epoch=9))

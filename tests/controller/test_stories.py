@@ -1,4 +1,5 @@
-"""Histories of the core, with everything in order: the writes, and the requests to brokers."""
+"""Histories of the core without failures of ZooKeeper or the network: the writes, and the requests
+to brokers."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ T0 = ("t", 0)
 
 
 def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | None = None) -> Host:
-    """A settled controller of these brokers and topics."""
+    """A settled controller of a cluster with these brokers and topics."""
     world = World(4)
     for broker_id in broker_ids or (1, 2, 3):
         world.register(broker_id)
@@ -43,7 +44,7 @@ def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | No
     return host
 
 
-def test_failover_sends_brokers_first_and_partitions_after() -> None:
+def test_new_controller_sends_brokers_before_partitions() -> None:
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -59,8 +60,8 @@ def test_failover_sends_brokers_first_and_partitions_after() -> None:
     assert all(each.shown == {T0: 1} for each in world.brokers.values())
 
 
-def test_state_decided_before_its_leader_restarted_is_decided_again() -> None:
-    """Nothing was written: the host fences states by the registrations of brokers."""
+def test_state_is_decided_again_when_its_leader_has_restarted() -> None:
+    """The write had no effect, because the host fences states by the registrations of brokers."""
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -93,11 +94,11 @@ def test_next_isr_member_leads_when_the_leader_dies() -> None:
 
 
 SIX = {"t": {index: ((1, 2, 3), (2, 3, 1), (3, 1, 2))[index % 3] for index in range(6)}}
-"""Six partitions, of which each broker leads two."""
+"""Six partitions; each broker leads two of them."""
 
 
 @pytest.mark.parametrize("how", ["dies", "stops"])
-def test_leaderless_partitions_are_written_and_sent_first(how: str) -> None:
+def test_partitions_without_a_leader_are_written_and_sent_first(how: str) -> None:
     host = cluster(topics=SIX)
     world = host.world
 
@@ -138,7 +139,7 @@ def test_bounced_leader_loses_its_leadership() -> None:
     assert world.brokers[1].shown == {T0: 2}
 
 
-def test_only_isr_member_leads_again_after_its_bounce() -> None:
+def test_single_isr_member_leads_again_after_its_bounce() -> None:
     host = cluster(topics={"t": {0: (1,)}})
     world = host.world
 
@@ -170,7 +171,7 @@ def test_partition_without_a_live_isr_member_waits_for_one() -> None:
     assert world.brokers[2].replicas[T0].leader == 1
 
 
-def test_new_topic_and_added_partitions_get_states() -> None:
+def test_new_and_added_partitions_get_a_leader_and_isr() -> None:
     host = cluster()
     world = host.world
     world.nodes.create_topic("new", {0: replicas(2, 3)}, None)
@@ -204,7 +205,7 @@ def test_topic_is_deleted_after_its_last_replica() -> None:
     assert all(not each.directories and not each.shown for each in world.brokers.values())
 
 
-def test_deleted_topic_leaves_the_metadata_and_keeps_its_name_when_a_replica_is_down() -> None:
+def test_deleted_topic_leaves_metadata_but_keeps_its_node_for_a_down_replica() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -226,7 +227,7 @@ def test_deleted_topic_leaves_the_metadata_and_keeps_its_name_when_a_replica_is_
     assert all(not each.directories for each in world.brokers.values())
 
 
-def test_new_controller_does_not_show_a_topic_being_deleted() -> None:
+def test_new_controller_sends_a_topic_under_deletion_as_deleted() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -309,7 +310,7 @@ def test_cancelled_reassignment_restores_the_origin() -> None:
     host.give(AlterReassignments("cancel", {T0: None}))
     host.settle()
 
-    # As in Kafka, the order of the origin is that of the whole list.
+    # As in Kafka, the order is that of the whole replica list.
     assert world.nodes.topics["t"].partitions[0] == ((2, 1, 3), (), ())
     assert T0 not in world.brokers[4].directories
     host.give(AlterReassignments("again", {T0: None}))
@@ -317,8 +318,9 @@ def test_cancelled_reassignment_restores_the_origin() -> None:
     assert host.replies["again"].partitions[T0][0] == 85  # type: ignore[union-attr]
 
 
-def test_failed_replica_is_created_again_after_a_cancelled_move() -> None:
-    """A disk with space again is not reported, because no replica was left to create."""
+def test_failed_replica_is_created_by_a_repeated_reassignment() -> None:
+    """The broker does not report free disk space, because the cancelled move left no replica to
+    create."""
     host = cluster(1, 2, 3, 4)
     world = host.world
     full = world.brokers[4]
@@ -368,7 +370,7 @@ def test_producer_id_blocks_are_allocated_in_sequence() -> None:
     assert host.replies["b"] == ProducerIdsReply(0, 1000, 1000)
 
 
-def test_an_older_controller_is_fenced_and_refused() -> None:
+def test_fenced_controller_resigns_without_a_write() -> None:
     host = cluster()
     world = host.world
     newer = world.elect(2)
@@ -385,13 +387,14 @@ def test_an_older_controller_is_fenced_and_refused() -> None:
     assert world.nodes.states[T0][:4] == (2, 1, (2, 3), 2)
 
 
-def test_requests_are_sent_in_kafkas_order() -> None:
+def test_requests_to_a_broker_are_queued_in_kafkas_order() -> None:
     host = cluster(topics={"t": {0: (1, 2, 3), 1: (2, 1, 3)}})
     world = host.world
     host.give(ControlledShutdown("bye", 1, world.brokers[1].epoch))
     host.settle(answers=False)
     led, followed = LeaderAndIsrRequest, StopReplicaRequest
-    order = [led, UpdateMetadataRequest, UpdateMetadataRequest, followed]  # one step for each
+    # Each of the two state changes sends an UpdateMetadata request.
+    order = [led, UpdateMetadataRequest, UpdateMetadataRequest, followed]
 
     requests = [type(each) for each in host.channels[1, world.brokers[1].epoch]]
 

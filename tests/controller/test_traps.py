@@ -1,4 +1,4 @@
-"""Frequent errors of controllers: unusual states, old epochs and repeated facts."""
+"""Frequent errors of controllers: invalid states, old epochs and repeated facts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NOW = Now(0, 0)
 
 
 def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignment]) -> Host:
-    """A controller that finds these states of topic t."""
+    """A controller that reads these states of topic t at its election."""
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -74,7 +74,7 @@ def test_empty_isr_without_a_leader_needs_an_unclean_election(unclean: bool) -> 
 
 
 @pytest.mark.proves("clusters 22")
-def test_invalid_states_are_tolerated() -> None:
+def test_invalid_states_are_read_and_corrected_where_possible() -> None:
     host = begun(
         {
             0: LeaderAndIsr(1, 3, (), 0),  # a leader outside its ISR
@@ -95,7 +95,7 @@ def test_invalid_states_are_tolerated() -> None:
 
 
 @pytest.mark.proves("clusters 22")
-def test_deletion_of_unknown_or_empty_topics_completes() -> None:
+def test_deletion_of_unknown_or_empty_topics_is_completed() -> None:
     world = World(1)
     world.register(1)
     world.nodes.deletions = {"empty", "nothing"}
@@ -134,7 +134,7 @@ def test_irrelevant_fact_has_no_effect(fact: Fact) -> None:
     assert host.world.nodes.states == before
 
 
-def test_repeated_facts_change_nothing() -> None:
+def test_repeated_facts_have_no_effect() -> None:
     host = cluster()
     nodes = host.world.nodes
     topic = nodes.topics["t"]
@@ -152,7 +152,7 @@ def test_repeated_facts_change_nothing() -> None:
         assert not came, fact
 
 
-def test_changed_broker_is_sent_to_all_brokers() -> None:
+def test_changed_broker_registration_is_sent_to_all_brokers() -> None:
     host = cluster()
     broker = host.world.nodes.brokers[2]
     host.world.nodes.brokers[2] = broker._replace(rack="r1")
@@ -164,7 +164,7 @@ def test_changed_broker_is_sent_to_all_brokers() -> None:
 
 
 @pytest.mark.proves("clusters 10")
-def test_metadata_has_all_brokers_including_those_shutting_down() -> None:
+def test_update_metadata_includes_brokers_in_controlled_shutdown() -> None:
     host = cluster()
     outcome = host.give(ControlledShutdown("bye", 1, -1))
     outcome = host.give(Written([host.write_one() for _ in outcome.writes]))
@@ -235,8 +235,8 @@ def test_requests_after_a_bounce_have_the_new_epoch() -> None:
 
 
 @pytest.mark.proves("clusters 9")
-def test_joining_broker_receives_brokers_before_its_replicas() -> None:
-    """Trap 9, after the election: a follower ignores a leader that it does not know to be alive."""
+def test_started_broker_receives_metadata_before_its_replicas() -> None:
+    """Trap 9, after the election: a follower ignores a leader that is not in its metadata."""
     host = cluster(1, 2, topics={"t": {0: (1, 3)}})
     host.world.register(3)
 
@@ -274,7 +274,7 @@ def test_state_of_a_later_controller_is_not_overwritten() -> None:
     assert OtherController("t", 0, 9) in host.events
 
 
-def test_existing_unreadable_state_is_retried_later() -> None:
+def test_creation_is_retried_later_when_the_existing_state_is_unreadable() -> None:
     host = cluster(topics={"t": {}})
     world = host.world
     world.nodes.rewrite_topic("t", partitions={0: replicas(1)})
@@ -315,7 +315,7 @@ def test_calls_are_refused_by_a_controller_that_is_not_ready_or_resigned(resigne
         assert reply.error_code == ERRORS[ticket]
 
 
-def test_waiting_calls_are_refused_when_the_controller_resigns() -> None:
+def test_parked_calls_are_refused_when_the_controller_resigns() -> None:
     host = cluster()
     for call in every_call():
         host.give(call)
@@ -400,7 +400,7 @@ def large(partitions: int) -> Host:
 
 
 @pytest.mark.parametrize("event", ["dies", "returns", "stops", "is elected"])
-def test_work_on_a_large_cluster_is_sliced(event: str) -> None:
+def test_work_on_a_large_cluster_is_done_in_slices(event: str) -> None:
     host = large(2_000)
     world = host.world
     outcomes = []
@@ -440,7 +440,7 @@ def test_work_on_a_large_cluster_is_sliced(event: str) -> None:
     assert sum(isinstance(each, SetState) for o in outcomes for each in o.writes) <= 2_000
 
 
-def test_partition_without_a_state_moves_at_once() -> None:
+def test_partition_without_a_state_is_reassigned_at_once() -> None:
     host = cluster(1, 2, topics={"t": {0: (4, 5)}})
     world = host.world
     assert T0 not in world.nodes.states
@@ -454,8 +454,8 @@ def test_partition_without_a_state_moves_at_once() -> None:
 
 
 @pytest.mark.proves("clusters 24")
-def test_first_target_is_preferred_during_and_after_a_move() -> None:
-    """Trap 24."""
+def test_first_target_replica_is_preferred_during_and_after_a_move() -> None:
+    """Trap 24: the preferred leader of a reassignment is the first target replica."""
     host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 1)}))

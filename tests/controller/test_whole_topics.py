@@ -1,4 +1,5 @@
-"""The partitions of a topic are sent to brokers in one piece, however many there are."""
+"""The controller sends all partitions of a topic to brokers together, however many partitions the
+topic has."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.controller.world import Host, World, replicas
 
 MANY = 600
 MULTI = 64
-"""The number of states that a host writes at once."""
+"""The number of states that a host writes in one multi."""
 THREE = ("t0", "t1", "t2")
 
 
@@ -39,7 +40,7 @@ def assignments(count: int, *broker_ids: int) -> dict[int, Assignment]:
 
 
 def seen(host: Host, partitions: dict[int, Assignment]) -> None:
-    """The topic `t` is created; its states are pending writes."""
+    """Notifies the controller of the new topic `t`; the states are pending writes."""
     host.world.nodes.create_topic("t", partitions, host.world.spare_id())
     host.give(TopicsSeen([*host.world.nodes.topics]))
     host.read_one()
@@ -47,7 +48,7 @@ def seen(host: Host, partitions: dict[int, Assignment]) -> None:
 
 
 def work(host: Host) -> list[Send]:
-    """The requests sent while the controller works off its backlog."""
+    """The requests that the controller sends while it works off its backlog."""
     sends = list[Send]()
     while host.more:
         sends += host.work().sends
@@ -55,7 +56,7 @@ def work(host: Host) -> list[Send]:
 
 
 def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
-    """The results of ``among`` writes to ZooKeeper; the writes of some partitions fail."""
+    """The results of ``among`` pending writes; the writes of partitions in ``failed`` fail."""
     done = []
     for _ in range(among):
         write = host.writes[0]
@@ -67,7 +68,7 @@ def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Wri
 
 
 def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
-    """Completes all writes in several parts; returns the requests sent in the meantime."""
+    """Completes all writes in several parts; returns the requests sent between the parts."""
     sends = list[Send]()
     while host.writes:
         outcome: Outcome = host.give(results(host, min(MULTI, len(host.writes)), failed))
@@ -77,7 +78,7 @@ def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
 
 
 def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
-    """The partitions of each non-empty UpdateMetadata for a broker."""
+    """The partitions in each non-empty UpdateMetadata request to a broker."""
     return [
         sorted(each.partition for topic in send.topics for each in topic.partitions)
         for send in sends
@@ -97,7 +98,7 @@ def three_topics(*broker_ids: int) -> World:
 
 
 def wholes(sends: list[Send], broker_id: int) -> list[str]:
-    """The topics that a broker receives, in order, each checked to be complete from the start."""
+    """The topics sent to a broker, in order; checks that each is complete when it is first sent."""
     topics = [
         topic
         for send in sends
@@ -125,7 +126,7 @@ def test_new_topic_is_sent_when_all_its_partitions_have_leaders() -> None:
 
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
     told = [each for each in sends if isinstance(each, LeaderAndIsrRequest)]
-    assert len(told) > 2  # replicas begin at once
+    assert len(told) > 2  # sent without waiting for the whole topic
     assert isinstance(sends[0], LeaderAndIsrRequest)
 
 
@@ -204,7 +205,7 @@ def test_topic_deleted_during_its_creation_is_not_sent() -> None:
     assert shown(sends, 1) == []
 
 
-def test_topic_deleted_while_it_grows_is_removed_everywhere() -> None:
+def test_topic_deleted_during_an_addition_of_partitions_is_removed() -> None:
     host = cluster(1, 2)
     seen(host, assignments(2, 1, 2))
     host.settle()
@@ -221,7 +222,7 @@ def test_topic_deleted_while_it_grows_is_removed_everywhere() -> None:
     assert not any(each.shown or each.directories for each in world.brokers.values())
 
 
-def test_new_controller_sends_a_topic_in_one_piece() -> None:
+def test_new_controller_sends_all_partitions_of_a_topic_together() -> None:
     world = World(4)
     world.register(1)
     world.register(2)
@@ -235,7 +236,7 @@ def test_new_controller_sends_a_topic_in_one_piece() -> None:
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
 
 
-def test_registered_broker_receives_each_topic_in_one_piece() -> None:
+def test_registered_broker_receives_all_partitions_of_a_topic_together() -> None:
     world = three_topics(2, 3)
     host = world.hosts[-1]
     world.unregister(3)
@@ -247,9 +248,9 @@ def test_registered_broker_receives_each_topic_in_one_piece() -> None:
     sends = [*first, *work(host), *land(host)]
 
     hears = [each for each in first if each.broker_id == 3]
-    assert isinstance(hears[0], UpdateMetadataRequest)  # followers obey only known brokers
+    assert isinstance(hears[0], UpdateMetadataRequest)  # followers need their leader in it
     assert {each.broker_id for each in hears[0].brokers} == {2, 3}
-    assert isinstance(hears[1], LeaderAndIsrRequest)  # replicas begin at once
+    assert isinstance(hears[1], LeaderAndIsrRequest)  # sent without waiting for the whole topic
     assert shown(hears, 3) == []
     assert wholes(sends, 3) == [*THREE]
 
@@ -264,12 +265,12 @@ def test_registered_broker_receives_the_topics_of_its_replicas_first() -> None:
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3)[0] == "t2"
 
 
-def test_change_during_the_introduction_of_a_broker_is_included() -> None:
+def test_broker_receives_a_state_that_changes_during_its_introduction() -> None:
     world = three_topics(2, 1)
     host = world.hosts[-1]
     world.register(3)
     first = host.give(world.see_brokers()).sends
-    assert shown([*first], 3) == []  # a part of the first topic is done
+    assert shown([*first], 3) == []  # the controller has processed a part of the first topic
     world.unregister(2)
     sends = [*first, *host.give(world.see_brokers()).sends, *work(host), *land(host)]
 
@@ -280,7 +281,7 @@ def test_change_during_the_introduction_of_a_broker_is_included() -> None:
     assert set(world.brokers[3].shown.values()) == {1}
 
 
-def test_broker_that_restarts_during_its_introduction_starts_again() -> None:
+def test_broker_restarted_during_its_introduction_gets_all_topics_again() -> None:
     world = three_topics(1, 2)
     host = world.hosts[-1]
     world.register(3)
@@ -313,7 +314,7 @@ def test_broker_registered_during_an_election_receives_whole_topics() -> None:
     world = three_topics(1, 2)
     host = world.elect(2)
     host.work()
-    host.work()  # the first topic is settled, the second partly
+    host.work()  # the first topic is complete, the second in part
     world.register(3)
 
     sends = [*host.give(world.see_brokers()).sends, *work(host), *land(host)]

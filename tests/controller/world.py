@@ -1,8 +1,9 @@
-"""A small ZooKeeper, small brokers, and hosts of controllers, for tests of the pure core.
+"""A simulated ZooKeeper, simulated brokers, and hosts of controllers, for tests of the pure core.
 
-Nothing happens by itself. A `Host` performs its controller's outcomes: writes, reads and requests
-wait in queues until a test moves one of them, in any order that ZooKeeper and the network can have.
-The nodes and the brokers check the invariants, and raise when one fails.
+No step happens without a call of the test. A `Host` performs its controller's outcomes: writes,
+reads and requests wait in queues until a test completes one of them, in any order that ZooKeeper
+and the network allow. The nodes and the brokers check the invariants, and raise Broken when one
+fails.
 """
 
 from __future__ import annotations
@@ -99,14 +100,14 @@ class Nodes:
     unclean_asked: set[str] = field(default_factory=set)
     """Topics for which ElectLeaders allowed an unclean leader."""
     producer_ids: tuple[int, int] = (-1, -1)
-    """The last id and the version of the node."""
+    """The last allocated id, and the version of the node."""
     epoch: int = 0
-    """The epoch of the newest controller, which is the version of the fence."""
+    """The epoch of the newest controller, which is also the version of the fencing node."""
     zxid: int = 0
     ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    """The ids of topics, by name and creation."""
+    """The ids of topics, by name and by the zxid of their creation."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
-    """Replicas that a reassignment dropped, perhaps while their broker was down."""
+    """Replicas removed by a reassignment, possibly while their broker was down."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
     """The broker and registration that led in each leader epoch of each partition, by its topic's
     creation."""
@@ -118,7 +119,7 @@ class Nodes:
         return self.zxid
 
     def write(self, write: Write, epoch: int) -> WriteResult:
-        """A multi of the fence and the write."""
+        """Performs a multi of the fencing check and the write."""
         if epoch != self.epoch:
             return WriteResult(write.ticket, Result.FENCED)
         result, version = self._write(write, epoch)
@@ -202,7 +203,7 @@ class Nodes:
         assignment: Assignment,
         epoch: int,
     ) -> None:
-        """Checks the invariants of every state that a controller writes."""
+        """Checks the invariants of a state that a controller writes."""
         text = f"{key}: {before} -> {state}, {assignment}"
         require(state.controller_epoch == epoch, f"the epoch is not the controller's: {text}")
         require(state.leader in (*state.isr, NO_LEADER), f"the leader is not in the ISR: {text}")
@@ -221,7 +222,7 @@ class Nodes:
             require(clean or unclean, f"the ISR gained a member: {text}")
 
     def read(self, read: Read, spare_id: bytes) -> list[Fact]:
-        """The facts that the nodes have."""
+        """The facts that a read of the nodes returns."""
         match read:
             case ReadTopic(name):
                 topic = self.topics.get(name)
@@ -244,13 +245,13 @@ class Nodes:
             self.ids[name, topic.created] = topic_id
 
     def rewrite_topic(self, name: str, **changes: object) -> None:
-        """Rewrites a topic as a broker or an old tool does to add partitions."""
+        """Changes a topic node as a broker or an old tool does to add partitions."""
         topic = self.topics[name]
         changed = topic._replace(znode_version=topic.znode_version + 1, **changes)  # type: ignore[arg-type]
         self.topics[name] = changed
 
     def leader_writes_isr(self, key: TopicPartition, state: LeaderAndIsr) -> bool:
-        """Writes an ISR as a leader does below 2.7, with the version that it knows."""
+        """Writes an ISR as a leader before Kafka 2.7 does, with the version that it knows."""
         before = self.states.get(key)
         if before is None or before.partition_epoch != state.partition_epoch:
             return False
@@ -261,24 +262,24 @@ class Nodes:
 
 
 class SimulatedBroker:
-    """The state of a broker from the controller's requests, and its responses."""
+    """The state of a broker that the controller's requests produce, and its responses."""
 
     def __init__(self, broker_id: int, nodes: Nodes) -> None:
         self.broker_id = broker_id
         self.nodes = nodes
         self.epoch = -1
-        """The czxid of its registration; -1 when it is down."""
+        """The czxid of the broker's registration; -1 when the broker is down."""
         self.controller_epoch = 0
         self.replicas: dict[TopicPartition, LeaderAndIsrPartition] = {}
-        """The partitions of LeaderAndIsr requests since it started."""
+        """The partitions in LeaderAndIsr requests since the broker started."""
         self.directories: dict[TopicPartition, bytes | None] = {}
-        """The replicas on its disk, with the topic's id; they survive a restart."""
+        """The replicas on the broker's disk, with the topic's id; they survive a restart."""
         self.shown: dict[TopicPartition, int] = {}
-        """Leaders by UpdateMetadata."""
+        """Leaders from UpdateMetadata requests."""
         self.knows: set[int] = set()
-        """Brokers by UpdateMetadata."""
+        """Brokers from UpdateMetadata requests."""
         self.failed: set[TopicPartition] = set()
-        """Replicas whose disk failed."""
+        """Replicas whose disk has failed."""
 
     def start(self, epoch: int) -> None:
         """Starts a new process with the same disk."""
@@ -288,12 +289,12 @@ class SimulatedBroker:
         self.failed = set()
 
     def stop(self) -> None:
-        """Ends its process."""
+        """Ends the process of the broker."""
         self.epoch = -1
         self.replicas = {}
 
     def take(self, request: Send) -> Answered:
-        """The response to a request."""
+        """Returns the response to a request."""
         if request.broker_epoch < self.epoch:
             return Answered(request, errors.STALE_BROKER_EPOCH, {})
         if request.controller_epoch < self.controller_epoch:
@@ -345,11 +346,9 @@ class SimulatedBroker:
         return errors.NONE
 
     def _leads(self, key: TopicPartition, told: LeaderAndIsrPartition) -> None:
-        """A leader epoch belongs to one life of one broker: the next life can have a shorter log.
-
-        When the state was written after the restart, the controller cannot know: the previous one
-        decided it before it saw the restart.
-        """
+        """Checks that only one registration of one broker leads in a leader epoch: after a restart
+        its log can be shorter. A state written after the restart is accepted, because the
+        previous controller can have decided it before it saw the restart."""
         topic, state = self.nodes.topics.get(key[0]), self.nodes.states.get(key)
         if topic is None or state is None:
             return
@@ -383,12 +382,12 @@ class SimulatedBroker:
         return answers
 
     def led(self) -> list[tuple[TopicPartition, LeaderAndIsrPartition]]:
-        """The partitions that it believes to lead."""
+        """The partitions that the broker leads according to its last requests."""
         return [each for each in self.replicas.items() if each[1].leader == self.broker_id]
 
 
 class Host:
-    """One controller, and its pending writes, reads and requests."""
+    """A controller, and its pending writes, reads and requests."""
 
     def __init__(self, world: World, config: ControllerConfig, epoch: int) -> None:
         self.world = world
@@ -405,19 +404,18 @@ class Host:
 
     @property
     def now(self) -> Now:
-        """The time."""
         return Now(self.now_ms, self.now_ms)
 
     def give(self, event: Fact | Call) -> Outcome:
-        """Gives the controller an event; its outcome waits in the queues."""
+        """Passes an event to the controller; the outcome waits in the queues."""
         return self.take(self.controller.handle(event, self.now))
 
     def work(self) -> Outcome:
-        """The next slice."""
+        """Runs the next slice of work."""
         return self.take(self.controller.work(self.now))
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Puts the outcome into the queues."""
+        """Puts the outcome's writes, reads and requests into the queues."""
         self.writes += outcome.writes
         self.reads += outcome.reads
         for send in outcome.sends:
@@ -431,7 +429,7 @@ class Host:
         return outcome
 
     def load(self) -> None:
-        """The reads of a host after its election."""
+        """Performs the reads of a host after its election."""
         nodes = self.world.nodes
         nodes.notices.clear()
         self.give(BrokersSeen([*nodes.brokers.values()]))
@@ -445,14 +443,14 @@ class Host:
             self.give(PreferredSeen([*nodes.preferred]))
         self.give(Ready())
 
-    # ------------------------------------------------------------------------ one thing moves
+    # ---------------------------------------------------------------------- single steps
 
     def write_one(self) -> WriteResult:
-        """Completes the first write."""
+        """Completes the first pending write."""
         return self.world.nodes.write(self.writes.popleft(), self.epoch)
 
     def read_one(self) -> None:
-        """Answers the first read."""
+        """Answers the first pending read."""
         read = self.reads.popleft()
         spare_id = self.world.spare_id(read.name if isinstance(read, ReadTopic) else "")
         for fact in self.world.nodes.read(read, spare_id):
@@ -474,7 +472,7 @@ class Host:
         return answer
 
     def settle(self, *, answers: bool = True) -> None:
-        """Completes everything in order until nothing is left."""
+        """Completes all steps in order until none is left."""
         for _ in range(100_000):
             if self.resigned:
                 return
@@ -515,7 +513,8 @@ class World:
     def _check_who_joins(
         self, key: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr
     ) -> None:
-        """A broker that joins an ISR follows in this epoch, as far as it is alive and remembers."""
+        """Checks that a broker that joins an ISR follows in this epoch, if it is alive and has not
+        restarted."""
         if before is None or before.leader_epoch != state.leader_epoch:
             return
         for broker_id in set(state.isr) - set(before.isr):
@@ -526,7 +525,7 @@ class World:
             )
 
     def spare_id(self, name: str = "") -> bytes:
-        """The id by which a topic was known; a fresh one if it has none."""
+        """The former id of a topic, or a fresh id."""
         if name in self.nodes.topics:
             known = self.nodes.ids.get((name, self.nodes.topics[name].created))
             if known is not None:
@@ -535,19 +534,19 @@ class World:
         return self._spares.to_bytes(16, "big")
 
     def register(self, broker_id: int, host: str = "127.0.0.1") -> None:
-        """A broker starts and registers."""
+        """Starts a broker, which registers in ZooKeeper."""
         zxid = self.nodes.next_zxid()
         endpoint = Endpoint("PLAINTEXT", host, 9090 + broker_id)
         self.nodes.brokers[broker_id] = BrokerFact(broker_id, zxid, (endpoint,))
         self.brokers[broker_id].start(zxid)
 
     def unregister(self, broker_id: int) -> None:
-        """A broker dies and its session ends."""
+        """Stops a broker, whose session ends."""
         self.nodes.brokers.pop(broker_id, None)
         self.brokers[broker_id].stop()
 
     def elect(self, broker_id: int = 1) -> Host:
-        """A new controller; the earlier ones are fenced."""
+        """Elects a new controller, which fences the earlier ones."""
         self.nodes.epoch += 1
         config = ControllerConfig(
             broker_id, **{k: getattr(self.config, k) for k in CONFIG if k != "broker_id"}
@@ -558,13 +557,13 @@ class World:
         return host
 
     def see_brokers(self) -> BrokersSeen:
-        """The present fact about brokers."""
+        """The fact with the live brokers."""
         return BrokersSeen([*self.nodes.brokers.values()])
 
     def isr_asked(
         self, ticket: object, broker_id: int, wanted: dict[TopicPartition, Replicas], **but: object
     ) -> AlterPartition:
-        """The request of the leader of partitions, by its own state."""
+        """The AlterPartition request of a leader, with its own leader epochs."""
         broker = self.brokers[broker_id]
         changes = []
         for key, isr in wanted.items():
@@ -576,7 +575,7 @@ class World:
         return AlterPartition(ticket, broker_id, broker.epoch, changes)
 
     def notified(self) -> IsrNotified:
-        """All ISR notifications."""
+        """The fact with all ISR notifications."""
         partitions = [key for keys in self.nodes.notices.values() for key in keys]
         return IsrNotified([*self.nodes.notices], partitions)
 

@@ -1,8 +1,7 @@
-"""Fixtures: the output of `make dist` and environments with it, made once for all pytest
-workers.
+"""Fixtures: the output of `make dist`, and environments with it, made once for all pytest workers.
 
-The packages that Muster needs are hard links to those that set-up has installed: an environment
-has exactly the packages that the wheel requires, and needs no network.
+The packages that Muster needs are hard links to the installed ones: an environment has exactly the
+packages that the wheel requires, and needs no network.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ CLASHING = ("broker", "cli", "log", "offsets", "pipeline", "protocol")
 
 
 def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Returns the folder of this name; the first test process that wants it makes it."""
+    """Returns the folder with this name; the first test process that needs the folder makes it."""
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -40,17 +39,19 @@ def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the processes of this run share, and no other run uses."""
+    """A folder that the processes of this test run share with each other only."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 MAKE_S_MAX = 240
-"""The seconds that `make dist` may take on a busy machine; a quiet one takes a few."""
+"""The maximum duration of `make dist` on a busy machine, in seconds; it takes a few seconds on an
+idle one."""
 
 
 NO_BUILDAH = {"PATH": "/nowhere"}
-"""The environment hides buildah: only machines with it build the image, no test here needs it."""
+"""An environment that hides buildah: without buildah `make dist` does not build the image, which no
+test here needs."""
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +74,7 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def project(shared: Path) -> Path:
-    """Another project, whose own modules have the names of Muster's packages."""
+    """Another project, whose modules have the names of Muster's packages."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
@@ -85,34 +86,37 @@ def project(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(shared: Path, wheel: Path, project: Path) -> Environment:
-    """`pip install dist/musterd-*.whl pytest confluent-kafka`, used by the other project."""
+    """An environment after `pip install dist/musterd-*.whl pytest confluent-kafka`, in which the
+    other project runs."""
     wanted = ("musterd", "pytest", "confluent-kafka")
     return Environment(_installed(shared, "clean", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
-    """`pip install 'dist/musterd-*.whl[pipeline]'`, used by the other project."""
+    """An environment after `pip install 'dist/musterd-*.whl[pipeline]'`, in which the other project
+    runs."""
     wanted = ("musterd[pipeline]",)
     return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def of_git(shared: Path, project: Path) -> Environment:
-    """`pip install git+URL`, where the URL is that of a clone of this checkout."""
+    """An environment after `pip install git+URL`, with the URL of a clone of this checkout."""
 
     def make(folder: Path) -> None:
         clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(folder)]
         subprocess.run(clone, check=True, timeout=MAKE_S_MAX)
 
     source = f"git+file://{once(shared, 'clone', make)}"
-    wanted = ("musterd", "hatchling")  # the second builds the wheel, without a network
+    wanted = ("musterd", "hatchling")  # hatchling builds the wheel, without a network
     return Environment(_installed(shared, "of-git", source, wanted), project)
 
 
 def _installed(shared: Path, name: str, source: Path | str, wanted: tuple[str, ...]) -> Path:
-    """Makes an environment with the packages ``wanted``, and Muster from a wheel or a git URL."""
-    # Not by `once`: an environment has its own path in it.
+    """Makes an environment with the packages ``wanted``, and with Muster from a wheel or a git
+    URL."""
+    # `once` renames its folder, but an environment contains its own path.
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -127,14 +131,14 @@ def _install(folder: Path, source: Path | str, wanted: tuple[str, ...]) -> None:
     uv(["venv", "--quiet", "--python", sys.executable, str(folder)])
     (site,) = folder.glob("lib/python*/site-packages")
     for package in installed.needed(wanted):
-        if package.metadata["Name"] == "musterd":  # the checkout's; the wheel comes in its place
+        if package.metadata["Name"] == "musterd":  # replaced by the wheel
             continue
         for file, at in installed.files(package):
             to = site / str(file)
             to.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(at, to)
-            except OSError:  # on another disk
+            except OSError:  # the folder is on another disk
                 shutil.copyfile(at, to)
     if isinstance(source, Path):
         offline = ["--offline", "--no-index", "--no-deps", "--quiet"]
@@ -143,7 +147,7 @@ def _install(folder: Path, source: Path | str, wanted: tuple[str, ...]) -> None:
         offline = ["--no-index", "--no-deps", "--no-build-isolation", "--quiet"]
         pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *offline]
         run([*pip, source], within_s=MAKE_S_MAX)
-    uv(["pip", "check", "--quiet", "--python", str(python)])  # that it asks for no more
+    uv(["pip", "check", "--quiet", "--python", str(python)])  # the required packages are complete
 
 
 def uv(words: list[str]) -> None:

@@ -25,13 +25,15 @@ KEYS = 5
 
 @dataclass
 class Environment:
-    """A folder of programs; the project's folder is the current one and is in PYTHONPATH."""
+    """A folder of programs, which run with the project's folder as current folder and in
+    PYTHONPATH."""
 
     folder: Path
     project: Path
 
     def line(self, words: list[str], **variables: str) -> list[str]:
-        """Returns the command line of a program of the environment, run in the other project."""
+        """Returns the command line of a program of the environment, run in the other project's
+        folder."""
         told = {"PYTHONPATH": str(self.project), **variables}
         return [
             "env", "-C", str(self.project), *(f"{name}={told[name]}" for name in told),
@@ -54,11 +56,8 @@ def run(command: list[str], within_s: float = 60) -> str:
 
 
 def serves_and_cleans(command: list[str], data: Path) -> None:
-    """Starts a broker by this command; it serves clients, commands and a browser, and cleans
-    logs.
-
-    A process that the broker starts does the cleaning.
-    """
+    """Starts a broker with this command; checks that the broker serves clients, commands and a
+    browser, and that the process that it starts cleans logs."""
     http = f"127.0.0.1:{free_port()}"
     broker = Broker(data, {"log.cleaner.backoff.ms": "50"}, http)
     broker.command = command

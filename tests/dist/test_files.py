@@ -1,4 +1,4 @@
-"""The files of the wheel and of the sdist; the same sources make the same bytes."""
+"""The files of the wheel and of the sdist; a build of the same sources has the same bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUILD_WHEEL = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]
 
 
 def sources(name: str) -> set[str]:
-    """The Python files of a package, as they lie in the source."""
+    """The Python files of a package in the source tree."""
     found = (path.relative_to(CHECKOUT) for path in (CHECKOUT / name).rglob("*.py"))
     return {str(path) for path in found}
 

@@ -52,8 +52,9 @@ def test_project_that_imports_musterd_keeps_its_own_modules(clean: Environment) 
 
 
 @pytest.mark.smoke
-def test_readme_test_takes_less_than_three_seconds(clean: Environment, tmp_path: Path) -> None:
-    """CPU time, start included; the smaller of two runs, as other programs empty the caches."""
+def test_readme_example_takes_less_than_three_seconds(clean: Environment, tmp_path: Path) -> None:
+    """Measures CPU time, start included, and takes the smaller of two runs, because other programs
+    can empty the caches."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert len(text.splitlines()) <= 20
     (tmp_path / "test_readme.py").write_text(text)
@@ -80,17 +81,17 @@ def test_wheel_installs_one_package_and_one_command(clean: Environment) -> None:
 
 
 def test_pipeline_job_on_duckdb_commits_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
-    assert commits_of(with_pipeline, tmp_path, "duckdb") == [10, 40]
+    assert offsets_committed_by(with_pipeline, tmp_path, "duckdb") == [10, 40]
 
 
 @pytest.mark.pipeline
 @pytest.mark.timeout(900)
 def test_pipeline_job_on_spark_commits_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
-    assert commits_of(with_pipeline, tmp_path, "spark") == [10, 40]
+    assert offsets_committed_by(with_pipeline, tmp_path, "spark") == [10, 40]
 
 
-def commits_of(environment: Environment, folder: Path, engine: str) -> list[int]:
-    """Returns the offsets in the table that a job writes from a small history."""
+def offsets_committed_by(environment: Environment, folder: Path, engine: str) -> list[int]:
+    """Returns the committed offsets in the table that a job writes from a small history."""
     history, out = small_history(folder / "history"), folder / "out"
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out)]
     environment.run("muster", *words, "--engine", engine, within_s=600)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
-def test_wheel_installs_from_binaries_alone_and_runs(
+def test_wheel_installs_from_binary_packages_only_and_runs(
     version: str, wheel: Path, project: Path, tmp_path: Path
 ) -> None:
     python = program(f"python{version}", f"python{version}-venv")

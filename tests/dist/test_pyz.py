@@ -1,4 +1,4 @@
-"""`muster.pyz`: one file that runs with Python and nothing installed."""
+"""`muster.pyz`: one file that runs with Python, without installed packages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.interop
 
 SAID = f"muster {__version__}\n"
 BASE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-"""The Python that the environments are made from, without their packages."""
+"""The Python from which the environments are made, without installed packages."""
 
 
 @pytest.fixture
 def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
-    """Returns a function that makes the command line of a muster.pyz with a cache of this test's
-    own."""
+    """Returns a function that makes the command line of a muster.pyz, with a cache for this test
+    only."""
 
     def line(
         *flags: str, archive: Path = dist / "muster.pyz", packages: Path = project
@@ -40,13 +40,13 @@ def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 
 def unpacked(tmp_path: Path) -> Path:
-    """Returns the unpacked folder in the cache, which contains nothing else but a lock."""
+    """Returns the unpacked folder, which is alone in the cache with a lock file."""
     lock, folder = sorted((tmp_path / "cache" / "muster").iterdir(), key=Path.is_dir)
     assert lock.name == f"{folder.name}.lock"
     return folder
 
 
-def said(line: list[str]) -> str:
+def output_of(line: list[str]) -> str:
     done = subprocess.run(
         [*line, "--version"], capture_output=True, text=True, check=False, timeout=60
     )
@@ -56,7 +56,7 @@ def said(line: list[str]) -> str:
 def test_pyz_runs_broker_and_commands(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
     serves_and_cleans(pyz("-P"), tmp_path / "data")
     assert (unpacked(tmp_path) / "musterd" / "_rooms" / "log").is_dir()
-    assert said(pyz("-I")) == SAID
+    assert output_of(pyz("-I")) == SAID
 
 
 def test_concurrent_first_starts_unpack_once(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -119,16 +119,16 @@ def write_over(folder: Path) -> Path:
 def test_pyz_unpacks_once_and_again_when_its_cache_is_damaged(
     pyz: Callable[..., list[str]], tmp_path: Path
 ) -> None:
-    assert said(pyz()) == SAID
+    assert output_of(pyz()) == SAID
     folder = unpacked(tmp_path)
     whole = {path: path.read_bytes() for path in folder.rglob("*.py")}
     made = folder.stat().st_ino
-    assert said(pyz()) == SAID
+    assert output_of(pyz()) == SAID
     assert unpacked(tmp_path).stat().st_ino == made
 
     for damage in (truncate, remove, write_over):
         damaged = damage(folder)
-        assert said(pyz()) == SAID
+        assert output_of(pyz()) == SAID
         assert damaged.read_bytes() == whole[damaged]
         assert unpacked(tmp_path) == folder
 
@@ -136,13 +136,13 @@ def test_pyz_unpacks_once_and_again_when_its_cache_is_damaged(
 def test_start_replaces_half_unpacked_folder_of_a_killed_start(
     pyz: Callable[..., list[str]], tmp_path: Path
 ) -> None:
-    assert said(pyz()) == SAID
+    assert output_of(pyz()) == SAID
     folder = unpacked(tmp_path)
     half = folder.rename(folder.with_suffix(".new"))
     shutil.rmtree(half / "musterd")
     (half / "typer" / "__init__.py").write_text("")
 
-    assert said(pyz()) == SAID
+    assert output_of(pyz()) == SAID
     assert unpacked(tmp_path) == folder
 
 
@@ -151,7 +151,7 @@ def test_unwritable_cache_is_reported_in_one_line(
 ) -> None:
     (tmp_path / "cache").write_text("a file")
 
-    assert said(pyz()) == (
+    assert output_of(pyz()) == (
         f"muster: can't unpack to {tmp_path}/cache/muster: Not a directory; set XDG_CACHE_HOME"
         " to another folder\n"
     )
@@ -181,7 +181,7 @@ def test_wrong_python_or_glibc_is_reported_in_one_line(
         installed.add(archive, "__main__.py", start.replace(built_for, other).encode())
         installed.add(archive, "files", whole.read("files"))
 
-    sentence = said(pyz(archive=elsewhere))
+    sentence = output_of(pyz(archive=elsewhere))
 
     assert sentence.startswith(f"muster: this muster.pyz {told}")
     assert sentence.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Random logs, the records that readers see, and cleanings in this process."""
+"""Random logs, the records that readers of a log see, and cleanings in the test's process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> 
 
 
 def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> CleanDone:
-    """Cleans ``log`` and exchanges its segments, as the broker does."""
+    """Cleans ``log`` and exchanges its segments as the broker does."""
     log.flush()
 
     def replace(group: CleanedGroup) -> None:
@@ -78,7 +78,7 @@ def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -
 
 
 def all_records(log: PartitionLog) -> list[Record]:
-    """Every record of the log except markers, in the order of a scan."""
+    """Every record of the log except markers, in log order."""
     return [
         record
         for buffer, header in log.scan()
@@ -88,7 +88,8 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 def committed(log: PartitionLog) -> list[Record]:
-    """The records that a read_committed consumer sees, in the order in which transactions end."""
+    """The records that a read_committed consumer receives, in the order in which transactions
+    end."""
     return list(_committed(log))
 
 
@@ -118,7 +119,7 @@ def last_by_key(records: list[Record]) -> dict[bytes, Record]:
 class RandomLog:
     """Appends values, tombstones, transactions and idempotent batches, as in a compacted topic.
 
-    Everything is also appended to ``shadow``, which is never cleaned.
+    Each append also goes to ``shadow``, a log that is never cleaned.
     """
 
     def __init__(self, log: PartitionLog, chance: random.Random, keys: int = 12) -> None:

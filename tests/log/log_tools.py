@@ -61,7 +61,7 @@ def open_log(
     missing: bool = False,
     **settings: int | str,
 ) -> PartitionLog:
-    """The log of topic ``t`` partition 0, with these settings of its topic."""
+    """Opens the log of partition 0 of topic ``t`` with these topic settings."""
     config = dataclasses.replace(LogConfig(), **settings)  # type: ignore[arg-type]
     return PartitionLog.open(
         fs,
@@ -90,12 +90,12 @@ def forget_producers(log: PartitionLog) -> None:
 
 
 def last_batches(log: PartitionLog) -> dict[int, tuple[int, int]]:
-    """The last data offset and the epoch of all producers."""
+    """The last data offset and the epoch of each producer."""
     return {key: last for piece in log.producers.last_batches() for key, last in piece.items()}
 
 
 def snapshot_of(producers: ProducerStates) -> bytes:
-    """The content of the ``.snapshot`` file of producers."""
+    """The content of a ``.snapshot`` file with the state of ``producers``."""
     image = producers.freeze(1)
     for _ in image.pack():
         pass
@@ -103,7 +103,7 @@ def snapshot_of(producers: ProducerStates) -> bytes:
 
 
 def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    """Offset and value of every record, in the order of a scan."""
+    """Offset and value of every record, in log order."""
     return [
         (record.offset, record.value)
         for buffer, header in log.scan(from_offset)
@@ -112,7 +112,7 @@ def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int,
 
 
 def unpack_kafka_directory(name: str, target: Path) -> Path:
-    """Unpacks one of tests/data/kafka-dirs and returns the data directory."""
+    """Unpacks the archive ``name`` of tests/data/kafka-dirs, and returns the data directory."""
     with tarfile.open(KAFKA_DIRECTORIES / name / "data.tar.xz") as archive:
         archive.extractall(target, filter="data")
     return target / "data"

@@ -1,5 +1,8 @@
-"""A model of the producers and transactions of a log: a list of the appended batches, which is read
-from the start for every question. It uses no code of `log/`."""
+"""A model of the producers and transactions of a log: a list of the appended batches, which the
+model reads from the start for each answer.
+
+It uses no code of `log/`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ GAP, FENCED, STATE, OLD_COORDINATOR = 45, 47, 48, 52
 
 
 class Batch(NamedTuple):
-    """A batch, or the marker of a transaction's end, as it is in the log."""
+    """A data batch, or the marker that ends a transaction."""
 
     offset: int
     count: int
@@ -22,7 +25,7 @@ class Batch(NamedTuple):
     sequence: int = UNKNOWN
     transactional: bool = True
     outcome: bool | None = None
-    """Whether a marker is a COMMIT; None for data."""
+    """Whether a marker is a COMMIT; None for a data batch."""
     coordinator_epoch: int = UNKNOWN
 
     @property
@@ -35,19 +38,20 @@ class Batch(NamedTuple):
 
 
 class Model:
-    """The log of one partition; its answers are "+", an offset, or an error code."""
+    """The log of one partition; the answers of the model are "+", an offset, or an error code."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """A restart can have removed all but the last batch of a producer before this offset."""
+        """A restart can have removed all batches of a producer before this offset except its last
+        one."""
 
     @property
     def end(self) -> int:
         return self.batches[-1].last + 1 if self.batches else 0
 
     def cut(self, end: int) -> None:
-        """Removes everything from an offset on."""
+        """Removes all batches from the offset ``end`` on."""
         self.batches = [batch for batch in self.batches if batch.last < end]
 
     # -- state of a producer
@@ -94,7 +98,7 @@ class Model:
     # -- appends
 
     def send(self, batch: Batch) -> str | int:
-        """The answer to a batch of data."""
+        """The answer to an append of a data batch."""
         own, epoch, recent = self.of(batch.producer), *self._known(batch.producer)
         if epoch == batch.epoch:
             for known in recent[-5:]:
@@ -115,7 +119,7 @@ class Model:
         return self.epoch(producer), self.recent(producer)
 
     def end_of(self, marker: Batch, rules: int) -> str | int:
-        """The answer to a marker."""
+        """The answer to an append of a marker."""
         if self.of(marker.producer):
             epoch = self.epoch(marker.producer)
             is_newer = self.open_since(marker.producer) is not None and epoch != NO_EPOCH_LEFT
@@ -125,7 +129,7 @@ class Model:
                 return OLD_COORDINATOR
         return "+"
 
-    # -- visible to readers of committed records
+    # -- visible to read_committed consumers
 
     def first_open(self, before: int | None = None) -> int | None:
         """The first offset of the oldest open transaction, considering only offsets below

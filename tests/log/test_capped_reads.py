@@ -1,4 +1,4 @@
-"""Reads up to a limit, such as those of read_committed consumers: their result and their cost."""
+"""Reads up to a maximum offset, such as those of read_committed consumers: results and costs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def filled_log(**settings: int) -> PartitionLog:
 
 
 def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
-    """The number of file reads of a repeated read, by a reader that has located the offsets
-    before."""
+    """The number of file reads in a repeated read, after a first read has located the offsets."""
     log.read(args[0], EVERYTHING, max_offset=args[1])
     reads = 0
     real = SimulatedFile.read
@@ -40,7 +39,7 @@ def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> 
 
 @pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("offset", [0, 20, 29])
-def test_repeated_read_up_to_a_limit_costs_the_same_as_without_one(
+def test_repeated_read_up_to_a_max_offset_costs_no_more_file_reads(
     offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled_log()
@@ -48,7 +47,7 @@ def test_repeated_read_up_to_a_limit_costs_the_same_as_without_one(
     assert reads_of(log, monkeypatch, offset, 30) == reads_of(log, monkeypatch, offset, 40)
 
 
-def test_limit_in_a_later_segment_costs_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_max_offset_in_a_later_segment_costs_no_file_read(monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled_log(segment_bytes=500)
     assert len(log.segments) > 3
     last = log.active.base_offset
@@ -56,12 +55,12 @@ def test_limit_in_a_later_segment_costs_no_read(monkeypatch: pytest.MonkeyPatch)
     assert reads_of(log, monkeypatch, 0, last + 1) == reads_of(log, monkeypatch, 0, 40)
 
 
-def test_read_at_the_limit_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_at_the_max_offset_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reads_of(filled_log(), monkeypatch, 30, 30) == 0
 
 
 @pytest.mark.parametrize("segment_bytes", [500, EVERYTHING])
-def test_a_read_ends_at_any_limit(segment_bytes: int) -> None:
+def test_read_ends_at_each_max_offset(segment_bytes: int) -> None:
     log = filled_log(segment_bytes=segment_bytes)
     for _ in range(2):
         for limit in range(1, 41):
@@ -76,7 +75,7 @@ def test_a_read_ends_at_any_limit(segment_bytes: int) -> None:
             assert found.count(b"value") == limit
 
 
-def test_truncation_invalidates_the_remembered_limit() -> None:
+def test_truncation_invalidates_the_cached_max_offset() -> None:
     log = filled_log()
     log.read(0, EVERYTHING, max_offset=30)
     log.truncate_to(20, NOW_MS)

@@ -1,4 +1,4 @@
-"""The fast check of batches in recovery has the result of the thorough one, for any bytes."""
+"""The fast check of batches in recovery has the result of the slow one, for any bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def segment_of(data: bytes) -> Segment:
 
 
 def gathered(batches: Iterable[tuple[int, ...]]) -> Found:
-    """The batches up to the first damage, and the position of the damage."""
+    """The batches before the first damage, and the position of the damage."""
     found: list[tuple[int, ...]] = []
     try:
         for each in batches:
@@ -70,7 +70,7 @@ def test_fast_check_finds_every_entry_of_every_format(chunk_bytes: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
-def test_fast_check_stops_at_the_same_damage_as_the_thorough_one(chunk_bytes: int) -> None:
+def test_fast_check_stops_at_the_same_damage_as_the_slow_check(chunk_bytes: int) -> None:
     differing = []
     for position in range(len(DATA)):
         for damaged in (
@@ -84,7 +84,7 @@ def test_fast_check_stops_at_the_same_damage_as_the_thorough_one(chunk_bytes: in
 
 
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
-def test_non_ascending_offsets_are_damage(chunk_bytes: int) -> None:
+def test_non_ascending_offsets_are_reported_as_damage(chunk_bytes: int) -> None:
     found, damaged_at = quickly(batch(5) + batch(5), chunk_bytes)
 
     assert [each[3] for each in found] == [5]

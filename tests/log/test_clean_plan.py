@@ -1,4 +1,4 @@
-"""The decision of what is cleaned, tested on plain numbers."""
+"""The selection of segments for a cleaning, tested with plain numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ CONFIG = LogConfig(cleanup_policy="compact")
 
 
 def segments(*sizes: int, offsets: int = 100, index: int = 8) -> list[SegmentFacts]:
-    """Segments of 100 offsets each, written one second after each other; the last one is active."""
+    """Segments of 100 offsets each, written at intervals of one second; the last segment is
+    active."""
     return [
         SegmentFacts(number * offsets, size, 1000 * (number + 1), index, index)
         for number, size in enumerate(sizes)
@@ -35,7 +36,7 @@ def test_dirty_part_is_from_the_last_cleaning_to_the_active_segment() -> None:
         (None, 120, 120),
         (200, 0, 200),
         (200, 250, 250),
-        (301, 0, 0),  # the checkpoint of an earlier, longer log with the same name
+        (301, 0, 0),  # the checkpoint belongs to an earlier, longer log with the same name
     ],
 )
 def test_dirty_part_begins_at_the_checkpoint_or_the_log_start(
@@ -45,7 +46,7 @@ def test_dirty_part_begins_at_the_checkpoint_or_the_log_start(
     assert found.first_dirty_offset == first_dirty
 
 
-def test_segments_within_min_lag_and_later_ones_are_not_cleaned() -> None:
+def test_segments_from_the_first_within_min_lag_on_are_not_cleaned() -> None:
     config = dataclasses.replace(CONFIG, min_compaction_lag_ms=500)
     facts = segments(10, 10, 10, 10)
     assert cleanable(facts, None, 0, config, 2499).end_offset == 100
@@ -54,7 +55,7 @@ def test_segments_within_min_lag_and_later_ones_are_not_cleaned() -> None:
     assert cleanable(facts, None, 0, config, 1499).dirty_ratio == 0.0
 
 
-def test_a_segment_older_than_the_largest_lag_is_overdue() -> None:
+def test_segment_older_than_the_max_compaction_lag_is_overdue() -> None:
     config = dataclasses.replace(CONFIG, max_compaction_lag_ms=5000)
     facts = segments(10, 10, 10)
     assert not cleanable(facts, None, 0, config, 6000).overdue
@@ -76,15 +77,15 @@ def test_adjacent_segments_are_grouped_within_the_limits() -> None:
     ("size", "dirty", "live", "heavy"),
     [
         (2 * MIB, 2 * MIB, MIB // 2, True),
-        (2 * MIB, 2 * MIB, MIB + 1, False),  # more live than dead bytes
-        (MIB, MIB, 1, False),  # less than 1 MiB is dead
+        (2 * MIB, 2 * MIB, MIB + 1, False),  # more superseded than live bytes
+        (MIB, MIB, 1, False),  # less than 1 MiB is superseded
         (100 * MIB, 49 * MIB, 51 * MIB, False),
         (110 * MIB, 59 * MIB, 51 * MIB, True),
-        (100 * MIB, MIB, 1, False),  # young tombstones, which a cleaning would keep
+        (100 * MIB, MIB, 1, False),  # young tombstones, which a cleaning would not remove
         (100 * MIB, 20 * MIB, 1, True),
     ],
 )
-def test_offsets_partition_is_too_heavy_above_its_dead_bytes(
+def test_offsets_partition_is_too_large_when_superseded_bytes_prevail(
     size: int, dirty: int, live: int, heavy: bool
 ) -> None:
     assert weighs_too_much(size, dirty, live, MIB) is heavy

@@ -1,4 +1,4 @@
-"""Cleaning keeps the last record of each key at its offset, invisibly to readers.
+"""Cleaning keeps the last record of each key at its offset, and readers notice no difference.
 
 The logs are random, with tombstones, transactions, idempotent producers and all codecs; every
 failure prints its seed.
@@ -53,7 +53,7 @@ class Cleaned:
         self.writer = RandomLog(self.log, self.chance)
         self.first_dirty = 0
         self.rounds: list[tuple[int, int]] = []
-        """The wall time of each cleaning, and its end offset."""
+        """The wall time and the end offset of each cleaning."""
 
     def round(self, **fields: int) -> CleanDone:
         self.writer.append(self.chance.randint(5, 60))
@@ -93,7 +93,7 @@ def _plain(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_cleaned_part_has_one_record_per_key_and_no_aborted_one(seed: int) -> None:
+def test_cleaned_part_has_one_record_per_key_and_no_aborted_records(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -142,7 +142,7 @@ def test_reads_skip_the_gaps_of_a_cleaning(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_reopened_cleaned_log_has_its_producers_and_its_end(seed: int) -> None:
+def test_reopened_cleaned_log_has_its_producers_and_end_offset(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -210,7 +210,8 @@ def test_offset_map_stays_within_its_memory_limit(key_bytes: int) -> None:
             if not offsets.has_room(len(section), count):
                 break
             offsets.add(section, count, 100 * offsets.records)
-        # Only memory that is released is counted: caches left by the first use are not the map's.
+        # Only released memory is counted, because caches that the first use fills do not belong to
+        # the map.
         with_it, _ = tracemalloc.get_traced_memory()
         del offsets
         used = with_it - tracemalloc.get_traced_memory()[0]
@@ -232,7 +233,7 @@ def test_batch_that_loses_no_record_keeps_its_bytes() -> None:
     assert (done.records_read, done.records_kept, done.keys) == (3, 3, 3)
 
 
-def test_batch_that_loses_records_keeps_its_offsets_and_codec() -> None:
+def test_batch_that_loses_records_keeps_offset_range_and_codec() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), compression=4)
     log.roll()
@@ -250,7 +251,7 @@ def test_batch_that_loses_records_keeps_its_offsets_and_codec() -> None:
     ]
 
 
-def test_log_append_time_is_kept_by_a_cleaning() -> None:
+def test_cleaning_preserves_the_log_append_time() -> None:
     log = open_log(SimulatedFiles(), message_timestamp_type="LogAppendTime", **SETTINGS)
     put(log, (b"a", b"1"), (b"a", None))
     log.roll()
@@ -282,7 +283,7 @@ def test_tombstone_is_kept_for_delete_retention_after_its_first_cleaning() -> No
     assert [record.key for record in all_records(log)] == [b"b", b"c"]
 
 
-def test_tombstones_from_keep_tombstones_from_on_are_kept() -> None:
+def test_tombstones_at_or_after_keep_tombstones_from_are_kept() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), (b"b", None), (b"c", b"1"))
@@ -300,7 +301,7 @@ def test_tombstones_from_keep_tombstones_from_on_are_kept() -> None:
     assert [record.offset for record in all_records(log)] == [4, 5, 6]
 
 
-def test_records_without_a_key_are_removed() -> None:
+def test_cleaning_removes_records_without_a_key() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (None, b"1"), (b"", b"the empty key is one"), (None, b"2"))
     log.roll()
@@ -310,7 +311,7 @@ def test_records_without_a_key_are_removed() -> None:
     assert [record.offset for record in all_records(log)] == [1]
 
 
-def test_last_batch_of_a_producer_is_kept_even_when_empty() -> None:
+def test_last_batch_of_a_producer_is_kept_when_empty() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), producer_id=5, producer_epoch=2, base_sequence=0)
     put(log, (b"a", b"2"), (b"b", b"2"), producer_id=5, producer_epoch=2, base_sequence=1)
@@ -324,7 +325,7 @@ def test_last_batch_of_a_producer_is_kept_even_when_empty() -> None:
     assert (header.producer_id, header.base_sequence, header.last_sequence) == (5, 1, 2)
 
 
-def test_max_timestamp_ignores_an_emptied_batch() -> None:
+def test_max_timestamp_of_a_cleaned_log_ignores_emptied_batches() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     newer = encode_batch(
         [Record(0, NOW_MS + 500, b"a", b"1")], producer_id=5, producer_epoch=0, base_sequence=0
@@ -373,7 +374,7 @@ def test_marker_is_removed_delete_retention_after_its_records() -> None:
     transactional(log, 9, 0, b"a")
     end(log, 9, COMMIT)
     put(log, (b"a", b"2"))
-    forget_producers(log)  # otherwise its last batch would be kept without records
+    forget_producers(log)  # otherwise the producer's last batch would be kept without records
     log.roll()
 
     clean_log(log, 0, NOW_MS)
@@ -426,7 +427,7 @@ def test_small_segments_are_merged_up_to_segment_bytes() -> None:
     assert log.segments[-1] is log.active
 
 
-def test_damage_is_reported_with_its_position_and_segments_are_kept() -> None:
+def test_damage_stops_a_cleaning_and_is_reported_with_its_position() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"))
@@ -457,7 +458,7 @@ def test_cleaning_writes_only_cleaned_files() -> None:
     assert all(path.endswith(".cleaned") for _, path in fs.calls)
 
 
-def test_throttle_waits_until_the_rate_is_met() -> None:
+def test_cleaner_throttle_waits_until_the_rate_is_met() -> None:
     now = 10.0
     waits: list[float] = []
 
@@ -476,7 +477,7 @@ def test_throttle_waits_until_the_rate_is_met() -> None:
     assert emitted == [CleanProgress(1000), CleanProgress(4000)], "no second goes by in silence"
 
 
-def test_throttle_without_a_rate_only_reports_progress() -> None:
+def test_cleaner_throttle_without_a_rate_only_reports_progress() -> None:
     times = iter([10.0, 10.5, 11.0, 11.9, 12.1])
     emitted: list[CleanProgress] = []
     throttle = Throttle(0.0, emitted.append, lambda: next(times), lambda _: pytest.fail("it waits"))
@@ -485,7 +486,7 @@ def test_throttle_without_a_rate_only_reports_progress() -> None:
     assert emitted == [CleanProgress(14), CleanProgress(28)]
 
 
-def test_segment_shorter_than_in_the_job_is_damage() -> None:
+def test_segment_shorter_than_in_the_job_is_reported_as_damage() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"))

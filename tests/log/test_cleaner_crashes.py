@@ -1,7 +1,7 @@
-"""After a crash at any step of a cleaning, the log is the old one or the new one.
+"""After a crash at any step of a cleaning, the log has the old or the new segments.
 
-With several groups of segments, the first ones can be new and the others old. In every case each
-key has its last value, and no removed key returns.
+With several groups of segments, the first groups can be new and the other groups old. In each case
+each key has its last value, and removed keys stay removed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.simulated_files import Fault, SimulatedFiles
 
 
 class Crash(Exception):
-    """The process was killed."""
+    """The process is killed."""
 
 
 class CrashingFiles(SimulatedFiles):
-    """Raises Crash before the change number ``crash_at``, counted from 0."""
+    """Raises Crash before the file operation number ``crash_at``, counted from 0."""
 
     crash_at = -1
 
@@ -47,7 +47,7 @@ class CrashingFiles(SimulatedFiles):
 
 
 def prepared(seed: int) -> tuple[CrashingFiles, PartitionLog, int, int]:
-    """Files, log, first dirty offset and time of a log that a cleaning will change."""
+    """The files, log, first dirty offset and time of a log that a cleaning will change."""
     fs = CrashingFiles()
     log = open_log(fs, **SETTINGS)
     writer = RandomLog(log, random.Random(seed))
@@ -81,7 +81,7 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
 def mixtures(
     old: list[tuple[int, int]], new: list[tuple[int, int]], groups: list[CleanedGroup]
 ) -> list[list[tuple[int, int]]]:
-    """The possible logs: the first n groups new, the others old."""
+    """The possible logs after a crash: the first n groups are new, the other groups are old."""
     borders = [group.base_offset for group in groups[1:]]
     return [old, new] + [
         [batch for batch in new if batch[0] < border]
@@ -159,7 +159,7 @@ def test_disk_failure_keeps_the_log_and_the_next_cleaning_succeeds(seed: int) ->
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".cleaned")]
 
 
-def test_readers_continue_on_replaced_segments() -> None:
+def test_readers_of_replaced_segments_continue() -> None:
     _, log, first_dirty, now_ms = prepared(1)
     before = list(log.scan())
     reader = log.scan()
@@ -190,7 +190,7 @@ def test_cleaning_does_not_restore_segments_deleted_during_it() -> None:
     assert refused[0].base_offset == 0
 
 
-def test_retention_deletes_nothing_during_an_exchange() -> None:
+def test_retention_deletes_no_segment_during_an_exchange() -> None:
     _, log, _, now_ms = prepared(3)
     log.delete_records(-1)
     log.segments.swapping = True

@@ -1,6 +1,6 @@
 """Batches that lose all their records in a cleaning, as in Apache Kafka 4.3.1.
 
-`tests/interop/test_cleaned_as_kafka.py` compares the two.
+`tests/interop/test_cleaned_as_kafka.py` compares Muster and Kafka.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tests.log.test_cleaner import batches, put
 from tests.simulated_files import SimulatedFiles
 
 SMALL: dict[str, Any] = {**SETTINGS, "segment_bytes": 100}
-"""Each batch is in its own segment, also after a cleaning."""
+"""Each batch is in a segment of its own, before and after a cleaning."""
 
 
 def sizes(log: PartitionLog) -> list[tuple[int, bool]]:
-    """The base offset of each closed segment, and whether it has a batch."""
+    """The base offset of each closed segment, and whether the segment contains a batch."""
     return [(segment.base_offset, segment.size > 0) for segment in log.segments[:-1]]
 
 
 def overwritten(fs: SimulatedFiles, **settings: int | str) -> PartitionLog:
-    """Three segments, of which the first and the second have only superseded records."""
+    """A log of three segments; the first and the second have only superseded records."""
     log = open_log(fs, **{**SMALL, **settings})
     for value in (b"1", b"2", b"3"):
         put(log, (b"a", value))
@@ -34,7 +34,7 @@ def overwritten(fs: SimulatedFiles, **settings: int | str) -> PartitionLog:
     return log
 
 
-def test_segment_without_live_records_is_left_without_a_batch() -> None:
+def test_segment_without_live_records_stays_without_a_batch() -> None:
     log = overwritten(SimulatedFiles())
 
     clean_log(log, 0, NOW_MS)
@@ -72,10 +72,10 @@ def test_log_with_segments_without_a_batch_opens_and_is_cleaned_again(
 @pytest.mark.parametrize(
     ("cleanup_policy", "cleaned_to"), [("compact", 0), ("compact", 4), ("delete", 4)]
 )
-def test_killed_log_opens_after_a_cleaning_emptied_a_segments_end(
+def test_log_opens_after_a_kill_when_a_cleaning_emptied_a_segments_end(
     recovery_point: int, first: bytes, cleanup_policy: str, cleaned_to: int
 ) -> None:
-    """The recovery point can be inside a segment that was merged from several."""
+    """The recovery point can be inside a segment that was merged from several segments."""
     fs = SimulatedFiles()
     log = open_log(fs, **{**SETTINGS, "segment_bytes": 300})
     put(log, (first, b"1"))
@@ -98,7 +98,7 @@ def test_killed_log_opens_after_a_cleaning_emptied_a_segments_end(
     assert not again.recovery.cuts
 
 
-def test_last_cleaned_batch_keeps_its_header_until_the_next_cleaning() -> None:
+def test_last_batch_is_emptied_by_a_cleaning_and_removed_by_the_next() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     put(log, (b"a", b"1"))
@@ -114,7 +114,7 @@ def test_last_cleaned_batch_keeps_its_header_until_the_next_cleaning() -> None:
     assert [batch[:3] for batch in batches(log)] == [(0, 0, 1), (3, 3, 1)]
 
 
-def test_cleaned_segment_is_as_old_as_the_newest_file_that_it_replaces() -> None:
+def test_cleaned_segment_has_the_file_time_of_the_newest_replaced_file() -> None:
     fs = SimulatedFiles(now_ms=NOW_MS)
     log = overwritten(fs)
     fs.now_ms = NOW_MS + 5_000
@@ -124,7 +124,7 @@ def test_cleaned_segment_is_as_old_as_the_newest_file_that_it_replaces() -> None
     assert {fs.modified_ms(segment.path(LOG)) for segment in log.segments} == {NOW_MS}
 
 
-def test_segment_without_a_batch_expires_by_the_time_of_its_file() -> None:
+def test_segment_without_a_batch_expires_by_its_file_time() -> None:
     fs = SimulatedFiles(now_ms=NOW_MS)
     log = overwritten(fs, cleanup_policy="compact,delete", retention_ms=10)
     fs.now_ms = NOW_MS + 5_000

@@ -1,4 +1,4 @@
-"""Cleaning a log with messages of magic 0 and 1, alone or before batches of magic 2."""
+"""Cleaning of a log with messages of magic 0 and 1, with or without later batches of magic 2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODECS_OF_OLD = (0, 0, 1, 2, 3)
 
 
 def entries(log: PartitionLog) -> list[tuple[int, int, list[Record]]]:
-    """Magic, codec and records of each entry, all of them checked."""
+    """Magic, codec and records of each entry; checks each entry."""
     return [
         (header.magic, header.compression, list(stored_records(buffer, header)))
         for buffer, header in log.scan()
@@ -33,7 +33,8 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 class OldLog:
-    """Random appends by clients of several versions; `every` has everything that was appended."""
+    """A log with random appends by clients of several versions; `every` has all appended
+    records."""
 
     def __init__(self, seed: int, magics: tuple[int, ...]) -> None:
         self.chance = random.Random(seed)
@@ -96,7 +97,7 @@ def test_cleaned_log_has_the_last_record_of_each_key(seed: int, magics: tuple[in
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrapper_that_loses_messages_keeps_its_codec_and_time(magic: int) -> None:
+def test_wrapper_that_loses_messages_keeps_codec_and_timestamp(magic: int) -> None:
     log = open_log(SimulatedFiles(), **SETTINGS, message_timestamp_type="LogAppendTime")
     records = [Record(n, NOW_MS if magic else -1, b"k%d" % (n % 2), b"%d" % n) for n in range(6)]
     log.append(encode(records, magic, 1), 0, NOW_MS + 50)

@@ -1,5 +1,7 @@
-"""Transactions in a cleaned log: records, markers, and the index of aborted transactions. Consumers
-of committed records see the same before and after."""
+"""Transactions in a cleaned log: records, markers, and the index of aborted transactions.
+
+A read_committed consumer receives the same records before and after the cleaning.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def entries(log: PartitionLog) -> list[tuple[int, int, int]]:
 
 @pytest.mark.proves("transactions 30")
 def test_records_aborted_by_a_marker_in_the_active_segment_are_removed() -> None:
-    """The cleaner reads the index of the active segment, and does not change its batches."""
+    """The cleaner reads the transaction index of the active segment, and does not change its
+    batches."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     transactional(log, 9, 0, b"a")
@@ -49,7 +52,7 @@ def test_records_aborted_by_a_marker_in_the_active_segment_are_removed() -> None
     assert consumed(log) == [0, 2, 3]
 
 
-def test_record_committed_in_the_active_segment_supersedes_older_ones() -> None:
+def test_record_committed_in_the_active_segment_supersedes_older_records() -> None:
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     transactional(log, 9, 0, b"a")
@@ -60,10 +63,10 @@ def test_record_committed_in_the_active_segment_supersedes_older_ones() -> None:
 
 
 @pytest.mark.parametrize(("late_go", "left"), [(False, [2]), (True, [0])])
-def test_batch_after_the_end_of_its_transaction_supersedes_nothing(
+def test_batch_after_its_transactions_marker_supersedes_no_record(
     late_go: bool, left: list[int]
 ) -> None:
-    """Otherwise an aborted commit could be the only record left of its key."""
+    """Otherwise the last record of a key could be an uncommitted one."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     end(log, 9, ABORT, epoch=1)
@@ -90,8 +93,9 @@ def test_markers_with_equal_keys_do_not_supersede_each_other() -> None:
 
 @pytest.mark.proves("transactions 41")
 def test_index_entry_is_kept_until_the_cleaning_after_its_last_batch() -> None:
-    """As in Kafka, the cleaning that removes the records keeps the entry, and the next one removes
-    it; the marker, for which consumers would wait, is removed after that."""
+    """As in Kafka, the cleaning that removes the records keeps the index entry, and the next
+    cleaning removes the entry. A later cleaning removes the marker, because a consumer with the
+    entry waits for the marker."""
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")
@@ -146,7 +150,7 @@ def test_last_transactional_batch_of_a_producer_keeps_its_index_entry() -> None:
     assert consumed(log) == [2]
 
 
-def test_emptied_marker_keeps_its_epoch_and_ends_no_transaction() -> None:
+def test_emptied_marker_keeps_its_epoch_without_ending_a_transaction() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")

@@ -1,4 +1,4 @@
-"""The example of docs/internals/cleaning.md is the result of a cleaning."""
+"""The example in docs/internals/cleaning.md is the result of a cleaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulated_files import SimulatedFiles
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "cleaning.md"
 
 
-def test_cleaned_batch_of_the_page_has_the_documented_bytes() -> None:
+def test_documented_cleaned_batch_equals_the_result_of_a_cleaning() -> None:
     example = PAGE.read_text().partition("## A worked example")[2]
     documented = bytes.fromhex(
         "".join(line for line in example.splitlines() if line.startswith("    "))

@@ -1,6 +1,6 @@
 """The common behavior of all file systems: the real one, the one in memory and the simulated one.
 
-The real one is the reference; each case is what the system does, errors included.
+The real one is the reference; each case is the operating system's behavior, errors included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fs(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 @pytest.fixture
 def at(tmp_path: Path) -> Callable[[str], str]:
-    """The path of a name in the existing directory."""
+    """Returns the path of a name in an existing directory."""
     return lambda name: str(tmp_path / name)
 
 
@@ -38,7 +38,7 @@ def put(fs: FileSystem, path: str, data: bytes) -> None:
 # -- one file
 
 
-def test_a_file_is_read_where_it_was_written(fs: FileSystem, at: At) -> None:
+def test_written_bytes_are_read_from_their_positions(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     assert (file.path, file.size(), file.read(0, 10)) == (at("f"), 0, b"")
 
@@ -69,7 +69,7 @@ def test_create_private_refuses_an_existing_file(fs: FileSystem, at: At) -> None
     assert read_whole(fs, at("f")) == b"secret"
 
 
-def test_skipped_bytes_are_zeros(fs: FileSystem, at: At) -> None:
+def test_bytes_before_a_later_write_are_zeros(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(3, b"x")
     assert file.read(0, 9) == b"\0\0\0x"
@@ -90,7 +90,7 @@ def test_truncate_shortens_or_pads_a_file(fs: FileSystem, at: At) -> None:
     assert file.size() == 0
 
 
-def test_reserved_space_is_not_in_the_file(fs: FileSystem, at: At) -> None:
+def test_reserved_space_does_not_change_the_file_size(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(0, b"ab")
     file.reserve(100_000)
@@ -127,7 +127,7 @@ def test_missing_file_can_be_created_but_not_opened(fs: FileSystem, at: At) -> N
     assert not fs.exists(at("f/g"))
 
 
-def test_a_name_has_255_bytes_at_most(fs: FileSystem, at: At) -> None:
+def test_file_name_above_255_bytes_is_refused(fs: FileSystem, at: At) -> None:
     put(fs, at("n" * 255), b"x")
     with pytest.raises(OSError, match="too long") as caught:
         fs.open(at("n" * 256), create=True)
@@ -135,7 +135,7 @@ def test_a_name_has_255_bytes_at_most(fs: FileSystem, at: At) -> None:
     assert fs.list(at("")) == ["n" * 255]
 
 
-def test_modification_time_of_a_file_is_known(fs: FileSystem, at: At) -> None:
+def test_file_has_a_modification_time(fs: FileSystem, at: At) -> None:
     before_ms = int(time.time() * 1000) - 60_000
     put(fs, at("f"), b"x")
     assert before_ms < fs.modified_ms(at("f")) < before_ms + 120_000
@@ -146,7 +146,7 @@ def test_modification_time_of_a_file_is_known(fs: FileSystem, at: At) -> None:
 # -- names
 
 
-def test_renamed_handle_has_the_new_name(fs: FileSystem, at: At) -> None:
+def test_handle_of_a_renamed_file_has_the_new_name(fs: FileSystem, at: At) -> None:
     file = fs.open(at("old"), create=True)
     file.write(0, b"x")
     fs.rename(at("old"), at("new"), file)
@@ -216,7 +216,7 @@ def test_rename_between_files_and_directories_fails(fs: FileSystem, at: At) -> N
     assert fs.list(at("empty")) == ["g"]
 
 
-def test_link_is_a_second_name_of_the_same_file(fs: FileSystem, at: At) -> None:
+def test_link_makes_a_second_name_of_the_same_file(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"one")
     fs.link(at("f"), at("g"))
     fs.open(at("g")).write(0, b"two")
@@ -257,7 +257,7 @@ def test_removed_file_stays_usable_through_its_open_handle(fs: FileSystem, at: A
     file.fsync()
 
 
-def test_remove_of_a_missing_file_is_not_an_error(fs: FileSystem, at: At) -> None:
+def test_remove_ignores_a_missing_file(fs: FileSystem, at: At) -> None:
     fs.remove(at("f"))
     fs.remove(at("no/f"))
     fs.make_directory(at("d"))
@@ -324,7 +324,7 @@ def test_locked_directory_cannot_be_locked_again(fs: FileSystem, at: At) -> None
     assert fs.list(at("d")) == [".lock"]
     lock.release()
     again = fs.lock(at("d"))
-    lock.release()  # a second release has no effect: the lock belongs to another now
+    lock.release()  # the second release has no effect, because another handle has the lock now
     with pytest.raises(DirectoryLocked):
         fs.lock(at("d"))
     again.release()
@@ -332,13 +332,13 @@ def test_locked_directory_cannot_be_locked_again(fs: FileSystem, at: At) -> None
         fs.lock(at("no"))
 
 
-def test_a_small_file_is_replaced_as_a_whole(fs: FileSystem, at: At) -> None:
+def test_write_whole_replaces_the_whole_file(fs: FileSystem, at: At) -> None:
     write_whole(fs, at("f"), b"long enough")
     write_whole(fs, at("f"), b"short")
     assert read_whole(fs, at("f")) == b"short"
     assert fs.list(at("")) == ["f"]
 
 
-def test_space_is_unknown_or_consistent(fs: FileSystem, at: At) -> None:
+def test_usable_space_does_not_exceed_the_total_space(fs: FileSystem, at: At) -> None:
     found = fs.space(at(""))
     assert found is None or 0 <= found.usable_bytes <= found.total_bytes

@@ -1,4 +1,4 @@
-"""Random calls on the real file system and on the one in memory have the same results."""
+"""Random calls to the real file system and to the one in memory have the same results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CALLS = st.one_of(
 
 
 class Caller:
-    """The results of one file system. Open files are identified by number."""
+    """Calls a file system and returns comparable results; numbers identify open files."""
 
     def __init__(self, fs: FileSystem, root: Path) -> None:
         self.fs = fs
@@ -120,7 +120,7 @@ class Caller:
 @pytest.mark.campaign
 @given(st.lists(CALLS, max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_files_in_memory_behave_as_the_systems(calls: list[tuple[Any, ...]]) -> None:
+def test_files_in_memory_behave_as_real_files(calls: list[tuple[Any, ...]]) -> None:
     root = Path(tempfile.mkdtemp())
     try:
         real, memory = Caller(OsFileSystem(), root), Caller(in_memory(root), root)

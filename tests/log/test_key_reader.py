@@ -1,4 +1,5 @@
-"""Keys read by tables are those found record by record, whatever the shape of the records."""
+"""Keys that are read from tables of records equal the keys read record by record, for all shapes of
+records."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ def expected(records: list[Record]) -> dict[bytes, int]:
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Runs of records with one shape, values or tombstones, with gaps, headers and other shapes in
-    between."""
+    """Consecutive records of one shape, values or tombstones, with gaps, headers and records of
+    other shapes between them."""
     records: list[Record] = []
     offset = BASE + chance.choice([0, 40, 8000])
     for _ in range(chance.randint(1, 6)):
@@ -45,7 +46,7 @@ def random_records(chance: random.Random) -> list[Record]:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_keys_and_offsets_are_those_of_the_records(seed: int) -> None:
+def test_key_reader_returns_the_keys_and_offsets_of_the_records(seed: int) -> None:
     records = random_records(random.Random(seed))
     section, count = encode_section(records, BASE, 5000)
     latest: dict[bytes, int] = {}
@@ -56,7 +57,9 @@ def test_keys_and_offsets_are_those_of_the_records(seed: int) -> None:
     assert key_bytes == sum(len(record.key or b"") for record in records)
 
 
-def test_long_run_of_equal_shapes_is_read_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consecutive_records_of_equal_shape_are_read_as_a_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     records = [Record(BASE + n, 5000, b"k%05d" % n, b"value") for n in range(5000)]
     section, count = encode_section(records, BASE, 5000)
     taken: list[int] = []
@@ -92,7 +95,7 @@ def test_damaged_sections_are_refused_or_read_within_their_bytes(seed: int) -> N
     assert all(key in flipped for key in latest)
 
 
-def test_offset_map_is_full_before_it_exceeds_its_limit() -> None:
+def test_offset_map_is_full_before_it_exceeds_its_memory_limit() -> None:
     keys = OffsetMap(10_000)
     assert keys.has_room(10**9, 10**6), "the first batch always"
     section, count = encode_section(

@@ -50,7 +50,7 @@ def test_append_accepts_any_buffer_and_does_not_change_it(kind: type) -> None:
     assert values(log)[-1] == (1, b"a")
 
 
-def test_append_of_no_batches_writes_nothing() -> None:
+def test_append_without_batches_writes_no_bytes() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     fs.calls.clear()
@@ -58,7 +58,7 @@ def test_append_of_no_batches_writes_nothing() -> None:
     assert fs.calls == []
 
 
-def test_log_append_time_replaces_the_producers() -> None:
+def test_log_append_time_replaces_the_producers_timestamps() -> None:
     log = open_log(SimulatedFiles(), message_timestamp_type="LogAppendTime")
 
     info = log.append(batch(0, b"a", b"b", timestamp_ms=1), 0, NOW_MS)
@@ -70,7 +70,7 @@ def test_log_append_time_replaces_the_producers() -> None:
     assert log.active.max_timestamp_ms == NOW_MS
 
 
-def test_create_time_is_kept() -> None:
+def test_create_time_of_the_producer_is_kept() -> None:
     log = open_log(SimulatedFiles())
     assert log.append(batch(0, timestamp_ms=1), 0, NOW_MS).log_append_time_ms == -1
     [(_, header)] = log.scan()
@@ -120,14 +120,14 @@ def test_segment_rolls_when_its_timestamps_span_segment_ms() -> None:
     assert bases(log) == [0, 2, 4]
 
 
-def test_segment_without_timestamps_rolls_by_the_clock() -> None:
+def test_segment_without_timestamps_rolls_by_wall_time() -> None:
     log = open_log(SimulatedFiles(), segment_ms=1000)
     for now_ms in (5000, 6000, 6001):
         log.append(batch(0, timestamp_ms=-1), 0, now_ms)
     assert bases(log) == [0, 2]
 
 
-def test_jitter_rolls_segments_earlier_and_never_later() -> None:
+def test_segment_jitter_only_makes_rolls_earlier() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_ms=1000, segment_jitter_ms=1000)
     for time in range(0, 100_000, 100):
@@ -137,7 +137,7 @@ def test_jitter_rolls_segments_earlier_and_never_later() -> None:
     assert len(lengths) > 3
 
 
-def test_logs_that_are_opened_together_do_not_roll_together() -> None:
+def test_jitter_makes_logs_opened_together_roll_at_different_times() -> None:
     def ends_after() -> int:
         fs = SimulatedFiles()
         append_values(open_log(fs), b"v", timestamp_ms=0)
@@ -153,7 +153,7 @@ def test_logs_that_are_opened_together_do_not_roll_together() -> None:
 
 def test_segment_rolls_when_an_index_is_full() -> None:
     log = open_log(SimulatedFiles(), segment_index_bytes=36, index_interval_bytes=0)
-    for time in range(1, 9):  # three time entries; the last is reserved for the roll
+    for time in range(1, 9):  # the roll needs the last time entry of three
         append_values(log, b"v", timestamp_ms=time)
     assert bases(log) == [0, 3, 6]
 
@@ -168,7 +168,7 @@ def test_segment_rolls_when_the_relative_offset_would_overflow() -> None:
     assert bases(log) == [0, 2**31]
 
 
-def test_rolling_an_empty_segment_does_nothing() -> None:
+def test_roll_of_an_empty_segment_has_no_effect() -> None:
     log = open_log(SimulatedFiles())
     assert log.roll() is log.active
     append_values(log, b"0")
@@ -182,7 +182,8 @@ def test_rolling_an_empty_segment_does_nothing() -> None:
 
 @pytest.fixture
 def log() -> PartitionLog:
-    """Two segments: offsets 0-1 and 2-3 (77 bytes per batch), then 4-5; every batch is indexed."""
+    """A log with offsets 0-1 and 2-3 (77 bytes per batch) in the first segment and 4-5 in the
+    second; the index has every batch."""
     log = open_log(SimulatedFiles(), segment_bytes=154, index_interval_bytes=0)
     for first in (0, 2, 4):
         log.append(batch(0, b"%d" % first, b"%d" % (first + 1)), 0, NOW_MS)
@@ -198,15 +199,15 @@ def offsets(data: bytes) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("offset", "max_bytes", "found", "size"),
     [
-        (0, 1000, [(0, 1), (2, 3)], 154),  # to the end of the segment, as in Kafka
+        (0, 1000, [(0, 1), (2, 3)], 154),  # up to the end of the segment, as in Kafka
         (1, 1000, [(0, 1), (2, 3)], 154),  # the whole batch that contains the offset
         (2, 1000, [(2, 3)], 77),
         (3, 1000, [(2, 3)], 77),
         (4, 1000, [(4, 5)], 77),
         (5, 1000, [(4, 5)], 77),
-        (6, 1000, [], 0),  # the end: no record yet
+        (6, 1000, [], 0),  # the log end offset, without a record yet
         (0, 77, [(0, 1)], 77),
-        (0, 100, [(0, 1)], 100),  # the rest is the beginning of the next batch
+        (0, 100, [(0, 1)], 100),  # the last 23 bytes are the beginning of the next batch
         (0, 1, [(0, 1)], 77),  # one whole batch, however small the limit
         (0, 0, [(0, 1)], 77),
     ],
@@ -239,7 +240,7 @@ def test_read_without_min_one_batch_respects_the_limit(log: PartitionLog) -> Non
         (0, 0, []),
     ],
 )
-def test_read_returns_nothing_at_or_above_max_offset(
+def test_read_returns_no_batch_at_or_after_max_offset(
     log: PartitionLog, max_offset: int, offset: int, found: list[tuple[int, int]]
 ) -> None:
     assert offsets(log.read(offset, 1000, max_offset=max_offset).data) == found
@@ -247,7 +248,7 @@ def test_read_returns_nothing_at_or_above_max_offset(
 
 
 @pytest.mark.parametrize("offset", [-1, 7, 2**62])
-def test_offsets_outside_of_the_log_are_refused(log: PartitionLog, offset: int) -> None:
+def test_read_outside_of_the_log_raises_offset_out_of_range(log: PartitionLog, offset: int) -> None:
     with pytest.raises(OffsetOutOfRange) as caught:
         log.read(offset, 1000)
     assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, 6)
@@ -277,7 +278,7 @@ def test_scan_finds_every_batch_for_any_chunk_size(chunk_bytes: int) -> None:
     assert found == list(enumerate(wanted))
 
 
-def test_scan_begins_with_the_batch_that_contains_the_offset(log: PartitionLog) -> None:
+def test_scan_begins_at_the_batch_that_contains_the_offset(log: PartitionLog) -> None:
     assert [header.base_offset for _, header in log.scan(3)] == [2, 4]
     assert list(log.scan(6)) == []
 
@@ -285,7 +286,7 @@ def test_scan_begins_with_the_batch_that_contains_the_offset(log: PartitionLog) 
 # -- real files
 
 
-def test_slices_are_ranges_of_real_files(tmp_path: Path) -> None:
+def test_read_slices_are_ranges_of_real_files(tmp_path: Path) -> None:
     log = PartitionLog.open(OsFileSystem(), str(tmp_path / "t-0"), "t", 0, LogConfig())
     data = b"".join(batch(offset, b"x" * offset) for offset in range(100))
     log.append_encoded(data, 0, 99, NOW_MS)
@@ -312,7 +313,7 @@ def test_reader_threads_are_not_affected_by_rolls_and_deletions(tmp_path: Path) 
                 try:
                     info = log.read(offset, 300)
                 except OffsetOutOfRange:
-                    continue  # deleted since
+                    continue  # the offset has been deleted
                 for header, position in iter_stored(info.data, partial=True):
                     [record] = records_of(info.data, header)
                     assert record.value == b"%d" % record.offset

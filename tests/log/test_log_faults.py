@@ -1,5 +1,5 @@
-"""Failing disks: a failed write is truncated and poisons the log; a failed truncation or flush is
-final."""
+"""Disk failures: a failed write is truncated and poisons the log; a failed truncation or flush
+poisons it until a restart."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_poisoned_log_can_be_read_and_refuses_appends_with_the_reason() -> None:
     assert values(log) == [(0, b"0")]
     assert log.poisoned is not None
     assert LOG in log.poisoned
-    for _ in range(2):  # no fault is left, but no probe has run
+    for _ in range(2):  # the disk accepts writes again, but no probe has run
         with pytest.raises(LogPoisoned, match="Input/output error"):
             append_values(log, b"1")
         with pytest.raises(LogPoisoned, match="Input/output error"):
             log.append_encoded(batch(1, b"1"), 1, 1, 1)
 
 
-def test_successful_probe_ends_the_poisoning_and_leaves_no_byte() -> None:
+def test_successful_probe_ends_the_poisoning_and_removes_its_bytes() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -88,7 +88,7 @@ def test_append_succeeds_after_a_probe_when_the_disk_has_space() -> None:
 
 
 @pytest.mark.parametrize("call", ["append", "probe"])
-def test_failed_truncation_is_final(call: str) -> None:
+def test_failed_truncation_poisons_the_log_until_a_restart(call: str) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -114,9 +114,7 @@ def test_failed_truncation_is_final(call: str) -> None:
 @pytest.mark.parametrize(
     ("operation", "suffix"), [("fsync", ".log"), ("fsync_directory", DIRECTORY)]
 )
-def test_a_failed_flush_is_final_even_when_the_next_would_succeed(
-    operation: str, suffix: str
-) -> None:
+def test_failed_flush_poisons_the_log_until_a_restart(operation: str, suffix: str) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -136,7 +134,7 @@ def test_a_failed_flush_is_final_even_when_the_next_would_succeed(
     ("operation", "suffix"),
     [("write", ".index"), ("write", ".timeindex"), ("open", ".log"), ("truncate", ".index")],
 )
-def test_failed_roll_poisons_the_log_without_loss(operation: str, suffix: str) -> None:
+def test_failed_roll_poisons_the_log_without_losing_records(operation: str, suffix: str) -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=140, index_interval_bytes=0)
     append_values(log, b"0", b"1")
@@ -155,7 +153,7 @@ def test_failed_roll_poisons_the_log_without_loss(operation: str, suffix: str) -
     assert values(open_log(fs)) == [(offset, b"%d" % offset) for offset in range(5)]
 
 
-def test_one_append_is_one_write() -> None:
+def test_append_of_several_batches_is_one_write() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -167,7 +165,7 @@ def test_one_append_is_one_write() -> None:
     assert fs.calls == [("write", LOG), ("write", LOG)]
 
 
-def test_append_encoded_with_other_than_the_next_offset_raises() -> None:
+def test_append_encoded_at_a_wrong_offset_raises() -> None:
     log = open_log(SimulatedFiles())
     with pytest.raises(ValueError, match="ends at offset 0"):
         log.append_encoded(batch(1), 1, 1, 1)
@@ -212,7 +210,7 @@ def test_close_fsyncs_all_written_files() -> None:
 
 
 class OutOfMemory(SimulatedFiles):
-    """Files whose next fsync fails with a lack of memory, which is not a fault of the disk."""
+    """Files whose next fsync fails because memory is exhausted, which is not a disk failure."""
 
     lacking = ""
 
@@ -224,16 +222,16 @@ class OutOfMemory(SimulatedFiles):
 
 
 class Worst(random.Random):
-    """A random source with which a power loss removes everything that was not fsynced."""
+    """A random source that makes a power loss remove everything that was not fsynced."""
 
     def randint(self, a: int, b: int) -> int:
         return a
 
 
 @pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
-def test_flush_after_one_that_lacked_memory_fsyncs_everything(operation: str) -> None:
-    """The file or directory was once taken for fsynced, and a power loss removed acknowledged
-    records."""
+def test_flush_after_an_out_of_memory_flush_fsyncs_all_files(operation: str) -> None:
+    """Regression: the second flush did not fsync this file or directory, and a power loss removed
+    acknowledged records."""
     fs = OutOfMemory()
     log = open_log(fs)
     append_values(log, b"0", b"1")
@@ -249,7 +247,8 @@ def test_flush_after_one_that_lacked_memory_fsyncs_everything(operation: str) ->
 
 
 def test_directory_added_during_a_flush_is_fsynced_by_the_next() -> None:
-    """The appending thread added it to a collection that the flush had already replaced."""
+    """Regression: the appending thread added the directory to a collection that the flush had
+    already replaced."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -1,5 +1,4 @@
-"""The real file system: locks, replacements, and descriptors that stay open as long as their
-readers."""
+"""The real file system: locks, replacements, and descriptors that stay open for their readers."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ FS = OsFileSystem()
 
 
 def open_here() -> list[str]:
-    """The paths of this process's descriptors, as Linux names them."""
+    """The paths of this process's open descriptors, as in /proc."""
     found = []
     for name in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the descriptor of the listing itself
+        with suppress(FileNotFoundError):  # the descriptor that lists the folder is closed now
             found.append(os.readlink(f"/proc/self/fd/{name}"))
     return found
 
@@ -31,7 +30,7 @@ def open_here() -> list[str]:
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_file_is_written_and_read_at_positions(tmp_path: Path) -> None:
+def test_file_is_written_and_read_at_positions(tmp_path: Path) -> None:
     file = FS.open(str(tmp_path / "f"), create=True)
     file.write(0, b"abc")
     file.write(5, memoryview(b"xyz"))
@@ -97,7 +96,7 @@ def test_directories_are_created_listed_and_removed(tmp_path: Path) -> None:
     assert not FS.exists(path)
 
 
-def test_a_second_lock_on_a_directory_is_refused_until_the_first_is_released(
+def test_directory_lock_is_refused_until_the_first_lock_is_released(
     tmp_path: Path,
 ) -> None:
     lock = FS.lock(str(tmp_path))
@@ -108,7 +107,7 @@ def test_a_second_lock_on_a_directory_is_refused_until_the_first_is_released(
     FS.lock(str(tmp_path)).release()
 
 
-def test_lock_refuses_another_process(tmp_path: Path) -> None:
+def test_directory_lock_is_refused_to_another_process(tmp_path: Path) -> None:
     script = (
         "import sys; from log.errors import DirectoryLocked; from log.files.filesystem import *\n"
         "try: OsFileSystem().lock(sys.argv[1])\n"
@@ -129,7 +128,7 @@ def test_lock_refuses_another_process(tmp_path: Path) -> None:
     assert other() == "locked"
 
 
-def test_lock_refuses_posix_locks_as_java_takes_them(tmp_path: Path) -> None:
+def test_directory_lock_excludes_posix_locks_of_java(tmp_path: Path) -> None:
     script = (
         "import fcntl, sys; file = open(sys.argv[1], 'r+')\n"
         "try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
@@ -145,7 +144,8 @@ def test_lock_refuses_posix_locks_as_java_takes_them(tmp_path: Path) -> None:
 
 
 def test_partial_write_is_truncated_and_raised(tmp_path: Path) -> None:
-    """With a file size limit the system accepts a part of a write, then refuses the rest."""
+    """With a file size limit, the operating system accepts a part of a write and refuses the
+    rest."""
     script = """
 import resource, sys
 from log.config import LogConfig

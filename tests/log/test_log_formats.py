@@ -1,4 +1,4 @@
-"""The formats of files, compared with bytes written by hand."""
+"""The formats of a log's files, compared with bytes written by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fs() -> SimulatedFiles:
     return fs
 
 
-def test_names_have_twenty_digits() -> None:
+def test_segment_names_have_twenty_digits() -> None:
     assert file_name(0, ".log") == "00000000000000000000.log"
     assert file_name(2**63 - 1, ".index") == "09223372036854775807.index"
 
@@ -48,7 +48,7 @@ def test_offset_index_has_relative_offsets_and_positions(fs: SimulatedFiles) -> 
 def test_time_index_has_timestamps_and_relative_offsets(fs: SimulatedFiles) -> None:
     index = TimeIndex(fs, TIME_INDEX, 1000, 1024)
     index.append(1, 1000)
-    index.append(1, 1001)  # not larger: not added
+    index.append(1, 1001)  # not added, because the timestamp is not larger
     index.append(-1, 1002)
     index.append(0x18BCFE56800, 1003)
     index.store()
@@ -79,7 +79,8 @@ def test_offset_index_is_loaded_trimmed_or_padded(
 
 @pytest.mark.parametrize("padding", [0, 12, 1200])
 def test_time_index_is_loaded_trimmed_or_padded(fs: SimulatedFiles, padding: int) -> None:
-    entries = "0000000000000064 00000005  00000000000000c8 00000100"  # 256 ends with a zero byte
+    # The last relative offset, 256, ends with a zero byte.
+    entries = "0000000000000064 00000005  00000000000000c8 00000100"
     fs.put(TIME_INDEX, bytes.fromhex(entries) + bytes(padding))
     index = TimeIndex(fs, TIME_INDEX, 1000, 1 << 20)
     index.load()
@@ -89,7 +90,7 @@ def test_time_index_is_loaded_trimmed_or_padded(fs: SimulatedFiles, padding: int
     assert {time: index.lookup(time) for time in lookups} == lookups
 
 
-def test_an_empty_index_begins_at_its_segment(fs: SimulatedFiles) -> None:
+def test_empty_offset_index_returns_the_start_of_its_segment(fs: SimulatedFiles) -> None:
     assert OffsetIndex(fs, INDEX, 1000, 1024).lookup(1005) == 0
     index = TimeIndex(fs, TIME_INDEX, 1000, 1024)
     assert (index.lookup(7), index.last()) == (1000, (-1, 1000))
@@ -100,7 +101,7 @@ def test_index_entries_follow_the_interval_with_last_offsets() -> None:
     log.append_encoded(b"".join(batch(offset, timestamp_ms=offset) for offset in range(8)), 0, 7, 7)
 
     index = log.active.index
-    # 69 bytes per batch: more than 100 bytes precede every second one.
+    # A batch has 69 bytes, so every second batch begins more than 100 bytes after the last entry.
     assert [index.entry(number) for number in range(index.count)] == [
         (2, 138),
         (4, 276),
@@ -158,7 +159,7 @@ def test_clean_shutdown_marker_is_written_read_and_cleared(fs: SimulatedFiles) -
     clear_clean_shutdown(fs, "/i")
 
 
-def test_the_leader_epochs_of_a_new_log_begin_with_0_at_its_start() -> None:
+def test_leader_epochs_of_a_new_log_begin_with_0_at_its_start() -> None:
     fs = SimulatedFiles()
     open_log(fs, log_start_offset=7)
     assert fs.written(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n0 7\n"
@@ -187,7 +188,7 @@ def test_new_epoch_is_written_into_the_existing_file(
     assert fs.names[EPOCHS] is there
 
 
-def test_epoch_file_is_replaced_above_one_sector_or_when_shorter(
+def test_leader_epoch_file_is_replaced_above_512_bytes_or_when_shorter(
     fs: SimulatedFiles,
 ) -> None:
     epochs = begun_epochs(fs)
@@ -203,7 +204,7 @@ def test_epoch_file_is_replaced_above_one_sector_or_when_shorter(
     assert LeaderEpochs(fs, "/i").load()
 
 
-def test_epoch_file_with_another_notation_is_replaced(fs: SimulatedFiles) -> None:
+def test_leader_epoch_file_in_another_notation_is_replaced(fs: SimulatedFiles) -> None:
     fs.put(EPOCHS, b"0\n1\n00 0\n")
     epochs = LeaderEpochs(fs, "/i")
     assert epochs.load()
@@ -212,7 +213,7 @@ def test_epoch_file_with_another_notation_is_replaced(fs: SimulatedFiles) -> Non
 
 
 @pytest.mark.parametrize("partial_bytes", range(16))
-def test_failed_write_of_an_epoch_keeps_the_old_file(
+def test_failed_write_of_a_leader_epoch_keeps_the_old_file(
     fs: SimulatedFiles, partial_bytes: int
 ) -> None:
     epochs = begun_epochs(fs)

@@ -1,4 +1,4 @@
-"""Directories that Apache Kafka wrote open, and contain the acknowledged records."""
+"""Directories that Apache Kafka wrote can be opened and contain all acknowledged records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict]:
     return data, json.loads((KAFKA_DIRECTORIES / request.param / "expect.json").read_text())
 
 
-def test_every_acknowledged_record_is_read_back(kafka: tuple[Path, dict]) -> None:
+def test_every_record_acknowledged_by_kafka_is_read(kafka: tuple[Path, dict]) -> None:
     data, expect = kafka
     logs = open_partitions(data, read_clean_shutdown(FS, str(data)))
 
@@ -90,7 +90,9 @@ def test_padded_indexes_of_a_killed_kafka_are_rebuilt(tmp_path: Path) -> None:
     assert padded.read_bytes() == bytes.fromhex("00000067 00001397")
 
 
-def test_kafkas_indexes_locate_the_same_batches_as_rebuilt_ones(kafka: tuple[Path, dict]) -> None:
+def test_kafkas_indexes_locate_the_same_batches_as_rebuilt_indexes(
+    kafka: tuple[Path, dict],
+) -> None:
     data, expect = kafka
     entries = 0
     for path in sorted(data.glob("*-[0-9]*")):
@@ -105,17 +107,17 @@ def test_kafkas_indexes_locate_the_same_batches_as_rebuilt_ones(kafka: tuple[Pat
         assert [*map(theirs.locate, offsets)] == [*map(ours.locate, offsets)]
         assert theirs.max_timestamp_ms == ours.max_timestamp_ms
         if expect["kafka"] == "kafka-0.10.2.2":
-            continue  # 0.10.2.2 indexes the first offset of an append, 4.3.1 the last
+            continue  # 0.10.2.2 indexes the first offset of an append, 4.3.1 the last offset
         assert [*map(theirs.index.lookup, offsets)] == [*map(ours.index.lookup, offsets)]
         times = [theirs.time_index.entry(index) for index in range(theirs.time_index.count)]
-        # Kafka adds the largest timestamp once more when it closes a segment.
+        # Kafka adds the largest timestamp a second time when it closes a segment.
         ours.time_index.append(ours.max_timestamp_ms, ours.max_timestamp_offset)
         assert times == [ours.time_index.entry(index) for index in range(len(times))]
         assert theirs.max_timestamp_offset == ours.max_timestamp_offset
     assert entries > 5
 
 
-def test_records_are_found_by_the_times_in_them(kafka: tuple[Path, dict]) -> None:
+def test_records_of_kafka_are_found_by_timestamp(kafka: tuple[Path, dict]) -> None:
     data, _ = kafka
     for (topic, _), log in open_partitions(data, read_clean_shutdown(FS, str(data))).items():
         if topic.startswith("__") or not log.size_bytes:
@@ -166,7 +168,7 @@ def test_checkpoint_has_kafkas_bytes(tmp_path: Path) -> None:
     assert os.path.basename(path) == "recovery-point-offset-checkpoint"
 
 
-def test_the_leader_epoch_of_kafka_is_kept(tmp_path: Path) -> None:
+def test_leader_epoch_file_of_kafka_is_read_and_written_unchanged(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     checkpoint = data / "t-none-0" / "leader-epoch-checkpoint"
     kafkas = checkpoint.read_bytes()

@@ -1,8 +1,7 @@
-"""The appends that a log accepts from transactional producers and coordinators, and those it
-refuses.
+"""The appends of transactional producers and coordinators that a log accepts or refuses.
 
-Each row is a history of producer 7. Its last step has an answer: "+" when it is appended at the end
-of the log, the offset of the batch that it repeats, or an error code.
+Each row is a history of producer 7. The last step has an expected answer: "+" for an append at the
+end of the log, the offset of the batch that the step repeats, or an error code.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ PRODUCER = 7
 
 
 class Send(NamedTuple):
-    """A batch of a transaction; ``sizes`` are the numbers of records of each batch of one
-    request."""
+    """A transactional produce request; ``sizes`` are the numbers of records of its batches."""
 
     epoch: int
     sequence: int
@@ -52,7 +50,7 @@ def plain(epoch: int, sequence: int, *sizes: int) -> Send:
 
 
 def step(log: PartitionLog, what: Send | End) -> int | str:
-    """Performs the step and returns the answer in the form of the rows."""
+    """Performs a step and returns the answer as in the rows."""
     end_offset, size = log.log_end_offset, log.size_bytes
     refused: AppendRefused | None = None
     try:
@@ -90,7 +88,8 @@ FENCED, GAP = INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 STATE, OLD_COORDINATOR = INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED
 
 BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
-    # A producer unknown to the log can begin at any sequence, unless each transaction has an epoch.
+    # A producer unknown to the log can begin at any sequence number, except when each transaction
+    # has its own epoch.
     ([], Send(0, 0), "+"),
     ([], Send(0, 5), "+"),
     ([], Send(0, 5, from_zero=True), GAP),
@@ -99,10 +98,10 @@ BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
     # Under TV1 sequence numbers continue over transactions.
     ([Send(0, 0), End(0)], Send(0, 1), "+"),
     ([Send(0, 0), End(0)], Send(0, 2), GAP),
-    ([Send(0, 0), End(0)], Send(0, 0), 0),  # repeats a batch that is committed now
+    ([Send(0, 0), End(0)], Send(0, 0), 0),  # the repeated batch is committed now
     ([Send(0, 0, (3,)), End(0), Send(0, 3)], Send(0, 0, (3,)), 0),
     ([Send(0, 0), End(0)], plain(0, 1), "+"),
-    # A marker alone leaves no sequence: only sequence number 0 is valid.
+    # After a marker without a batch, the only valid sequence number is 0.
     ([End(0)], Send(0, 0), "+"),
     ([End(0)], Send(0, 1), GAP),
     ([End(3)], Send(4, 0), "+"),
@@ -112,21 +111,22 @@ BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
     ([Send(0, 0), End(1, 2)], Send(1, 0), "+"),
     ([Send(0, 0), End(1, 2)], Send(1, 1), GAP),
     ([Send(0, 0), End(1, 2)], Send(0, 1), FENCED),
-    ([Send(0, 0), End(1, 2)], Send(0, 0), FENCED),  # the former epoch's batches are removed
+    ([Send(0, 0), End(1, 2)], Send(0, 0), FENCED),  # batches of the former epoch are refused
     ([Send(0, 0), End(1, 2)], Send(2, 0), "+"),
     # A higher epoch of the producer itself.
     ([Send(0, 0), End(0)], Send(1, 0), "+"),
     ([Send(0, 0), End(0)], Send(1, 1), GAP),
-    ([Send(0, 0)], Send(1, 0), "+"),  # the open transaction continues: its marker is expected
+    # the open transaction continues, because its marker is expected
+    ([Send(0, 0)], Send(1, 0), "+"),
     ([Send(1, 0)], Send(0, 0), FENCED),
     ([Send(1, 4), Send(2, 0)], Send(1, 4), FENCED),
     # A plain batch while a transaction is open.
     ([Send(0, 0)], plain(0, 1), STATE),
     ([Send(0, 0)], plain(1, 0), STATE),
     ([Send(0, 0)], plain(0, 2), GAP),  # sequence numbers are checked first
-    ([Send(1, 0)], plain(0, 1), FENCED),  # epochs are checked before them
-    ([Send(0, 0)], plain(0, 0), 0),  # a repeat, whatever its attributes
-    # Several batches in one request are checked as if the previous ones were in the log.
+    ([Send(1, 0)], plain(0, 1), FENCED),  # epochs are checked before sequence numbers
+    ([Send(0, 0)], plain(0, 0), 0),  # a duplicate, whatever its attributes
+    # Each batch of a request is checked as if the previous batches were already in the log.
     ([], Send(0, 0, (1, 2, 3)), "+"),
     ([Send(0, 0, (2,))], Send(0, 2, (1, 2)), "+"),
     ([Send(0, 0, (2,))], Send(0, 3, (1, 2)), GAP),
@@ -134,7 +134,7 @@ BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
     ([Send(0, 0, (1, 2, 3))], Send(0, 6), "+"),
     ([End(3)], Send(3, 0, (1, 1)), "+"),
     ([End(3)], Send(3, 1, (1, 1)), GAP),
-    # 2^31-1 is followed by 0, also inside a batch.
+    # 0 follows 2^31-1, also inside a batch.
     ([Send(0, INT_MAX)], Send(0, 0), "+"),
     ([Send(0, INT_MAX - 1, (4,))], Send(0, 2), "+"),
     ([Send(0, INT_MAX - 1, (4,))], Send(0, 3), GAP),
@@ -146,15 +146,15 @@ BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
 MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
     ([], End(0), "+"),
     ([], End(5, 2), "+"),
-    # TV1: the epoch of the transaction, or a higher one.
+    # TV1: the marker has the epoch of the transaction, or a higher epoch.
     ([Send(3, 0)], End(3), "+"),
     ([Send(3, 0)], End(4), "+"),
     ([Send(3, 0)], End(2), FENCED),
     ([Send(3, 0), End(3)], End(3), "+"),
     ([Send(3, 0), End(3)], End(2), FENCED),
     ([Send(3, 0), End(3)], End(3, committed=False), "+"),
-    # TV2: a higher epoch; the same one again when no transaction is open, or no higher epoch
-    # exists.
+    # TV2: the marker has a higher epoch; the same epoch is accepted when no transaction is open or
+    # no higher epoch exists.
     ([Send(3, 0)], End(4, 2), "+"),
     ([Send(3, 0)], End(3, 2), FENCED),
     ([Send(3, 0)], End(2, 2), FENCED),
@@ -168,14 +168,15 @@ MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
     ([Send(32766, 0)], End(32767, 2), "+"),
     ([Send(32767, 0)], End(32767, 2), "+"),
     ([End(32767, 2)], End(32767, 2), "+"),
-    # The coordinator's epoch never goes back.
+    # The coordinator epoch never decreases.
     ([End(0, 1, 5)], End(0, 1, 4), OLD_COORDINATOR),
     ([End(0, 1, 5)], End(0, 1, 5), "+"),
     ([End(0, 1, 5)], End(0, 1, 6), "+"),
     ([End(3, 1, 5)], End(2, 1, 4), FENCED),  # epochs are checked first
     ([Send(0, 0), End(0, 1, 5), Send(0, 1)], End(0, 1, 4), OLD_COORDINATOR),
-    ([End(0, 1, 5), Send(1, 0)], End(2, 2, 4), OLD_COORDINATOR),  # a new epoch keeps it
-    ([Send(0, 0)], End(0, 1, 0, committed=False), "+"),  # as an operator sends it
+    # the producer's new epoch does not reset the coordinator epoch
+    ([End(0, 1, 5), Send(1, 0)], End(2, 2, 4), OLD_COORDINATOR),
+    ([Send(0, 0)], End(0, 1, 0, committed=False), "+"),  # an operator sends such a marker
     ([Send(0, 0), End(0, 1, 5), Send(0, 1)], End(0, 1, 5, committed=False), "+"),
 ]
 
@@ -185,7 +186,7 @@ MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
 )
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("history", "last", "answer"), [*BATCHES, *MARKERS])
-def test_append_has_the_answer_of_its_history(
+def test_log_answers_a_transactional_append_as_its_history_requires(
     history: Sequence[Send | End], last: Send | End, answer: int | str, after: str
 ) -> None:
     fs = SimulatedFiles()
@@ -196,7 +197,7 @@ def test_append_has_the_answer_of_its_history(
         log.close()
         log = open_log(fs, clean=True)
         if isinstance(answer, int) and answer < len(history) and last in history[:-2]:
-            answer = GAP  # a snapshot, as Kafka's, has the last batch alone
+            answer = GAP  # a snapshot, as in Kafka, has only the last batch
     elif after == "a crash":
         fs.kill()
         log = open_log(fs)
@@ -205,7 +206,7 @@ def test_append_has_the_answer_of_its_history(
 
 @pytest.mark.proves("transactions 34")
 @pytest.mark.parametrize(("rules", "epoch"), [(1, 3), (2, 4)])
-def test_marker_sets_the_state_of_its_producer(rules: int, epoch: int) -> None:
+def test_appended_marker_updates_the_state_of_its_producer(rules: int, epoch: int) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     step(log, Send(3, 0, (2,)))
@@ -245,9 +246,9 @@ def entries(fs: SimulatedFiles, base_offset: int = 0) -> bytes:
 
 
 @pytest.mark.proves("transactions 35")
-def test_index_entry_has_the_last_stable_offset_at_the_abort() -> None:
-    """It is the first offset of the oldest open transaction, or the offset after the marker:
-    Kafka's readers stop at the first entry beyond the read range."""
+def test_transaction_index_entry_has_the_last_stable_offset_at_the_abort() -> None:
+    """The last stable offset is the first offset of the oldest open transaction, or the offset
+    after the marker: Kafka's readers stop at the first entry after the read range."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for producer_id in (1, 2, 3):

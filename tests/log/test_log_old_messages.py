@@ -1,4 +1,4 @@
-"""A log that began under an old Kafka: messages of magic 0 and 1 before batches of magic 2."""
+"""A log of an old Kafka: messages of magic 0 and 1 before batches of magic 2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GZIP = 1
 
 
 def records(first: int, last: int, timestamp_ms: int = NOW_MS) -> list[Record]:
-    """One record per offset, ten milliseconds apart; its value is the offset."""
+    """One record per offset, at intervals of ten milliseconds; the value is the offset."""
     return [
         Record(offset, timestamp_ms + 10 * offset, b"k", b"%d" % offset)
         for offset in range(first, last + 1)
@@ -45,7 +45,7 @@ def opened(data: bytes = MIXED, **settings: int | str) -> PartitionLog:
     return open_log(fs, **settings)
 
 
-def test_log_of_old_messages_is_checked_read_and_appended_to() -> None:
+def test_log_of_old_messages_can_be_read_and_appended() -> None:
     log = opened()
     assert log.recovery.cuts == []
     assert log.recovery.checked_bytes == len(MIXED)
@@ -57,7 +57,7 @@ def test_log_of_old_messages_is_checked_read_and_appended_to() -> None:
 
 
 @pytest.mark.parametrize("index_interval_bytes", [0, 1 << 20])
-def test_each_offset_is_found_in_its_entry(index_interval_bytes: int) -> None:
+def test_each_offset_is_located_at_its_entry(index_interval_bytes: int) -> None:
     log = opened(index_interval_bytes=index_interval_bytes)
     begins = [0, 28, *[56] * 3]
     begins += [at := 56 + len(WRAPPER_0), at + len(PLAIN_1) // 2]
@@ -68,11 +68,11 @@ def test_each_offset_is_found_in_its_entry(index_interval_bytes: int) -> None:
     assert [place.position for place in places if place is not None] == begins
     assert log.active.locate(12) is None
     assert log.active.locate(9) == Place(begins[9], begins[10], 9, 9)
-    assert log.read(8, 1).data == WRAPPER_1  # whole, although it begins with offset 7
+    assert log.read(8, 1).data == WRAPPER_1  # the whole wrapper, although it begins with offset 7
     assert log.read(0, 60).data == MIXED[:60]
 
 
-def test_an_index_entry_holds_the_last_offset_of_its_message() -> None:
+def test_index_entry_has_the_last_offset_of_its_message() -> None:
     index = opened(index_interval_bytes=50).active.index
     assert [index.entry(number) for number in range(3)] == [
         (4, 56),
@@ -88,13 +88,13 @@ def test_clean_start_accepts_indexes_of_last_or_first_offsets() -> None:
     index = FIRST.replace(".log", ".index")
     assert open_log(fs, clean=True).recovery.rebuilt == []
 
-    for offset in (7, 8, 9):  # 0.10 indexes the first offset of an append: here that of the wrapper
+    for offset in (7, 8, 9):  # 0.10 indexes the first offset of an append, here the wrapper's
         fs.names[index].data[:] = bytes.fromhex(f"0000000{offset} {len(MIXED) - 151:08x}")
         fs.names[index].data[4:] = len(PLAIN_0 + WRAPPER_0 + PLAIN_1).to_bytes(4, "big")
         assert open_log(fs, clean=True).recovery.rebuilt == []
         assert values(open_log(fs, clean=True), from_offset=11)[-1] == (11, b"11")
 
-    fs.names[index].data[3] = 6  # before the wrapper
+    fs.names[index].data[3] = 6  # an offset before the wrapper
     assert len(open_log(fs, clean=True).recovery.rebuilt) == 1
 
 
@@ -117,7 +117,7 @@ def test_zeros_after_the_last_message_are_truncated() -> None:
 
 
 @pytest.mark.parametrize("behind", [PLAIN_1, WRAPPER_1, NEW], ids=["plain", "wrapper", "batch"])
-def test_whole_entries_after_damage_are_kept_in_a_cut_file(behind: bytes) -> None:
+def test_entries_after_damage_are_preserved_in_a_cut_file(behind: bytes) -> None:
     damaged = bytearray(PLAIN_0 + WRAPPER_0 + behind)
     damaged[len(PLAIN_0 + WRAPPER_0) - 1] ^= 1
     log = opened(bytes(damaged))
@@ -137,7 +137,7 @@ def test_damage_below_the_recovery_point_is_refused() -> None:
         open_log(fs, recovery_point=12)
 
 
-def test_scan_raises_on_damage() -> None:
+def test_scan_of_old_messages_raises_on_damage() -> None:
     log = opened()
     log.fs.open(FIRST).write(len(PLAIN_0) + 40, b"\xff\xff")
     with pytest.raises(CorruptLog, match="CRC"):
@@ -164,7 +164,7 @@ def test_log_append_time_of_a_wrapper_applies_to_its_records() -> None:
 @pytest.mark.parametrize(
     ("offset", "end"), [(12, 12), (11, 10), (10, 10), (9, 7), (8, 7), (6, 6), (3, 2), (1, 1)]
 )
-def test_truncation_drops_whole_entries(offset: int, end: int) -> None:
+def test_truncation_removes_whole_entries(offset: int, end: int) -> None:
     log = opened(index_interval_bytes=0)
     assert log.truncate_to(offset, NOW_MS) == end
     assert values(log) == [(kept, b"%d" % kept) for kept in range(end)]
@@ -177,7 +177,7 @@ def test_retention_uses_the_timestamps_of_old_messages() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
 
 
-def test_retention_without_timestamps_uses_the_files_time() -> None:
+def test_retention_without_timestamps_uses_the_file_time() -> None:
     fs = SimulatedFiles(now_ms=NOW_MS)
     fs.put(FIRST, PLAIN_0)
     log = open_log(fs, retention_ms=1000)
@@ -187,7 +187,7 @@ def test_retention_without_timestamps_uses_the_files_time() -> None:
 
 
 @pytest.mark.parametrize("data", [PLAIN_0, PLAIN_1, WRAPPER_0, WRAPPER_1])
-def test_header_of_an_old_message_has_the_fields_known_without_decoding(data: bytes) -> None:
+def test_header_of_an_old_message_is_known_without_decompression(data: bytes) -> None:
     header = read_stored(data)
     assert header.magic == data[16]
     assert header.base_offset == header.last_offset
@@ -206,7 +206,7 @@ def test_header_of_an_old_message_has_the_fields_known_without_decoding(data: by
     clean=st.booleans(),
 )
 @settings(max_examples=300)
-def test_log_of_any_bytes_is_truncated_or_refused(
+def test_log_of_mutated_bytes_is_truncated_or_refused(
     edits: list[tuple[int, bytes, int]], clean: bool
 ) -> None:
     data = MIXED
@@ -216,7 +216,7 @@ def test_log_of_any_bytes_is_truncated_or_refused(
     fs.put(FIRST, data)
     with suppress(CorruptLog):
         log = open_log(fs, clean=clean, index_interval_bytes=50)
-        for offset in range(14):  # checksums do not cover offsets: the end can be anywhere
+        for offset in range(14):  # checksums do not cover offsets, so the end can be anywhere
             log.active.locate(offset)
         log.offset_of_max_timestamp()
         log.offset_for_timestamp(NOW_MS + 60)

@@ -1,4 +1,4 @@
-"""Any number of files with a bounded number of descriptors, invisibly to readers."""
+"""A bounded number of descriptors serves any number of files, and readers notice no difference."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def open_under(path: Path) -> int:
-    """The descriptors of this process for files below ``path``."""
+    """The number of this process's descriptors for files below ``path``."""
     gc.collect()
     count = 0
     for name in os.listdir("/proc/self/fd"):
         try:
             count += os.readlink(f"/proc/self/fd/{name}").startswith(str(path))
-        except FileNotFoundError:  # the descriptor of the listing itself
+        except FileNotFoundError:  # the descriptor that lists the folder is closed now
             continue
     return count
 
@@ -62,8 +62,8 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
     assert fs.files.count() <= 20
 
 
-def test_a_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None:
-    """Half of the descriptors are in use, as by connections; one limit is set too high."""
+def test_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None:
+    """Half of the descriptors are in use, as if by connections; one limit is too high."""
     script = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -149,7 +149,7 @@ def test_scan_continues_on_a_segment_replaced_by_a_cleaned_one(tmp_path: Path) -
     assert all_records(log)
 
 
-def test_replaced_file_raises_instead_of_other_bytes(tmp_path: Path) -> None:
+def test_read_of_a_replaced_file_raises_estale(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=1)
     path = str(tmp_path / "f")
     file = fs.open(path, create=True)
@@ -164,7 +164,7 @@ def test_replaced_file_raises_instead_of_other_bytes(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ESTALE
 
 
-def test_threads_that_share_one_descriptor_get_their_own_bytes(tmp_path: Path) -> None:
+def test_concurrent_reads_of_one_descriptor_return_the_requested_bytes(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=1)
     files = [fs.open(str(tmp_path / str(number)), create=True) for number in range(6)]
     for number, file in enumerate(files):

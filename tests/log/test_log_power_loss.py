@@ -1,6 +1,6 @@
-"""After a power loss at any moment, flushed records exist and unflushed ones are a prefix.
+"""After a power loss at any moment, the log has all flushed records and a prefix of the others.
 
-After `kill -9` all appended records exist. Every failure prints its seed.
+After `kill -9` it has all appended records. Every failure prints its seed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_appended_records_survive_a_kill(seed: int) -> None:
 
 
 def test_power_loss_can_remove_all_unflushed_records() -> None:
-    """The simulation proves something only if it removes unflushed records."""
+    """The simulation proves data safety only if it can remove unflushed records."""
     left = set()
     for seed in range(30):
         fs = SimulatedFiles()
@@ -97,7 +97,7 @@ def test_power_loss_can_remove_all_unflushed_records() -> None:
     assert len(left) > 2
 
 
-def test_new_segment_is_fsynced_before_the_recovery_point_enters_it() -> None:
+def test_new_segment_is_fsynced_before_the_recovery_point_reaches_it() -> None:
     for seed in range(30):
         fs = SimulatedFiles()
         log = open_log(fs, segment_bytes=150)
@@ -119,8 +119,8 @@ def test_new_segment_is_fsynced_before_the_recovery_point_enters_it() -> None:
 def written_and_cut(
     fs: SimulatedFiles, chance: random.Random, written: Written
 ) -> tuple[PartitionLog, int]:
-    """A log that was flushed and truncated at random offsets, as a follower does; and its
-    new end."""
+    """A log that was flushed and then truncated at random offsets, as on a follower; and its new
+    end."""
     log = open_log(fs, **SETTINGS)
     ends = [0]
     for _ in range(chance.randint(1, 8)):
@@ -169,7 +169,7 @@ def test_truncated_records_do_not_return_after_new_ones(seed: int) -> None:
     assert len(found) >= kept, f"seed {seed}"
 
 
-def test_failed_sync_of_a_truncation_is_final() -> None:
+def test_failed_fsync_of_a_truncation_poisons_the_log_until_a_restart() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_some(log, random.Random(1), [])

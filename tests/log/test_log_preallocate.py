@@ -1,4 +1,5 @@
-"""`preallocate`: a disk without space for a whole segment is detected when the segment begins."""
+"""`preallocate`: a disk without space for a whole segment is detected when the segment is
+created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent producers: duplicates are recognized, gaps and old epochs refused, as in Kafka."""
+"""Idempotent producers: duplicates are recognized, gaps and old epochs are refused, as in Kafka."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def sent(epoch: int, sequence: int, records: int = 1, producer_id: int = 7) -> b
 
 
 # The batches that producer 7 has written (epoch, first sequence, records), its next batch, and the
-# answer: "+" for appended at the end, the offset of the duplicate, or the error code.
+# answer: "+" for an append at the end, the offset of the duplicate, or the error code.
 ROWS = [
     ([], (0, 0, 1), "+"),
-    ([], (0, 5, 1), "+"),  # unknown to the log: its records can have been deleted
+    ([], (0, 5, 1), "+"),  # the log does not know the producer, whose records can have been deleted
     ([(0, 0, 1)], (0, 1, 1), "+"),
     ([(0, 0, 3)], (0, 3, 2), "+"),
     ([(0, 0, 1)], (0, 0, 1), 0),
@@ -37,11 +37,8 @@ ROWS = [
     ([(0, 0, 1)], (0, 2, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
     ([(0, n, 1) for n in range(5)], (0, 0, 1), 0),
     ([(0, n, 1) for n in range(6)], (0, 1, 1), 1),
-    (
-        [(0, n, 1) for n in range(6)],
-        (0, 0, 1),
-        OUT_OF_ORDER_SEQUENCE_NUMBER,
-    ),  # only five batches are remembered
+    # the log remembers only five batches
+    ([(0, n, 1) for n in range(6)], (0, 0, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
     ([(1, 0, 1)], (0, 1, 1), INVALID_PRODUCER_EPOCH),
     ([(1, 0, 1)], (0, 0, 1), INVALID_PRODUCER_EPOCH),
     ([(0, 0, 1)], (1, 0, 1), "+"),
@@ -57,7 +54,7 @@ ROWS = [
 @pytest.mark.proves("transactions 13")
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("written", "sends", "answer"), ROWS)
-def test_append_has_the_answer_of_its_history(
+def test_log_answers_an_idempotent_append_as_its_history_requires(
     written: list[tuple[int, int, int]],
     sends: tuple[int, int, int],
     answer: int | str,
@@ -72,7 +69,7 @@ def test_append_has_the_answer_of_its_history(
         log = open_log(fs, clean=True)
         if isinstance(answer, int) and sends in written[:-1]:
             answer = (
-                OUT_OF_ORDER_SEQUENCE_NUMBER  # a snapshot, as Kafka's, has the last batch alone
+                OUT_OF_ORDER_SEQUENCE_NUMBER  # a snapshot, as in Kafka, has only the last batch
             )
     elif after == "a crash":
         log = open_log(fs)
@@ -96,7 +93,7 @@ def test_append_has_the_answer_of_its_history(
         assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
 
 
-def test_producers_are_kept_apart() -> None:
+def test_sequence_numbers_of_producers_are_independent() -> None:
     log = open_log(SimulatedFiles())
     log.append(sent(0, 0, producer_id=1), 0, NOW_MS)
     log.append(sent(3, 9, producer_id=2), 0, NOW_MS)
@@ -130,7 +127,7 @@ def test_failed_write_does_not_change_its_producer() -> None:
     assert (info.first_offset, info.duplicate) == (1, False)
 
 
-def test_idle_producer_expires() -> None:
+def test_idle_producer_expires_after_its_expiration_time() -> None:
     log = open_log(SimulatedFiles(), producer_id_expiration_ms=1000, retention_ms=-1)
     log.append(sent(0, 0), 0, NOW_MS)
 
@@ -163,7 +160,7 @@ def test_log_without_records_has_no_snapshot() -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 56, 5))
-def test_damaged_snapshot_is_replaced_by_reading_the_log(cut: int) -> None:
+def test_damaged_snapshot_is_rebuilt_from_the_log(cut: int) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append(sent(0, 0), 0, NOW_MS)
@@ -196,8 +193,8 @@ def test_truncation_restores_the_earlier_producer_state() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [1, 2, 3])
-def test_deleted_records_leave_no_gap_in_their_producers_sequence(start: int, clean: bool) -> None:
-    """The log begins after the newest snapshot, inside or at the end of the active segment."""
+def test_deletion_of_records_preserves_producer_sequence_numbers(start: int, clean: bool) -> None:
+    """The log begins after the newest snapshot, inside the active segment or at its end."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for sequence in range(3):
@@ -247,7 +244,8 @@ def test_rebuilt_leader_epochs_begin_at_the_log_start_offset() -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_older_epoch_in_the_log_does_not_lower_the_producers_epoch(kept: bool) -> None:
-    """An earlier version of this broker, and Kafka before KIP-890, could append such a batch."""
+    """An earlier version of this broker, and Kafka before KIP-890, could append a batch with an
+    older epoch."""
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append(batch(0, b"a", producer=(7, 5, 0)), 0, NOW_MS)

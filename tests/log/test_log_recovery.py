@@ -1,4 +1,4 @@
-"""After an unclean stop a torn tail is truncated and reported; damage of flushed records is
+"""After an unclean stop a torn tail is truncated and reported; damage in flushed records is
 refused."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def three_batches() -> bytes:
 
 
 def two_segments() -> SimulatedFiles:
-    """Offsets 0 to 2 in the first segment, 3 to 4 in the second, killed without a close."""
+    """Offsets 0 to 2 in the first segment, 3 to 4 in the second, after a kill."""
     fs = SimulatedFiles()
     append_values(open_log(fs, **SMALL), *(b"%d" % offset for offset in range(5)))
     assert len(fs.written(FIRST)) == 207
@@ -45,7 +45,7 @@ def test_undamaged_log_is_checked_and_not_truncated() -> None:
 
 
 @pytest.mark.parametrize("end", range(207))
-def test_torn_tail_is_truncated_to_whole_batches(end: int) -> None:
+def test_torn_tail_is_truncated_after_the_last_whole_batch(end: int) -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches()[:end])
 
@@ -67,7 +67,7 @@ def test_torn_tail_is_truncated_to_whole_batches(end: int) -> None:
 
 
 @pytest.mark.parametrize("position", range(207))
-def test_flipped_bit_never_yields_an_unwritten_record(position: int) -> None:
+def test_log_with_a_flipped_bit_returns_only_written_records(position: int) -> None:
     data = bytearray(three_batches())
     data[position] ^= 0x01
     fs = SimulatedFiles()
@@ -80,7 +80,7 @@ def test_flipped_bit_never_yields_an_unwritten_record(position: int) -> None:
     in_batch, field = divmod(position, 69)
     if 12 <= field < 16:  # the checksum does not cover the leader epoch
         assert found == written
-    elif field < 8:  # nor the base offset; ascending order is checked, and a cleaner leaves gaps
+    elif field < 8:  # nor the base offset; recovery checks its order and allows gaps
         assert found[:in_batch] == written[:in_batch]
         assert [value for _, value in found] == [value for _, value in written[: len(found)]]
         assert len(found) == 3 or log.recovery.cuts
@@ -100,7 +100,7 @@ def test_zeros_after_the_last_batch_are_truncated(count: int) -> None:
     assert log.recovery.bytes_cut == count
 
 
-def test_truncation_removes_the_later_segments() -> None:
+def test_truncation_at_damage_removes_the_later_segments() -> None:
     fs = two_segments()
     fs.names[FIRST].data[170] ^= 0xFF
 
@@ -115,7 +115,7 @@ def test_truncation_removes_the_later_segments() -> None:
 
 
 @pytest.mark.parametrize("position", [69 + 20, 69 + 10, 69 + 16, 69 + 65])
-def test_whole_batches_after_damage_are_kept_in_a_cut_file(position: int) -> None:
+def test_batches_after_damage_are_preserved_in_a_cut_file(position: int) -> None:
     fs = SimulatedFiles()
     data = bytearray(three_batches())
     data[position] ^= 0x10
@@ -133,7 +133,7 @@ def test_whole_batches_after_damage_are_kept_in_a_cut_file(position: int) -> Non
     assert fs.written(cut.kept_as) == data[69:]
 
 
-def test_later_segments_are_kept_in_cut_files() -> None:
+def test_segments_after_damage_are_preserved_in_cut_files() -> None:
     fs = two_segments()
     second = fs.written(SECOND)
     fs.names[FIRST].data[170] ^= 0xFF
@@ -161,7 +161,7 @@ def test_damage_below_the_recovery_point_is_refused_with_file_and_position(
     assert {path: fs.written(path) for path in (FIRST, SECOND)} == before
 
 
-def test_a_log_that_ends_below_its_recovery_point_is_refused() -> None:
+def test_log_that_ends_below_its_recovery_point_is_refused() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches()[:138])
 
@@ -171,7 +171,7 @@ def test_a_log_that_ends_below_its_recovery_point_is_refused() -> None:
         open_log(fs, recovery_point=3, clean=True)
 
 
-def test_segments_below_the_recovery_point_are_not_read_again() -> None:
+def test_recovery_does_not_check_segments_below_the_recovery_point() -> None:
     fs = two_segments()
     log = open_log(fs, **SMALL)
     assert log.flush() == 5
@@ -183,10 +183,10 @@ def test_segments_below_the_recovery_point_are_not_read_again() -> None:
 
 
 @pytest.mark.parametrize("producer_id", [-1, 7])
-def test_headers_are_read_again_only_for_logs_with_producers(
+def test_recovery_reads_headers_again_only_when_the_log_has_producers(
     producer_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state of producers depends on order and snapshots; most logs have no producers."""
+    """The state of producers depends on order and snapshots, but most logs have no producers."""
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(0, b"a", producer=(producer_id, 0, 0)), 0, 1)
@@ -217,7 +217,7 @@ def test_batches_are_not_checked_after_a_clean_stop() -> None:
     assert values(log, 4) == [(4, b"4")]
 
 
-def test_a_clean_stop_with_half_a_batch_at_the_end_is_refused() -> None:
+def test_partial_batch_at_the_end_is_refused_after_a_clean_stop() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches()[:200])
 
@@ -266,7 +266,7 @@ def test_missing_or_wrong_indexes_are_rebuilt(suffix: str, damage: str, clean: b
 
 
 @pytest.mark.parametrize("recovery_point", [0, 2])
-def test_segment_after_a_gap_of_a_power_loss_is_truncated(recovery_point: int) -> None:
+def test_segments_after_a_gap_are_truncated_after_a_power_loss(recovery_point: int) -> None:
     fs = two_segments()
     del fs.names[FIRST].data[138:]
 
@@ -279,7 +279,7 @@ def test_segment_after_a_gap_of_a_power_loss_is_truncated(recovery_point: int) -
     assert values(log)[-1] == (2, b"new")
 
 
-def test_gap_in_a_compacted_log_is_accepted() -> None:
+def test_gap_between_segments_of_a_compacted_log_is_accepted() -> None:
     fs = two_segments()
     del fs.names[FIRST].data[138:]
 
@@ -291,7 +291,7 @@ def test_gap_in_a_compacted_log_is_accepted() -> None:
 
 def test_gap_inside_a_segment_is_accepted() -> None:
     fs = two_segments()
-    fs.names[FIRST].data[:] = batch(1, b"1")  # offsets 0 and 2 were removed by a cleaning
+    fs.names[FIRST].data[:] = batch(1, b"1")  # a cleaning removed offsets 0 and 2
 
     log = open_log(fs, **SMALL)
 
@@ -299,7 +299,7 @@ def test_gap_inside_a_segment_is_accepted() -> None:
     assert log.recovery.cuts == []
 
 
-def test_leftovers_of_deletions_and_cleanings_are_completed() -> None:
+def test_interrupted_deletions_and_cleanings_are_completed() -> None:
     fs = two_segments()
     base = os.path.splitext(SECOND)[0]
     cleaned = batch(3, b"3") + batch(4, b"4")
@@ -332,7 +332,7 @@ def test_unfinished_cleaning_is_dropped() -> None:
     ]
 
 
-def test_log_below_its_start_offset_is_reset_to_it() -> None:
+def test_log_that_ends_below_its_start_offset_is_reset_to_it() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches())
 
@@ -344,8 +344,8 @@ def test_log_below_its_start_offset_is_reset_to_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_begun_epoch_survives_a_power_loss(seed: int) -> None:
-    """Markers in other partitions have the epoch, and these partitions refuse a lower one."""
+def test_leader_epochs_never_repeat_after_a_power_loss(seed: int) -> None:
+    """Other partitions have markers with the epoch, and refuse markers with a lower epoch."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     begun = []

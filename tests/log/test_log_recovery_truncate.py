@@ -1,4 +1,5 @@
-"""Damage that a crash does not explain is refused, unless a setting orders the log to end there."""
+"""Damage that a crash does not explain is refused, unless a setting allows truncation at the
+damage."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def flushed_log() -> SimulatedFiles:
 @pytest.mark.parametrize(
     ("file", "position", "left"), [(FIRST, 10, 0), (FIRST, 69 + 65, 1), (SECOND, 69 + 20, 4)]
 )
-def test_damaged_log_is_truncated_at_the_damage_when_ordered(
+def test_damaged_log_is_truncated_at_the_damage_when_allowed(
     file: str, position: int, left: int, clean: bool
 ) -> None:
     fs = flushed_log()
@@ -46,7 +47,7 @@ def test_damaged_log_is_truncated_at_the_damage_when_ordered(
     assert values(open_log(fs, **SMALL))[-1] == (left, b"new")
 
 
-def test_log_below_its_recovery_point_opens_when_ordered() -> None:
+def test_log_that_ends_below_its_recovery_point_opens_when_allowed() -> None:
     fs = flushed_log()
     del fs.names[SECOND].data[69:]
     with pytest.raises(CorruptLog, match="recovery point 5"):
@@ -57,7 +58,7 @@ def test_log_below_its_recovery_point_opens_when_ordered() -> None:
     assert (log.log_end_offset, log.recovery_point) == (4, 4)
 
 
-def test_segment_that_overlaps_the_previous_one_is_truncated_when_ordered() -> None:
+def test_segment_that_overlaps_another_is_truncated_when_allowed() -> None:
     fs = flushed_log()
     fs.names[FIRST].data += batch(3, b"3") + batch(4, b"another 4")
     with pytest.raises(CorruptLog, match="ends at offset 5") as refused:
@@ -70,7 +71,7 @@ def test_segment_that_overlaps_the_previous_one_is_truncated_when_ordered() -> N
     assert log.recovery.cuts[0].kept_as == SECOND + ".cut"
 
 
-def test_a_log_without_damage_loses_nothing() -> None:
+def test_undamaged_log_is_unchanged_when_truncation_is_allowed() -> None:
     fs = flushed_log()
     before = {path: fs.written(path) for path in (FIRST, SECOND)}
 

@@ -56,7 +56,7 @@ def test_oldest_segments_are_deleted_above_retention_bytes(
 
 @pytest.mark.parametrize(("start", "left"), [(0, [0, 1, 2, 3]), (1, [1, 2, 3]), (4, [4])])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_segments_below_the_log_start_offset_are_deleted_by_any_policy(
+def test_segments_before_the_log_start_offset_are_deleted_by_any_policy(
     start: int, left: list[int], policy: str
 ) -> None:
     _, log = four_segments(cleanup_policy=policy, retention_ms=-1)
@@ -67,7 +67,7 @@ def test_segments_below_the_log_start_offset_are_deleted_by_any_policy(
 
 
 @pytest.mark.parametrize("settings", [{"retention_ms": 1}, {"retention_bytes": 0}])
-def test_a_compacted_topic_has_no_retention(settings: dict[str, int]) -> None:
+def test_compacted_topic_ignores_retention_settings(settings: dict[str, int]) -> None:
     _, log = four_segments(cleanup_policy="compact", **settings)
     assert log.apply_retention(DAY_MS) == []
     assert bases(log) == [0, 1, 2, 3]
@@ -78,17 +78,17 @@ def test_compact_and_delete_policy_deletes_segments() -> None:
     assert log.apply_retention(DAY_MS) == [0, 1, 2, 3]
 
 
-def test_nothing_is_deleted_without_limits() -> None:
+def test_retention_without_limits_deletes_no_segment() -> None:
     _, log = four_segments(retention_ms=-1, retention_bytes=-1)
     assert log.apply_retention(2**60) == []
 
 
-def test_segments_above_the_high_watermark_are_kept() -> None:
+def test_retention_keeps_segments_above_the_high_watermark() -> None:
     _, log = four_segments(retention_ms=1)
     assert log.apply_retention(DAY_MS, max_offset=2) == [0, 1]
 
 
-def test_records_without_timestamps_expire_by_the_files_time() -> None:
+def test_records_without_timestamps_expire_by_their_file_time() -> None:
     fs = SimulatedFiles(now_ms=10_000)
     log = open_log(fs, segment_bytes=100, retention_ms=500)
     append_values(log, b"0", b"1", timestamp_ms=-1)
@@ -96,7 +96,7 @@ def test_records_without_timestamps_expire_by_the_files_time() -> None:
     assert log.apply_retention(10_501) == [0, 1]
 
 
-def test_an_empty_log_is_left_alone() -> None:
+def test_retention_does_not_change_an_empty_log() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, retention_ms=0, retention_bytes=0)
     before = fs.list(DIRECTORY)
@@ -104,7 +104,7 @@ def test_an_empty_log_is_left_alone() -> None:
     assert fs.list(DIRECTORY) == before
 
 
-def test_files_are_renamed_at_once_and_removed_after_the_delay() -> None:
+def test_deleted_files_are_renamed_at_once_and_removed_after_the_delay() -> None:
     fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=60_000)
 
     log.apply_retention(3500)
@@ -158,7 +158,7 @@ def test_deleted_records_are_hidden_at_once() -> None:
 
 
 @pytest.mark.parametrize("offset", [5, 2**62, -2])
-def test_delete_records_beyond_the_end_is_refused(offset: int) -> None:
+def test_delete_records_after_the_log_end_offset_is_refused(offset: int) -> None:
     _, log = four_segments()
     with pytest.raises(OffsetOutOfRange):
         log.delete_records(offset)
@@ -179,7 +179,7 @@ def test_start_offset_inside_a_segment_is_restored_from_its_checkpoint() -> None
 
 
 @pytest.mark.parametrize("offset", range(6))
-def test_truncation_drops_all_from_an_offset_on(offset: int) -> None:
+def test_truncation_removes_all_records_from_an_offset_on(offset: int) -> None:
     fs, log = four_segments(index_interval_bytes=0)
     append_values(log, b"4", timestamp_ms=5000)
     log.flush()
@@ -195,7 +195,7 @@ def test_truncation_drops_all_from_an_offset_on(offset: int) -> None:
     assert values(open_log(fs)) == [*kept, (offset, b"new")]
 
 
-def test_leader_epochs_follow_the_ends_of_the_log() -> None:
+def test_leader_epochs_follow_truncations_and_deletions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100, retention_ms=-1)
     for epoch in (0, 0, 2, 5, 5):
@@ -224,7 +224,7 @@ def test_lost_leader_epochs_are_rebuilt_from_the_batches() -> None:
 
 
 def leftovers(fs: SimulatedFiles) -> list[str]:
-    """The files of segments that are not in the log."""
+    """The files of segments that do not belong to the log."""
     return [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
 
 
@@ -275,7 +275,7 @@ def test_failed_write_of_leader_epochs_does_not_block_deletion() -> None:
 
 
 def test_closed_segments_are_deleted_when_the_active_one_cannot_roll() -> None:
-    """All segments are too old, and the disk has no space to roll the active one."""
+    """All segments have expired, and the disk has no space for a new active segment."""
     fs, log = four_segments(retention_ms=1)
     fs.fail("open", f"{4:020d}.log")
 

@@ -1,4 +1,4 @@
-"""The example of docs/formats/segments.md has the bytes that a log writes and reads."""
+"""A log writes and reads the bytes of the example in docs/formats/segments.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def files_of_the_page() -> dict[str, bytes]:
     }
 
 
-def test_page_has_the_bytes_that_a_log_writes() -> None:
+def test_segments_page_has_the_bytes_that_a_log_writes() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, index_interval_bytes=100)
     for number, value in enumerate((b"a", b"b", b"c")):
@@ -33,7 +33,7 @@ def test_page_has_the_bytes_that_a_log_writes() -> None:
     }
 
 
-def test_bytes_of_the_page_open_as_a_log() -> None:
+def test_log_opens_from_the_bytes_of_the_segments_page() -> None:
     fs = SimulatedFiles()
     for name, data in files_of_the_page().items():
         fs.put(f"{DIRECTORY}/{name}", data)

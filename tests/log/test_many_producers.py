@@ -1,7 +1,7 @@
-"""A partition with many producers: snapshots are written outside the loop, and idle ones are
-removed.
+"""A partition with many producers: snapshots are written outside the event loop, and idle producers
+are removed.
 
-Durations are the thread's own CPU time, so that a busy machine does not fail the test.
+Durations are CPU times of the test's thread, because a busy machine must not fail the test.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tests.uncollected import uncollected
 
 MANY = 100_000
 STEP_S = 0.01
-"""The longest time for which a piece of work can block the loop (law 9)."""
+"""The maximum duration of one step of work in the event loop (law 9)."""
 
 
 def enter(producers: ProducerStates, count: int, timestamp_ms: int = NOW_MS) -> None:
-    """Gives ``count`` producers one batch each."""
+    """Appends one batch of each of ``count`` producers."""
     header = read_header(
         encode_batch(
             [Record(0, timestamp_ms, None, b"v")],
@@ -83,7 +83,7 @@ def _every_log_has_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rolled(fs: SimulatedFiles) -> PartitionLog:
-    """A log that has rolled at offset 4 and whose snapshot is not written yet."""
+    """A log that has rolled at offset 4, before its snapshot is written."""
     log = open_log(fs, segment_bytes=1000)
     for producer in range(4):
         send(log, producer, 0)
@@ -93,7 +93,7 @@ def rolled(fs: SimulatedFiles) -> PartitionLog:
     return log
 
 
-def test_snapshot_of_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> None:
+def test_steps_of_a_snapshot_of_100_000_producers_take_under_10_ms() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     send(log, 0, 0)
@@ -107,7 +107,7 @@ def test_snapshot_of_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> 
     image = log.image
     assert image is not None
     began = time.thread_time()
-    for producer in range(300):  # each part of the table is copied
+    for producer in range(300):  # the appends copy each part of the table
         send(log, MANY + producer, 0)
     assert (time.thread_time() - began) / 300 < STEP_S
     steps = image.pack()
@@ -120,7 +120,7 @@ def test_snapshot_of_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> 
     assert len(log.producers) == MANY + 300
 
 
-def test_iterating_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> None:
+def test_steps_of_an_iteration_over_100_000_producers_take_under_10_ms() -> None:
     producers = ProducerStates()
     enter(producers, MANY)
 
@@ -132,8 +132,9 @@ def test_iterating_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> No
 
 
 def test_memory_of_producers_is_freed_with_their_log() -> None:
-    """The garbage collector does not free them: it never visits objects frozen after loading."""
-    while gc.collect():  # finalizers of objects of other tests can leave garbage
+    """The garbage collector would never free the producers, because it does not visit objects that
+    are frozen after loading."""
+    while gc.collect():  # finalizers of other tests' objects can create garbage
         pass
     with uncollected():
         producers = ProducerStates()
@@ -156,7 +157,7 @@ def test_snapshot_of_few_producers_is_written_at_the_roll() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_a_crash_before_the_snapshot_is_written_loses_no_producer() -> None:
+def test_crash_before_a_snapshot_write_loses_no_producer() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     send(log, 1, 1, transactional=True)
@@ -171,7 +172,7 @@ def test_a_crash_before_the_snapshot_is_written_loses_no_producer() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_snapshot_has_the_state_at_the_roll() -> None:
+def test_producer_snapshot_has_the_state_at_the_roll() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     then = snapshot_of(log.producers)
@@ -213,7 +214,7 @@ def test_snapshot_of_a_truncated_log_is_not_written(cut_to: int) -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_log_closed_before_the_snapshot_writes_only_its_last_one() -> None:
+def test_log_closed_during_a_snapshot_writes_only_the_final_snapshot() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image
@@ -228,7 +229,7 @@ def test_log_closed_before_the_snapshot_writes_only_its_last_one() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_rolls_during_a_snapshot_share_the_next_one() -> None:
+def test_rolls_during_a_snapshot_write_share_the_next_snapshot() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     first = log.image

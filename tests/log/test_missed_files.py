@@ -1,4 +1,4 @@
-"""Missing files of a log are named: no lost record is read as if it had not existed."""
+"""Errors name the missing files of a log: lost records are not silently skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DAY_MS = 24 * 3_600_000
 
 
 def five_segments(clean: bool = True) -> SimulatedFiles:
-    """Offsets 0 to 4, each in its own segment; closed cleanly, or killed after a flush."""
+    """A log with offsets 0 to 4, each in its own segment, closed cleanly or killed after a
+    flush."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     append_values(log, b"0", b"1", b"2", b"3", b"4")
@@ -31,7 +32,7 @@ def five_segments(clean: bool = True) -> SimulatedFiles:
 
 
 def remove(fs: SimulatedFiles, base: int, *suffixes: str) -> None:
-    """Removes the files of a segment: all of them unless suffixes are given."""
+    """Removes the files of a segment with these suffixes; by default all."""
     for suffix in suffixes or (".log", ".index", ".timeindex", ".snapshot"):
         path = f"{DIRECTORY}/{base:020d}{suffix}"
         if fs.exists(path):
@@ -40,7 +41,7 @@ def remove(fs: SimulatedFiles, base: int, *suffixes: str) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffixes", [(), (".log",)])
-def test_a_log_without_a_segment_is_refused(clean: bool, suffixes: tuple[str, ...]) -> None:
+def test_flushed_log_without_segments_is_refused(clean: bool, suffixes: tuple[str, ...]) -> None:
     fs = five_segments(clean)
     for base in range(5):
         remove(fs, base, *suffixes)
@@ -51,8 +52,9 @@ def test_a_log_without_a_segment_is_refused(clean: bool, suffixes: tuple[str, ..
     assert "log.recovery.missing=t-0" in str(caught.value.with_advice("t-0"))
 
 
-def test_unflushed_log_without_a_segment_is_refused_by_its_high_watermark() -> None:
-    """The recovery point stays at 0 until the first roll, but the high watermark is known."""
+def test_unflushed_log_without_segments_is_refused_by_its_high_watermark() -> None:
+    """The recovery point stays at 0 until the first roll, but the high watermark shows that records
+    are lost."""
     fs = SimulatedFiles()
     append_values(open_log(fs), b"0", b"1")
     remove(fs, 0)
@@ -61,7 +63,7 @@ def test_unflushed_log_without_a_segment_is_refused_by_its_high_watermark() -> N
         open_log(fs, high_watermark=2)
 
 
-def test_empty_log_without_a_segment_is_created_again() -> None:
+def test_empty_log_without_segments_is_created_again() -> None:
     fs = SimulatedFiles()
     open_log(fs)
     remove(fs, 0)
@@ -69,7 +71,7 @@ def test_empty_log_without_a_segment_is_created_again() -> None:
     assert open_log(fs).log_end_offset == 0
 
 
-def test_lost_log_begins_at_its_former_end_when_accepted() -> None:
+def test_lost_log_begins_at_its_former_end_when_loss_is_accepted() -> None:
     fs = five_segments()
     for base in range(5):
         remove(fs, base)
@@ -86,7 +88,7 @@ def test_lost_log_begins_at_its_former_end_when_accepted() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_a_segment_missing_in_the_middle_is_named(clean: bool, gone: int) -> None:
+def test_error_names_a_segment_missing_in_the_middle(clean: bool, gone: int) -> None:
     fs = five_segments(clean)
     remove(fs, gone)
 
@@ -98,7 +100,7 @@ def test_a_segment_missing_in_the_middle_is_named(clean: bool, gone: int) -> Non
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_segment_missing_at_the_beginning_is_named(clean: bool) -> None:
+def test_error_names_a_segment_missing_at_the_beginning(clean: bool) -> None:
     fs = five_segments(clean)
     remove(fs, 0)
 
@@ -124,8 +126,8 @@ def test_missing_first_segments_are_detected_by_the_log_start_checkpoint() -> No
 
 
 @pytest.mark.parametrize("gone", [0, 2, 4])
-def test_an_index_without_its_segment_names_it(gone: int) -> None:
-    """The index was once taken for the leftover of a deletion, and removed as well."""
+def test_error_names_the_missing_segment_of_an_existing_index(gone: int) -> None:
+    """Regression: the index was regarded as the leftover of a deletion and removed."""
     fs = five_segments()
     remove(fs, gone, ".log")
 
@@ -133,7 +135,7 @@ def test_an_index_without_its_segment_names_it(gone: int) -> None:
         open_log(fs, clean=True, recovery_point=5, cleaned_to=5, **SMALL)
 
 
-def test_segment_removed_by_the_cleaner_is_not_missed() -> None:
+def test_segment_removed_by_the_cleaner_is_not_reported_as_missing() -> None:
     fs = five_segments()
     remove(fs, 2)
 
@@ -144,7 +146,7 @@ def test_segment_removed_by_the_cleaner_is_not_missed() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_gap_in_a_compacted_log_is_not_reported_as_a_missing_file(clean: bool) -> None:
-    """An interrupted cleaning leaves gaps above the cleaner's checkpoint."""
+    """An interrupted cleaning leaves gaps after the offset in the cleaner's checkpoint."""
     fs = five_segments(clean)
     remove(fs, 2)
 
@@ -157,8 +159,8 @@ def test_gap_in_a_compacted_log_is_not_reported_as_a_missing_file(clean: bool) -
 
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("step", range(30))
-def test_crash_during_a_deletion_makes_no_segment_missed(step: int, removed: bool) -> None:
-    """The process is killed, or power is lost, between any two steps."""
+def test_crash_during_a_deletion_reports_no_missing_segment(step: int, removed: bool) -> None:
+    """The process is killed or loses power between any two steps."""
     fs = SimulatedFiles()
     log = open_log(fs, retention_ms=1, file_delete_delay_ms=0, **SMALL)
     append_values(log, *(b"%d" % number for number in range(4)))
@@ -194,12 +196,12 @@ def test_crash_during_a_deletion_makes_no_segment_missed(step: int, removed: boo
 
 
 class Killed(BaseException):
-    """The process was killed."""
+    """The process is killed."""
 
 
 @pytest.mark.parametrize("bytes_left", range(1, 27))
 def test_torn_tail_of_any_length_is_reported_as_damage(bytes_left: int) -> None:
-    """17 bytes show an old message, and are too few to read one."""
+    """17 bytes are enough to identify an old message, but too few to read one."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -1,8 +1,8 @@
 """Random producers, transactions, restarts, truncations and disk failures: the log answers as its
 model.
 
-A play is a list of numbers, from which each step draws its actions. The log is reopened after kills
-and power losses, and must have exactly the state of its files.
+A play is a list of numbers that determine each step. The log is reopened after kills and power
+losses, and must have exactly the state of its files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRODUCERS = (3, 5, 8)
 
 
 class Play:
-    """A log and its model."""
+    """Performs the steps of a play on a log and on its model."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.chance = random.Random(repr(numbers))
@@ -64,7 +64,7 @@ class Play:
     # -- appends
 
     def _drawn(self) -> Batch:
-        """A batch that is valid next, or nearly so."""
+        """A batch that is the valid next one, or has a small error."""
         chance, model = self.chance, self.model
         producer = chance.choice(PRODUCERS)
         epoch = max(0, model.epoch(producer) + chance.choice([0, 0, 0, 0, 1, -1]))
@@ -82,7 +82,7 @@ class Play:
         self._append(self._drawn())
 
     def repeat(self) -> None:
-        """Repeats an earlier batch, the last one or an older one."""
+        """Sends an earlier batch again: the last one or an older one."""
         sent = [each for each in self.model.batches if each.outcome is None]
         if sent:
             self._append(self.chance.choice(sent[-6:])._replace(offset=self.model.end))
@@ -134,7 +134,7 @@ class Play:
             model.batches.append(drawn)
 
     def fail(self) -> None:
-        """Fails the disk at the next end of a transaction, in one of two files."""
+        """Makes the write of one of two files fail when the next transaction ends."""
         self.fs.fail("write", self.chance.choice([".log", ".txnindex"]), partial_bytes=20)
         self.end()
         self.fs.heal()
@@ -193,7 +193,7 @@ class Play:
         self.model.forgotten = self.model.end
 
     def write_image(self) -> None:
-        """Writes the snapshot of a roll in pieces; it has the state at the roll."""
+        """Writes the snapshot of a roll in steps; the snapshot has the state at the roll."""
         image = self.image or self.log.image
         if image is None:
             return
@@ -259,7 +259,7 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """Plays with snapshots written at once, and with snapshots written in pieces."""
+    """Runs a play with snapshots written at once, and again with snapshots written in steps."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)
@@ -273,17 +273,17 @@ def numbers_of(seed: int, count: int = 90) -> list[int]:
 
 @pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("seed", range(60))
-def test_log_has_the_state_of_its_model(seed: int) -> None:
+def test_log_has_the_state_of_its_model_after_long_plays(seed: int) -> None:
     play(numbers_of(seed))
 
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, (1 << 20) - 1), max_size=60))
-def test_log_has_the_state_of_its_model_in_short_plays(numbers: list[int]) -> None:
+def test_log_has_the_state_of_its_model_after_short_plays(numbers: list[int]) -> None:
     play(numbers)
 
 
-# -- planted faults: some play must find each
+# -- planted faults: some play must find each fault
 
 
 def _stable_past_a_commit(patch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def _truncation_forgets_the_index(patch: pytest.MonkeyPatch) -> None:
         _nothing_is_frozen,
     ],
 )
-def test_planted_fault_differs_from_the_model(
+def test_log_with_a_planted_fault_differs_from_the_model(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

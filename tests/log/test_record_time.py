@@ -1,4 +1,5 @@
-"""The time of the first unread record: exact where that is cheap, otherwise its batch's time."""
+"""The timestamp of the first unread record: exact when it is cheap to find, otherwise the batch's
+timestamp."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ GZIP = 1
 
 
 def records(count: int) -> list[Record]:
-    """One record per second."""
+    """Records at intervals of one second."""
     return [Record(index, NOW_MS + 1000 * index, None, b"v" * 10) for index in range(count)]
 
 
 def first_record_time(log: PartitionLog, offset: int) -> tuple[int, bool] | None:
-    """The result of a reader that has read nothing yet."""
+    """The result of a new reader."""
     return shown(TimeReader(log.segments).first_at(offset))
 
 
@@ -35,7 +36,7 @@ def shown(found: RecordTime | None) -> tuple[int, bool] | None:
     return None if found is None else (found.timestamp_ms, found.approximate)
 
 
-def test_time_of_every_record_is_found_in_every_segment() -> None:
+def test_time_reader_finds_the_timestamp_of_every_record() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=300)
     for start in range(0, 40, 4):
         log.append(encode_batch(records(40)[start : start + 4], base_offset=start), 0, NOW_MS)
@@ -46,7 +47,7 @@ def test_time_of_every_record_is_found_in_every_segment() -> None:
     assert first_record_time(log, 40) is None, "nothing is unread"
 
 
-def test_time_of_a_removed_record_is_that_of_the_next() -> None:
+def test_time_reader_returns_the_next_records_time_for_a_removed_record() -> None:
     log = open_log(SimulatedFiles())
     kept = [records(10)[index] for index in (2, 7)]
     log.append_encoded(encode_batch(kept, base_offset=0, last_offset=9), 0, 9, NOW_MS)
@@ -59,7 +60,7 @@ def test_time_of_a_removed_record_is_that_of_the_next() -> None:
     assert first_record_time(log, 8) == (NOW_MS + 99, False)
 
 
-def test_delete_horizon_is_not_taken_for_a_record_time() -> None:
+def test_time_reader_does_not_return_the_delete_horizon() -> None:
     log = open_log(SimulatedFiles())
     horizon = encode_batch(records(3), delete_horizon_ms=NOW_MS + 86_400_000)
     log.append_encoded(horizon, 0, 2, NOW_MS)
@@ -67,7 +68,7 @@ def test_delete_horizon_is_not_taken_for_a_record_time() -> None:
     assert first_record_time(log, 0) == (NOW_MS, False)
 
 
-def test_transaction_markers_are_skipped() -> None:
+def test_time_reader_skips_transaction_markers() -> None:
     log = open_log(SimulatedFiles())
     marker = encode_batch(records(1), is_control=True)
     log.append_encoded(marker, 0, 0, NOW_MS)
@@ -80,7 +81,7 @@ def test_transaction_markers_are_skipped() -> None:
     assert first_record_time(log, 0) == (NOW_MS + 5, False)
 
 
-def test_log_append_time_applies_to_every_record_of_the_batch() -> None:
+def test_time_reader_returns_the_log_append_time_of_the_batch() -> None:
     log = open_log(SimulatedFiles())
     stamped = encode_batch(
         records(5), timestamp_type=LOG_APPEND_TIME, max_timestamp=NOW_MS + 77_000
@@ -91,7 +92,7 @@ def test_log_append_time_applies_to_every_record_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize("limit", ["COMPRESSED_BYTES_MAX", "OPENED_BYTES_MAX", "RECORDS_MAX"])
-def test_time_inside_a_large_compressed_batch_is_its_first_timestamp(
+def test_time_in_a_large_compressed_batch_is_the_batchs_first_timestamp(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(SimulatedFiles())
@@ -122,7 +123,7 @@ def test_time_in_a_log_of_small_batches_is_found() -> None:
 
 
 def mixed_log() -> PartitionLog:
-    """Batches of every kind, in several segments."""
+    """A log with every kind of batch, in several segments."""
     log = open_log(SimulatedFiles(), segment_bytes=700, index_interval_bytes=100)
     for turn in range(12):
         base = log.log_end_offset
@@ -141,18 +142,18 @@ def mixed_log() -> PartitionLog:
 
 
 @given(wanted=st.lists(st.integers(0, 125), max_size=40))
-def test_shared_reader_finds_the_times_of_separate_readers(wanted: list[int]) -> None:
-    """The offsets are in any order."""
+def test_time_reader_returns_the_same_times_when_it_is_reused(wanted: list[int]) -> None:
+    """The reused reader gets the offsets in any order."""
     reader = TimeReader(LOG.segments)
     assert [shown(reader.first_at(each)) for each in wanted] == [ALONE[each] for each in wanted]
 
 
-def test_reader_can_be_used_after_damage() -> None:
+def test_time_reader_can_be_used_after_damage() -> None:
     files = SimulatedFiles()
     log = open_log(files)
     whole = encode_batch(records(9))
     cut = bytearray(whole)
-    cut[61 + 40 :] = b"\xfe" * (len(whole) - 61 - 40)  # each length points beyond the end
+    cut[61 + 40 :] = b"\xfe" * (len(whole) - 61 - 40)  # each record length exceeds the batch
     log.append_encoded(bytes(cut), 0, 8, NOW_MS)
     append_values(log, b"v", timestamp_ms=NOW_MS + 77)
     reader = TimeReader(log.segments)

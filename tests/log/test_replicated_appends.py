@@ -1,4 +1,5 @@
-"""A leader's batches in a follower's log: stored unchanged, checked, and interpreted."""
+"""A leader's batches in a follower's log: the follower checks and interprets the batches, and
+stores their bytes unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def message(offset: int, value: bytes = b"v", magic: int = 1) -> bytes:
     return encode([Record(offset, NOW_MS, None, value)], magic)
 
 
-def test_replicated_bytes_are_the_leaders() -> None:
+def test_append_replicated_stores_the_leaders_bytes() -> None:
     log = follower()
     data = batch(0, b"a", b"b", leader_epoch=3) + batch(2, b"c", leader_epoch=5)
 
@@ -64,7 +65,7 @@ def test_partial_batch_at_the_end_of_a_response_is_ignored(cut: int) -> None:
     assert log.log_end_offset == 1
 
 
-def test_empty_response_appends_nothing() -> None:
+def test_empty_fetch_response_appends_no_batch() -> None:
     log = follower()
     assert log.append_replicated(b"", NOW_MS) == 0
 
@@ -87,7 +88,7 @@ def flipped(data: bytes, position: int) -> bytes:
         (batch(5)[:16] + b"\x07" + batch(5)[17:], "magic 7"),
     ],
 )
-def test_invalid_response_is_refused_and_nothing_appended(data: bytes, why: str) -> None:
+def test_invalid_fetch_response_is_refused_without_an_append(data: bytes, why: str) -> None:
     log = follower()
     log.append_replicated(batch(0, *[b"v"] * 5, leader_epoch=2), NOW_MS)
     before = stored(log)
@@ -100,7 +101,7 @@ def test_invalid_response_is_refused_and_nothing_appended(data: bytes, why: str)
 
 
 def test_batch_that_begins_below_the_end_raises_below_end() -> None:
-    """The log is reset to its leader's start offset, in the middle of the leader's batch."""
+    """The log is reset to its leader's log start offset, which is inside a batch."""
     log = follower()
     log.start_at(5, NOW_MS)
     with pytest.raises(BelowEnd) as below:
@@ -112,7 +113,7 @@ def test_batch_that_begins_below_the_end_raises_below_end() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (3, 7)
 
 
-def test_messages_of_magic_0_and_1_have_no_epoch() -> None:
+def test_replicated_messages_of_magic_0_and_1_have_no_leader_epoch() -> None:
     log = follower()
     data = message(0, magic=0) + message(1) + message(2)
     log.append_replicated(data, NOW_MS)
@@ -121,7 +122,7 @@ def test_messages_of_magic_0_and_1_have_no_epoch() -> None:
     assert log.epochs.latest == 0
 
 
-def test_segments_roll_by_the_followers_settings() -> None:
+def test_replicated_segments_roll_by_the_followers_settings() -> None:
     one = batch(0, b"x" * 100)
     log = follower(segment_bytes=3 * len(one))
     log.append_replicated(b"".join(batch(n, b"x" * 100) for n in range(10)), NOW_MS)
@@ -129,7 +130,7 @@ def test_segments_roll_by_the_followers_settings() -> None:
     assert [header.base_offset for _, header in log.scan()] == list(range(10))
 
 
-def test_many_batches_need_several_calls() -> None:
+def test_append_replicated_accepts_a_bounded_number_of_batches() -> None:
     log = follower()
     data = b"".join(batch(n) for n in range(AT_ONCE + 10))
     taken = log.append_replicated(data, NOW_MS)
@@ -138,15 +139,15 @@ def test_many_batches_need_several_calls() -> None:
     assert stored(log) == data
 
 
-def test_one_batch_may_be_larger_than_a_segment() -> None:
+def test_replicated_batch_may_be_larger_than_a_segment() -> None:
     log = follower(segment_bytes=200)
     log.append_replicated(batch(0, b"a") + batch(1, b"x" * 500) + batch(2, b"b"), NOW_MS)
     assert log.log_end_offset == 3
 
 
 def led_log() -> PartitionLog:
-    """A leader's log with a committed, an aborted and an open transaction, and an
-    idempotent batch."""
+    """A leader's log with a committed, an aborted and an open transaction, and an idempotent
+    batch."""
     log = follower()
     for producer_id, committed in ((7, True), (8, False)):
         log.append(batch(0, b"t", producer=(producer_id, 0, 0), transactional=True), 4, NOW_MS)
@@ -157,7 +158,7 @@ def led_log() -> PartitionLog:
 
 
 def facts(log: PartitionLog) -> Any:
-    """The state derived from the headers of batches."""
+    """The state that the log derives from the headers of batches."""
     producers = log.producers
     image = producers.freeze(0)
     for _ in image.pack():
@@ -173,7 +174,7 @@ def facts(log: PartitionLog) -> Any:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_producers_markers_and_epochs_are_the_leaders(at_once: bool) -> None:
+def test_follower_has_the_leaders_producers_transactions_and_epochs(at_once: bool) -> None:
     leader, log = led_log(), follower()
     data = stored(leader)
     if at_once:
@@ -185,14 +186,14 @@ def test_producers_markers_and_epochs_are_the_leaders(at_once: bool) -> None:
     assert log.aborted_between(0, 9) == [(8, 3)]
 
 
-def test_replicated_state_survives_reopening() -> None:
+def test_replicated_producer_state_survives_reopening() -> None:
     fs = SimulatedFiles()
     open_log(fs).append_replicated(stored(led_log()), NOW_MS)
     assert facts(open_log(fs)) == facts(led_log())
 
 
 @pytest.mark.parametrize("offset", range(8))
-def test_a_truncated_follower_fetches_the_rest_again(offset: int) -> None:
+def test_truncated_follower_equals_its_leader_after_new_appends(offset: int) -> None:
     leader, log = led_log(), follower()
     log.append_replicated(stored(leader), NOW_MS)
     end_offset = log.truncate_to(offset, NOW_MS)
@@ -228,8 +229,9 @@ def test_full_disk_poisons_a_replicated_log_until_a_probe() -> None:
     assert log.log_end_offset == 2
 
 
-def test_epochs_of_batches_that_were_not_written_are_not_kept() -> None:
-    """Otherwise the older of them would be refused for ever, as lower than the newer one."""
+def test_failed_append_does_not_keep_the_leader_epochs_of_its_batches() -> None:
+    """Otherwise the log would refuse the older batches forever, because their leader epoch is
+    lower."""
     fs = SimulatedFiles(capacity_bytes=4_000)
     log = open_log(fs)
     log.append_replicated(batch(0, leader_epoch=1), NOW_MS)
@@ -246,7 +248,7 @@ def test_epochs_of_batches_that_were_not_written_are_not_kept() -> None:
     assert open_log(fs).epochs.entries[-1] == (2, 2)
 
 
-def test_a_new_epoch_is_written_before_its_first_batch() -> None:
+def test_new_leader_epoch_is_written_before_its_first_batch() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append_replicated(batch(0, leader_epoch=2), NOW_MS)
@@ -258,7 +260,7 @@ def test_a_new_epoch_is_written_before_its_first_batch() -> None:
     assert log.epochs.latest == 2
 
 
-def test_start_at_drops_records_producers_and_transactions() -> None:
+def test_start_at_removes_records_producers_and_transactions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=200)
     log.append_replicated(b"".join(batch(n, b"x" * 50) for n in range(10)), NOW_MS)
@@ -285,7 +287,8 @@ def test_truncation_is_refused_during_a_segment_exchange() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_byte_of_a_response_is_never_stored(data: st.DataObject) -> None:
-    """A checksum finds a flipped byte, or the order of the offsets that it does not cover."""
+    """The checksum finds a flipped byte, or the order of the offsets does, which the checksum does
+    not cover."""
     whole = batch(0, b"a", b"b", leader_epoch=1) + batch(2, b"c", leader_epoch=1)
     position = data.draw(st.integers(0, len(whole) - 1))
     damaged = flipped(whole, position)

@@ -17,7 +17,7 @@ PATH = f"{DIRECTORY}/00000000000000000000.txnindex"
 
 
 def entries(count: int, seed: int = 0) -> list[Aborted]:
-    """Overlapping transactions: some begin long before they end."""
+    """Overlapping transactions, of which some begin long before they end."""
     chance = random.Random(seed)
     made = []
     for number in range(1, count + 1):
@@ -36,7 +36,7 @@ def made(count: int, fs: SimulatedFiles) -> tuple[TransactionIndex, list[Aborted
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 129, 4096, 4097, 9000])
-def test_index_finds_the_entries_of_a_linear_search(count: int) -> None:
+def test_transaction_index_lookup_equals_a_linear_search(count: int) -> None:
     fs = SimulatedFiles()
     index, aborted = made(count, fs)
     loaded = TransactionIndex(fs, PATH)
@@ -50,9 +50,11 @@ def test_index_finds_the_entries_of_a_linear_search(count: int) -> None:
         assert loaded.overlapping(offset, end) == expected
 
 
-def test_index_lookup_reads_a_bounded_number_of_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads the first 64 entries after the offset and those near the result, not all
-    later ones."""
+def test_transaction_index_lookup_reads_a_bounded_number_of_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A lookup reads the first 64 entries after the offset and the entries near the result, instead
+    of all later entries."""
     index = TransactionIndex(SimulatedFiles(), PATH)
     index._take(bytearray(b"".join(_packed(n) for n in range(100_000))))
     looked = 0
@@ -75,7 +77,9 @@ def _packed(number: int) -> bytes:
 
 @pytest.mark.parametrize("count", [70, 5000])
 @pytest.mark.parametrize("offset", [0, 5, 10, 11, 640, 650, 49_990, 50_001])
-def test_index_truncation_drops_markers_from_an_offset_on(count: int, offset: int) -> None:
+def test_transaction_index_truncation_removes_entries_by_marker_offset(
+    count: int, offset: int
+) -> None:
     fs = SimulatedFiles()
     index, aborted = made(count, fs)
     index.truncate_to(offset)
@@ -88,7 +92,7 @@ def test_index_truncation_drops_markers_from_an_offset_on(count: int, offset: in
 
 
 @pytest.mark.parametrize("cut", [0, 1, 33, 34, 35, 67, 68, 69])
-def test_torn_index_file_keeps_its_whole_entries(cut: int) -> None:
+def test_torn_transaction_index_file_keeps_its_whole_entries(cut: int) -> None:
     fs = SimulatedFiles()
     _, aborted = made(2, fs)
     data = fs.written(PATH)
@@ -99,13 +103,13 @@ def test_torn_index_file_keeps_its_whole_entries(cut: int) -> None:
 
 
 def ended(log: PartitionLog, producer_id: int, committed: bool = False) -> None:
-    """A transaction of one record, and its end."""
+    """Appends a transaction of one record, and its marker."""
     producer = (producer_id, 0, 0)
     log.append(batch(producer=producer, transactional=True), 0, NOW_MS)
     log.append_marker(Marker(producer_id, 0, 0, committed), 0, NOW_MS)
 
 
-def test_index_entries_are_removed_with_their_segments() -> None:
+def test_transaction_index_entries_are_removed_with_their_segments() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=150, file_delete_delay_ms=0)
     for producer_id in range(1, 7):
@@ -134,7 +138,7 @@ def test_aborted_transaction_over_several_segments_is_found_from_each() -> None:
         assert log.aborted_in(info, offset, log.log_end_offset) == [(99, 0)]
 
 
-def test_open_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
+def test_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=150)
     ended(log, 1)
     ended(log, 2, committed=True)
@@ -147,7 +151,7 @@ def test_open_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_partial_read_returns_only_overlapping_aborted_transactions(sealed: bool) -> None:
-    """The offset index gives the end of the bytes, in memory and in its file."""
+    """The end offset of a partial read is taken from the offset index, in memory or in its file."""
     log = open_log(SimulatedFiles(), index_interval_bytes=300)
     for producer_id in range(1, 101):
         ended(log, producer_id)

@@ -1,7 +1,7 @@
 """Logs with transactions of another broker: the last stable offset and the aborted transactions.
 
-The model of a consumer follows Java's: it fetches up to the last stable offset, skips batches of
-producers whose aborted transaction has begun, and reads them again after their marker.
+The model of a consumer follows Java's: it fetches up to the last stable offset, skips the batches
+of producers with an aborted transaction, and delivers their batches again after the marker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEEDS = range(15)
 
 
 def consumed(log: PartitionLog, max_bytes: int = 400) -> list[int]:
-    """The offsets of the records that a read_committed consumer returns."""
+    """The offsets of the records that the model of a read_committed consumer returns."""
     return list(_consumed(log, max_bytes))
 
 
@@ -50,7 +50,7 @@ def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
 
 
 def due(log: PartitionLog) -> list[int]:
-    """The same offsets, found by reading the whole log."""
+    """The expected offsets for `consumed`, found by reading the whole log."""
     stable = first_open(log)
     return sorted(record.offset for record in committed(log) if record.offset < stable)
 
@@ -78,7 +78,7 @@ def aborted(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
 
 
 def in_files(fs: SimulatedFiles, log: PartitionLog) -> list[tuple[int, int, int]]:
-    """The entries of the index files, which equal those in memory."""
+    """The entries of the index files; checks that they equal those in memory."""
     entries: list[tuple[int, int, int]] = []
     for segment in log.segments:
         path = segment.path(".txnindex")
@@ -120,7 +120,7 @@ def test_transactions_are_loaded_from_kafkas_files(seed: int) -> None:
     fs = SimulatedFiles()
     written = open_log(fs, **SMALL)
     RandomLog(written, random.Random(seed)).append(60)
-    for segment in written.segments[:-1]:  # a killed broker has not written the last one's index
+    for segment in written.segments[:-1]:  # the last index is written at a roll
         entries = [e for e in aborted(written) if written.segments.at(e[2]) is segment]
         path = segment.path(".txnindex")
         fs.remove(path)
@@ -133,7 +133,7 @@ def test_transactions_are_loaded_from_kafkas_files(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cleaned_transactions_read_as_committed_records_only(seed: int) -> None:
+def test_read_committed_consumer_of_a_cleaned_log_gets_committed_records(seed: int) -> None:
     fs = SimulatedFiles()
     settings: dict[str, Any] = {**SMALL, "cleanup_policy": "compact", "delete_retention_ms": 1}
     writer = RandomLog(open_log(fs, **settings), random.Random(seed))
@@ -141,7 +141,7 @@ def test_cleaned_transactions_read_as_committed_records_only(seed: int) -> None:
     remove(fs, ".snapshot")
     writer.log = open_log(fs, **settings)
     seen = set(due(writer.shadow))
-    for ms in (0, 10):  # markers are removed the second time
+    for ms in (0, 10):  # the second cleaning removes the markers
         writer.log.roll()
         clean_log(writer.log, 0, writer.now_ms + ms)
         assert set(consumed(writer.log)) == {
@@ -158,8 +158,9 @@ def test_cleaned_transactions_read_as_committed_records_only(seed: int) -> None:
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_lost_or_torn_transaction_index_is_rebuilt(seed: int, stops: str) -> None:
-    """Sentence 16. After a clean stop the file of a segment is torn, or missing together with its
-    other indexes: a segment without aborted transactions has no such file, here and in Kafka."""
+    """Sentence 16. After a clean stop the index file of a segment is torn, or missing together with
+    the other index files: in Muster as in Kafka, a segment without aborted transactions has no
+    transaction index file."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     RandomLog(log, random.Random(seed)).append(60)

@@ -1,4 +1,4 @@
-"""Rows for archives, and checks of an archive's content."""
+"""Rows for archives, and checks of the content of archives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_MS = 1_767_225_600_000
 
 
 def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa.RecordBatch:
-    """Commits at these log offsets."""
+    """Rows of commits at these log offsets."""
     rows = [
         {"log_partition": partition, "log_offset": offset, "written_at": at_ms * 1000,
          "kind": "commit", "group_id": "billing", "topic": "orders", "partition": 0,
@@ -43,14 +43,14 @@ def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch
 
 
 def stretch(base: int, last: int, at_ms: int = START_MS, topic: str = "orders") -> pa.Table:
-    """A stretch (records base to last) of a topic's partition 0."""
+    """A stretch (records ``base`` to ``last``) of partition 0 of a topic."""
     row = {"topic": topic, "partition": 0, "base_offset": base, "last_offset": last,
            "first_at": at_ms * 1000, "last_at": at_ms * 1000}  # fmt: skip
     return pa.Table.from_pylist([row], STRETCHES)
 
 
 def rows_of(folder: Path, table: str) -> list[Row]:
-    """Rows of a table, read from the files in the archive's manifest."""
+    """The rows of a table, read from the files in the archive's manifest."""
     manifest = load(folder)
     assert manifest is not None
     return [
@@ -61,12 +61,12 @@ def rows_of(folder: Path, table: str) -> list[Row]:
 
 
 def places(folder: Path) -> list[tuple[int, int]]:
-    """Sorted (partition, offset) of the archive's events; duplicates stay."""
+    """The sorted (partition, offset) pairs of the archive's events, including duplicates."""
     return sorted((row["log_partition"], row["log_offset"]) for row in rows_of(folder, "events"))
 
 
 def logged(broker: Broker) -> list[Row]:
-    """The broker's events, read over the wire."""
+    """The broker's events, read by requests to the broker."""
     parts = open_source(broker.bootstrap).event_parts(None) or ()
     rows = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
     return sorted(rows, key=place)
@@ -77,7 +77,7 @@ def place(row: Row) -> tuple[int, int]:
 
 
 def is_the_log(broker: Broker, out: Path) -> None:
-    """Assert that the archive has every record of the broker's log once."""
+    """Asserts that the archive has every record of the broker's log exactly once."""
     assert sorted(rows_of(out, "events"), key=place) == logged(broker)
     manifest = load(out)
     assert manifest is not None

@@ -1,4 +1,4 @@
-"""Commits of a real client, once the group has a coordinator."""
+"""Commits of a real client, sent when the group has a coordinator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests import waiting
 def commit(
     settings: Mapping[str, str], group: str, *commits: Sequence[tuple[str, int, int]]
 ) -> None:
-    """Commit (topic, partition, offset), one request each, without joining the group."""
+    """Commits each (topic, partition, offset) by its own request, without joining the group."""
     consumer = Consumer({**settings, "group.id": group})
     for some in commits:
         places = [TopicPartition(*each) for each in some]

@@ -1,4 +1,4 @@
-"""One Spark session per test process, a small history, and times."""
+"""Fixtures: one Spark session per test process, and a small history; and times."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.pipeline.small_logs import small_history
 
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
-    # short work on small frames never earns back the second compiler's cost
+    # short work on small frames never regains the second compiler's cost
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on a machine whose only Java is the extra's."""
+    """A Spark session on a machine whose only Java is that of the extra `pipeline`."""
     with pytest.MonkeyPatch.context() as patch:
         without_java(patch, tmp_path_factory.mktemp("path"))
         session = open_session("local[2, 2]", settings=SMALL)
@@ -31,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def without_java(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Set a PATH that has only the programs of Spark's scripts, and unset JAVA_HOME."""
+    """Sets a PATH with only the programs that Spark's scripts need, and unsets JAVA_HOME."""
     for name in ("bash", "chmod", "dirname"):
         (folder / name).symlink_to(shutil.which(name) or name)
     patch.setenv("PATH", str(folder))
@@ -49,5 +49,5 @@ def out(tmp_path: Path) -> Path:
 
 
 def at(seconds: float) -> datetime:
-    """The time so many seconds after 2026-01-01 00:00 UTC."""
+    """The time ``seconds`` after 2026-01-01 00:00 UTC."""
     return datetime.fromtimestamp(1_767_225_600 + seconds, UTC)

@@ -1,6 +1,6 @@
-"""Logs with live records and copies of old ones, and the time at which each record arrived.
+"""Logs with live records and copies of old records, and the time at which each record arrived.
 
-A log is available as the batches of its files, and as a broker's ListOffsets answers.
+A log is available as the batches of its files, and as a broker's ListOffsets responses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READ_MS: Final = ms(0)
 
 @dataclass
 class Log:
-    """Records by offset: the arrival time of each, and its timestamp."""
+    """Records in the order of their offsets: the arrival time of each, and its timestamp."""
 
     arrived_ms: list[int] = field(default_factory=list)
     dates_ms: list[int] = field(default_factory=list)
@@ -37,10 +37,10 @@ class Log:
     """The first offset of each batch."""
     now_ms: int = READ_MS - 3 * DAY
     ahead_ms: int = 0
-    """The largest lead of a producer's clock."""
+    """The maximum time by which a producer's clock is ahead."""
 
     def live(self, count: int, every_ms: int = 1, ahead_ms: int = 0) -> Log:
-        """Append records written at their timestamps, by a clock that may be ahead."""
+        """Appends records written at their timestamps, by a clock that may be ahead."""
         return self._add([self.now_ms + n * every_ms for n in range(count)], ahead_ms, 1)
 
     def copy(self, count: int, old_ms: int = YEAR, every_ms: int = 1, together: int = 1) -> Log:
@@ -52,12 +52,13 @@ class Log:
         )
 
     def rest(self, rest_ms: int) -> Log:
-        """Let this long pass without arrivals."""
+        """Lets ``rest_ms`` pass without arrivals."""
         self.now_ms += rest_ms
         return self
 
     def read_after(self, later_ms: int) -> Log:
-        """The same log, whose last record arrived this long before the read time."""
+        """Moves the log in time, so that its last record arrives ``later_ms`` before the read
+        time."""
         moved_ms = READ_MS - later_ms - self.now_ms
         self.now_ms += moved_ms
         self.arrived_ms = [each + moved_ms for each in self.arrived_ms]
@@ -74,7 +75,7 @@ class Log:
         return self
 
     def in_files(self, topic: str, partition: int) -> list[dict[str, Any]]:
-        """The log's batches as rows of STRETCHES."""
+        """The batches of the log as rows of STRETCHES."""
         ends = [*self.batches[1:], len(self.dates_ms)]
         return [
             _row(topic, partition, base, end - 1, self.dates_ms[base], max(self.dates_ms[base:end]),
@@ -95,7 +96,7 @@ def _time(at_ms: int) -> datetime:
 
 
 class _Broker:
-    """Returns offsets by time, as ListOffsets does."""
+    """A broker with these logs, which returns offsets by time as ListOffsets does."""
 
     moved_bytes = 0
 
@@ -117,7 +118,7 @@ def over_the_wire(
     held: dict[Partition, Sequence[int]],
     since_ms: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of STRETCHES, as read from a broker that has these logs."""
+    """The rows of STRETCHES that a reader gets from a broker with these logs."""
     broker = _Broker(logs)
     monkeypatch.setattr(
         times, "list_known", lambda _, asks: [broker.answer(*each) for each in asks]
@@ -127,10 +128,11 @@ def over_the_wire(
 
 
 def any_log(chance: Random) -> Log:
-    """A random log of live parts, pauses and copies, read some time after its end.
+    """A random log of live records, pauses and copies, read some time after its end.
 
-    Copies have timestamps at least two hours before their arrival, and before all live records. The
-    next record contradicts a clock that is ahead.
+    The timestamps of copies are at least two hours before their arrival, and before all live
+    records. After a record whose timestamp is ahead, the next record shows that the clock was
+    ahead.
     """
     log, live_ms = Log(), 0
     for _ in range(chance.randint(1, 6)):

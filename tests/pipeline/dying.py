@@ -1,7 +1,7 @@
-"""Run work in child processes that kill themselves (SIGKILL) before a chosen step.
+"""Runs work in child processes that kill themselves (SIGKILL) before a chosen step.
 
-A step is a change to the disk. Each run is a forked process, so that imports are paid once, and has
-no chance to clean up.
+A step is a change to the disk. Each run is a forked process, so that it does not repeat the
+imports, and has no chance to clean up.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from pathlib import Path
 from typing import Any
 
 STEPS = ("fsync", "replace", "rename", "unlink", "mkdir", "ftruncate", "pwrite")
-"""Functions of the module os with which the tested code changes the disk."""
+"""The functions of the module os with which the tested code changes the disk."""
 DEATHS = ".deaths"
 LOCK = ".run.lock"
-"""Removed as the last step, when nothing is left to do."""
+"""The lock file, which the work removes as its last step."""
 
 
 def everywhere(work: Callable[[str], None], root: str) -> None:
-    """Run ``work(FOLDER)`` to its end in folder 0000; then, for each of its steps, in a new folder:
-    kill it before that step, sometimes before an earlier one too, and run it again."""
+    """Runs ``work(FOLDER)`` to its end in folder 0000. Then, in a new folder for each of its steps,
+    kills the work before that step, sometimes also before an earlier step of the second run, and
+    runs it again."""
     assert _run(work, root, 0, None) == 0
     steps = int((Path(root) / "0000" / DEATHS).read_text())
     for step in range(1, steps + 1):
         assert _run(work, root, step, step) == -signal.SIGKILL
-        again = step // 2 if step % 4 == 0 else None  # sometimes also during the cleanup
+        # sometimes also during the cleanup of the first kill
+        again = step // 2 if step % 4 == 0 else None
         if _run(work, root, step, again) != 0:
             assert _run(work, root, step, None) == 0
 
 
 def died(folder: Path) -> int:
-    """The number of kills of the work in a folder."""
+    """The number of times that the work in a folder was killed."""
     return len((folder / DEATHS).read_text().split())
 
 
@@ -54,15 +56,15 @@ def _run(work: Callable[[str], None], root: str, number: int, dies_at: int | Non
 
 
 def _watch(folder: Path, dies_at: int | None) -> Callable[[], int]:
-    """Count steps from now on, and die before one of them; returns a function that gives the
-    count."""
+    """Counts steps from now on, and kills the process before step ``dies_at``; returns a function
+    that returns the count."""
     count = 0
 
     def before(step: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **named: Any) -> Any:
             nonlocal count
             if str(args[0]).endswith(LOCK):
-                return step(*args, **named)  # by then the work is done
+                return step(*args, **named)  # the work is complete when it removes the lock
             count += 1
             if count == dies_at:
                 with open(folder / DEATHS, "a") as deaths:
@@ -72,7 +74,7 @@ def _watch(folder: Path, dies_at: int | None) -> Callable[[], int]:
 
         return counted
 
-    os.fsync = lambda _: None  # a killed process's writes survive without fsync
+    os.fsync = lambda _: None  # the writes of a killed process survive without fsync
     for name in STEPS:
         setattr(os, name, before(getattr(os, name)))
     return lambda: count

@@ -1,4 +1,4 @@
-"""Fake brokers over real sockets; each answers as the test specifies."""
+"""Fake brokers on real sockets, each with the responses that the test specifies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from protocol.records.stored import iter_stored
 
 Value = dict[str, Any]
 Answer = Callable[["FakeBroker", Value], "Value | bytes | None"]
-"""Bytes are sent unchanged; None closes the connection."""
+"""A function that makes a response: bytes are sent unchanged; None closes the connection."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 VERSIONS = {"ApiVersions": (0, 0), "Metadata": (0, 12), "ListOffsets": (1, 7), "Fetch": (3, 12)}
 
 
 class FakeBroker:
-    """A broker of a fake cluster; `asked` has the requests that it received, by API."""
+    """A broker of a fake cluster; `asked` has the received requests by API."""
 
     def __init__(
         self, answers: Mapping[str, Answer], versions: Mapping[str, tuple[int, int]] | None = None
@@ -45,7 +45,7 @@ class FakeBroker:
         self._server.server_close()
 
     def requests(self, name: str) -> list[Value]:
-        """The requests that it received for one API."""
+        """The received requests of one API."""
         return [value for api, value in self.asked if api == name]
 
     def answer(self, name: str, value: Value) -> Value | bytes | None:
@@ -155,7 +155,8 @@ def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int 
 
 
 def from_log(log: bytes) -> Callable[[Value, int], Value]:
-    """Return one batch per Fetch, from the fetch offset on, as a log with these batches does."""
+    """Returns a function that answers each Fetch with one batch from the fetch offset on, as a
+    broker with this log does."""
     batches = [(header, log[at : header.end]) for header, at in iter_stored(log)]
 
     def answer(asked: Value, number: int) -> Value:
@@ -168,5 +169,5 @@ def from_log(log: bytes) -> Callable[[Value, int], Value]:
 
 
 def asked_of(value: Value) -> dict[int, Value]:
-    """The partitions of a Fetch."""
+    """The partitions of a Fetch request."""
     return {each["partition"]: each for topic in value["topics"] for each in topic["partitions"]}

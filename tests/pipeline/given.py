@@ -1,4 +1,4 @@
-"""A source whose history is given as rows, for any engine, and the tables of a run."""
+"""A source with given rows, for any engine, and the tables of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.pipeline.relations import rows_of
 
 
 class GivenSource:
-    """A source of rows, which records the requests made to it."""
+    """A source of given rows, which records its calls."""
 
     where = "given"
     cluster_id: str | None = None
@@ -34,7 +34,7 @@ class GivenSource:
         return [rows_of(EVENTS, self.events)]
 
     def event_files(self) -> None:
-        """They are rows."""
+        """Returns None, because the source has rows instead of files."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         self.asked += [f"stretches of {topic}" for topic in sorted(asked.topics)]
@@ -45,7 +45,7 @@ class GivenSource:
         ]
 
     def stretch_files(self) -> None:
-        """They are rows."""
+        """Returns None, because the source has rows instead of files."""
 
     def topics(self) -> Collection[str]:
         return {each["topic"] for each in self.stretches or ()}
@@ -64,8 +64,8 @@ class GivenSource:
 
 
 def committed(number: int, group: str, offset: int, **columns: Any) -> dict[str, Any]:
-    """A commit of orders, partition 0: record ``number`` of the log, written after ``number``
-    seconds."""
+    """A commit for partition 0 of orders: record ``number`` of the log, written ``number`` seconds
+    after the start."""
     place = {"log_partition": 0, "log_offset": number, "kind": COMMIT, "written_at": at(number)}
     what = {"group_id": group, "topic": "orders", "partition": 0, "committed_offset": offset}
     return {**place, **what, "metadata": "", **columns}

@@ -1,4 +1,4 @@
-"""Small histories as dicts of EVENTS."""
+"""Small histories as lists of dicts with the columns of EVENTS."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class History:
         return self
 
     def marker(self, seconds: float, producer_id: int, ends: str, epoch: int = 0) -> History:
-        """A transaction's end marker: COMMITTED or ABORTED."""
+        """Adds the end marker of a transaction; ``ends`` is COMMITTED or ABORTED."""
         ended = {"producer_id": producer_id, "producer_epoch": epoch, "marker": ends}
         return self.add(seconds, MARKER, None, **ended)
 
     def unknown(self, seconds: float, group: str | None, key: bytes | None = b"\0\x63") -> History:
-        """A record of an unknown kind."""
+        """Adds a record of an unknown kind."""
         return self.add(seconds, UNKNOWN, group, raw_key=key, raw_value=b"four")
 
     def damaged(self, seconds: float) -> History:
-        """A damaged record."""
+        """Adds a damaged record."""
         why = {"file": "0.log", "position": 7, "reason": "its checksum is wrong"}
         return self.add(seconds, DAMAGED, None, damage=why)
 
@@ -49,7 +49,7 @@ class History:
         return self.add(seconds, COMMIT, group, **{**place, "commit_at": at(seconds), **columns})
 
     def forget(self, seconds: float, group: str, **columns: Any) -> History:
-        """A tombstone of one offset."""
+        """Adds a tombstone of a committed offset."""
         place = {"topic": "orders", "partition": 0}
         return self.add(seconds, COMMIT_TOMBSTONE, group, **{**place, **columns})
 
@@ -67,7 +67,7 @@ class History:
         return self.add(seconds, GROUP, group, **{**row, **columns})
 
     def delete(self, seconds: float, group: str) -> History:
-        """A tombstone of the group."""
+        """Adds a tombstone of the group."""
         return self.add(seconds, GROUP_TOMBSTONE, group)
 
 
@@ -80,46 +80,48 @@ class ModernGroup:
         self._kind = kind
 
     def member(self, seconds: float, name: str, **columns: Any) -> None:
-        """Type 5: a member's metadata; ``regex`` and ``assignor`` are fields of the record."""
+        """Adds a record of type 5, a member's metadata; ``regex`` and ``assignor`` are fields of
+        the record."""
         details = json.dumps({"subscribed_topic_regex": columns.pop("regex", "")})
         assignor = columns.pop("assignor", None)
         row = {**member(name), "assignment": None, **columns}
         self._member(seconds, "member", name, members=[row], details=details, protocol=assignor)
 
     def epoch(self, seconds: float, number: int) -> None:
-        """Type 3: an epoch of the group."""
+        """Adds a record of type 3, an epoch of the group."""
         self.add(seconds, "epoch", generation=number)
 
     def target(self, seconds: float, name: str, *partitions: int, **place: Any) -> None:
-        """Type 7: a member's target assignment."""
+        """Adds a record of type 7, a member's target assignment."""
         self._member(seconds, "target_member", name, members=[_holder(name, partitions, place)])
 
     def targeted(self, seconds: float, number: int) -> None:
-        """Type 6: the epoch of the target assignment."""
+        """Adds a record of type 6, the epoch of the target assignment."""
         self.add(seconds, "target", generation=number)
 
     def current(
         self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0
     ) -> None:
-        """Type 8: a member's current assignment; ``state`` is 1 while it revokes partitions."""
+        """Adds a record of type 8, a member's current assignment; ``state`` is 1 while the member
+        revokes partitions."""
         holder = _holder(name, partitions, {})
         details = json.dumps({"member_epoch": epoch, "state": state})
         columns = {"members": [holder], "generation": epoch, "details": details}
         self._member(seconds, "current_member", name, **columns)
 
     def pattern(self, seconds: float, regex: str, *topics: str) -> None:
-        """Type 16: the topics that match a regular expression."""
+        """Adds a record of type 16, the topics that match a regular expression."""
         details = json.dumps({"regular_expression": regex, "topics": topics})
         self.add(seconds, "pattern", details=details)
 
     def gone(self, seconds: float, *names: str) -> None:
-        """Tombstones of types 8, 7 and 5: members left."""
+        """Adds tombstones of types 8, 7 and 5 for members that left."""
         for name in names:
             for kind in ("current_member", "target_member", "member"):
                 self._member(seconds, kind + TOMBSTONE, name)
 
     def deleted(self, seconds: float, *names: str) -> None:
-        """Tombstones of all members and of the group, in Kafka's order."""
+        """Adds tombstones of all members and of the group, in Kafka's order."""
         for kind in ("current_member", "target_member"):
             for name in names:
                 self._member(seconds, kind + TOMBSTONE, name)
@@ -129,7 +131,7 @@ class ModernGroup:
         self.add(seconds, "epoch" + TOMBSTONE)
 
     def add(self, seconds: float, kind: str, **columns: Any) -> None:
-        """Any record of the group."""
+        """Adds a record of the group with any columns."""
         whole = f"{self._kind}_group_{kind}"
         self._history.add(seconds, whole, self._group, protocol_type=self._kind, **columns)
 
@@ -138,7 +140,7 @@ class ModernGroup:
 
 
 def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -> dict[str, Any]:
-    """A member whose client id is the part of its name before the last dash."""
+    """A member whose client id is the part of ``name`` before the last dash."""
     return {
         "member_id": name,
         "client_id": name.rpartition("-")[0] or name,

@@ -1,4 +1,4 @@
-"""Kill a job at a chosen moment."""
+"""Kills a job at a chosen moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.waiting import until
 
 
 def killed_at(moment: Path, job: subprocess.Popen[Any], within_s: float) -> bool:
-    """Kill a job's process group once a file exists; False when the job had ended before."""
+    """Kills a job's process group when the file ``moment`` exists; returns False when the job has
+    ended before."""
     try:
         until(
             f"{moment} is there, or the job has ended",

@@ -1,4 +1,4 @@
-"""Many offset commits at a running broker, by requests of Kafka's protocol."""
+"""Many offset commits on a running broker, by requests of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = 50
 
 
 def prepare(broker: Broker) -> None:
-    """Create the topic, and wait until offsets can be committed."""
+    """Creates the topic, and waits until the broker accepts commits."""
     Cluster(broker.bootstrap).create_topic(TOPIC, PARTITIONS)
     with RawConnection(broker.port) as connection:
         waiting.until(
@@ -25,7 +25,7 @@ def prepare(broker: Broker) -> None:
 
 
 def commit(broker: Broker, groups: range) -> None:
-    """Commit 50 partitions of one topic for each group."""
+    """Commits 50 partitions of one topic for each group."""
     with RawConnection(broker.port) as connection:
         for group in groups:
             waiting.until(f"the commit of group {group} is taken", _committing(connection, group))

@@ -1,4 +1,4 @@
-"""Object storage for tests: an S3 server in a child process, on a free port."""
+"""Object storage for tests: an S3 server in a child process on a free port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sys.stdin.read()
 
 @contextmanager
 def object_storage() -> Iterator[dict[str, str]]:
-    """The environment of a server that has one bucket. The server ends when its stdin closes."""
+    """The environment for a server with one bucket; the server ends when its stdin closes."""
     quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([sys.executable, "-c", _SERVE], text=True, **quiet) as server:
         assert server.stdin is not None
@@ -47,5 +47,5 @@ def object_storage() -> Iterator[dict[str, str]]:
 
 
 def without_aws() -> dict[str, str]:
-    """This process's environment without the variables that name object storage."""
+    """The environment of this process without the variables of object storage."""
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

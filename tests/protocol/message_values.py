@@ -1,4 +1,4 @@
-"""Random values for any table in any version, out of one seed."""
+"""Random values for any message table and version, determined by a seed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ ALL = [
     for version in api.versions
     for is_request in (True, False)
 ]
-"""All messages."""
 
 
 def fields_of(api: Api, is_request: bool) -> Sequence[Field]:
@@ -40,7 +39,8 @@ def fields_of(api: Api, is_request: bool) -> Sequence[Field]:
 
 
 def struct_value(fields: Sequence[Field], version: int, chance: random.Random) -> dict[str, Any]:
-    """Every field as decoding gives it: the fields that the version lacks have their defaults."""
+    """A random value of each field, as decoded: the fields that the version lacks have their
+    defaults."""
     value = {}
     for field in fields:
         if version in version_range(field.versions):
@@ -75,7 +75,7 @@ def some(type_: Type, version: int, nullable: bool, chance: random.Random) -> An
 
 
 def mutations(data: bytes, chance: random.Random, count: int) -> Iterator[bytes]:
-    """Bytes near ``data``: changed, cut, longer, with a length or count made huge."""
+    """Mutations of ``data``: changed bytes, truncations, additions, and huge lengths or counts."""
     huge = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00")
     for _ in range(count):
         wrong = bytearray(data)

@@ -1,4 +1,4 @@
-"""The lazy heap of deadlines."""
+"""The heap of deadlines, whose outdated entries are removed lazily."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from protocol.deadlines import NEVER, Deadlines, Timer
 
 
 class Named(Timer):
-    """A timer with a name."""
-
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
@@ -30,7 +28,7 @@ def fired(deadlines: Deadlines[Named], now_ms: int) -> list[str]:
     return names
 
 
-def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
+def test_timers_fire_by_time_and_then_in_the_order_of_arming() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     for name, due_ms in [("c", 30), ("a", 10), ("b", 10)]:
         deadlines.arm(timer(name), due_ms)
@@ -40,7 +38,7 @@ def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
     assert deadlines.next_ms is None
 
 
-def test_deadline_that_is_moved_later_fires_then_and_not_before() -> None:
+def test_postponed_timer_fires_only_at_its_later_deadline() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 10)
@@ -50,7 +48,7 @@ def test_deadline_that_is_moved_later_fires_then_and_not_before() -> None:
     assert fired(deadlines, 25) == ["a"]
 
 
-def test_earlier_deadline_makes_the_later_entry_void() -> None:
+def test_timer_moved_earlier_fires_once_at_its_earlier_deadline() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 300)
@@ -70,11 +68,11 @@ def test_disarmed_timer_does_not_fire_until_it_is_armed_again() -> None:
     assert session.due_ms == NEVER, "who fired is armed no more"
 
 
-def test_void_entries_of_the_heap_are_removed() -> None:
+def test_heap_entries_of_disarmed_timers_are_removed() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     live = timer("live")
     deadlines.arm(live, 10**9)
-    for _ in range(20_000):  # members that come and leave, with sessions of half an hour
+    for _ in range(20_000):  # members that join and leave, with session timeouts of half an hour
         gone = timer("gone")
         deadlines.arm(gone, 1_800_000)
         gone.disarm()

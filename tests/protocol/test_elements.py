@@ -1,4 +1,4 @@
-"""The count of a request's elements, before any object is made of it."""
+"""The elements of a request are counted before any object is created from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ requests = st.sampled_from([(name, version) for name, version, is_request in ALL
 
 
 def entries(value: Any) -> int:
-    """The entries of all arrays in a decoded value."""
+    """The number of entries in all arrays of a decoded value."""
     if isinstance(value, dict):
         return sum(map(entries, value.values()))
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def test_element_count_of_mutated_request_covers_every_decoded_element(
             assert entries(value) <= counted
 
 
-def test_half_a_million_empty_names_take_no_memory_until_they_are_allowed() -> None:
+def test_element_count_above_the_limit_allocates_no_memory() -> None:
     data = DESCRIBE_GROUPS.encode_request(
         6, {"groups": [""] * 500_000, "include_authorized_operations": False}
     )

@@ -1,4 +1,4 @@
-"""Frames are read whole from any cuts of the stream, and false lengths are refused at once."""
+"""Frames are read whole however the stream is split, and wrong lengths are refused at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_all_frames_of_one_chunk_are_read() -> None:
     bodies=st.lists(st.binary(min_size=8, max_size=60), max_size=12),
     cuts=st.lists(st.integers(0, 800), max_size=12),
 )
-def test_frames_are_read_from_any_cuts_of_the_stream(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_read_however_the_stream_is_split(bodies: list[bytes], cuts: list[int]) -> None:
     stream = framed(*bodies)
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     framer = Framer(60)
@@ -63,7 +63,9 @@ def test_frames_are_read_from_any_cuts_of_the_stream(bodies: list[bytes], cuts: 
     ],
 )
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_false_length_is_refused_when_it_has_arrived(length: int, reason: str, step: int) -> None:
+def test_wrong_length_is_refused_as_soon_as_its_bytes_suffice(
+    length: int, reason: str, step: int
+) -> None:
     framer = Framer(100)
     stream = struct.pack(">i", length)
     for start in range(0, 4 - step, step):
@@ -72,7 +74,7 @@ def test_false_length_is_refused_when_it_has_arrived(length: int, reason: str, s
         framer.feed(stream[-(-4 // step) * step - step :])
 
 
-def test_frames_before_a_false_length_are_read() -> None:
+def test_frames_before_a_wrong_length_are_read() -> None:
     framer = Framer(100)
     with pytest.raises(BadFrame) as caught:
         framer.feed(framed(b"a" * 8, b"b" * 8) + b"GET / HTTP/1.1\r\n")
@@ -84,7 +86,7 @@ def test_frames_before_a_false_length_are_read() -> None:
     assert caught.value.frames == [b"a" * 8]
 
 
-def test_memory_of_a_frame_grows_with_its_bytes_and_not_its_claimed_length() -> None:
+def test_frame_memory_grows_with_received_bytes_not_the_claimed_length() -> None:
     framer = Framer(2**31 - 1)
     tracemalloc.start()
     framer.feed(struct.pack(">i", 2**31 - 1))
@@ -96,5 +98,5 @@ def test_memory_of_a_frame_grows_with_its_bytes_and_not_its_claimed_length() -> 
     assert peak < 300_000
 
 
-def test_response_may_be_shorter_than_a_request() -> None:
+def test_framer_of_responses_accepts_shorter_frames() -> None:
     assert Framer(100, min_bytes=4).feed(framed(b"\0\0\0\1")) == [b"\0\0\0\1"]

@@ -1,4 +1,4 @@
-"""The straight-line codecs have the results of the reference, on good bytes and on bad ones."""
+"""The generated codecs have the results of the reference codec, for valid and invalid bytes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def golden(name: str, kind: str, version: int) -> list[bytes]:
 
 
 def reference(module: ModuleType, version: int, data: bytes) -> Any:
-    """A request, decoded by the reference, in the generated shape."""
+    """A request decoded by the reference codec, in the form of the generated codec."""
     try:
         return module._shape(version, module.API.decode_request(version, data))
     except ProtocolError:
@@ -71,7 +71,7 @@ def reference(module: ModuleType, version: int, data: bytes) -> Any:
 
 def straight(module: ModuleType, version: int, data: bytes) -> Any:
     try:
-        # A body is never at the start of its buffer.
+        # The decoder must work from any position: a body is never at the start of its buffer.
         return module.DECODE_REQUEST[version](b"header" + data, 6)
     except ProtocolError:
         return "refused"
@@ -89,7 +89,7 @@ def test_golden_requests_are_decoded_as_by_the_reference(module: ModuleType, ver
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=25, deadline=None)
-def test_any_request_is_decoded_as_by_the_reference(
+def test_random_request_is_decoded_as_by_the_reference(
     module: ModuleType, version: int, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -111,7 +111,9 @@ def test_prefix_of_a_golden_request_has_the_result_of_the_reference(
 
 
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
-def test_false_count_is_refused_before_an_object_is_made(module: ModuleType, version: int) -> None:
+def test_wrong_count_is_refused_before_an_object_is_created(
+    module: ModuleType, version: int
+) -> None:
     codec = module.API.message(version, is_request=True)
     for path in array_paths(tuple(module.API.request), version):
         flexible = module.API.is_flexible(version)
@@ -125,7 +127,7 @@ def test_false_count_is_refused_before_an_object_is_made(module: ModuleType, ver
 
 
 def commit(metadata: list[str | None]) -> dict[str, Any]:
-    """A commit whose partitions have these metadata."""
+    """An OffsetCommit request whose partitions have these metadata."""
     partitions = [
         {
             "partition_index": index,
@@ -171,7 +173,7 @@ def test_commit_is_decoded_in_columns_with_any_metadata(
 
 
 def body_of(api: Api, version: int, frame: bytes) -> dict[str, Any]:
-    """A generated response frame, decoded by the reference."""
+    """The body of a frame from a generated encoder, decoded by the reference codec."""
     assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
     correlation_id, position = decode_response_header(api.key, version, frame[4:])
     assert correlation_id == 77
@@ -226,7 +228,7 @@ def produce_arguments(version: int, value: dict[str, Any]) -> list[Any]:
 
 
 def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
-    """A response without the tagged fields, which the broker never sends here."""
+    """A response without its tagged fields, which the broker never sends in these APIs."""
     plain: dict[str, Any] = {}
     for field in fields:
         if field.tag is not None:
@@ -239,7 +241,7 @@ def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def response_arguments(api: Api, version: int, value: dict[str, Any]) -> list[Any]:
-    """The encoder's arguments that say ``value``."""
+    """The arguments with which the generated encoder encodes ``value``."""
     if api.name in ("OffsetCommit", "TxnOffsetCommit"):
         return commit_arguments(version, value)
     if api.name == "OffsetFetch":
@@ -270,7 +272,7 @@ def test_golden_responses_are_encoded_byte_for_byte(module: ModuleType, version:
 @pytest.mark.parametrize(("module", "version"), ENCODED, ids=name_case)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=25, deadline=None)
-def test_any_response_is_encoded_as_by_the_reference(
+def test_random_response_is_encoded_as_by_the_reference(
     module: ModuleType, version: int, seed: int
 ) -> None:
     value = struct_value(module.API.response, version, random.Random(seed))
@@ -285,7 +287,9 @@ def test_any_response_is_encoded_as_by_the_reference(
 
 @pytest.mark.parametrize("version", offset_commit.API.versions)
 @pytest.mark.parametrize("code", [0, 25, -1])
-def test_one_error_code_is_encoded_for_a_whole_column(version: int, code: int) -> None:
+def test_single_error_code_is_encoded_for_all_partitions_of_a_topic(
+    version: int, code: int
+) -> None:
     topic: Any = bytes(16) if version >= 10 else "orders"
     partitions = (5, 1, 2**31 - 1)
     commit_reply = offset_commit.ENCODE_RESPONSE[version]
@@ -316,12 +320,12 @@ def test_one_error_code_is_encoded_for_a_whole_column(version: int, code: int) -
         (offset_fetch.ENCODE_RESPONSE[7], (1, 0, [])),
     ],
 )
-def test_response_that_cannot_be_encoded_is_a_protocol_error(encode: Any, arguments: Any) -> None:
+def test_response_that_cannot_be_encoded_raises_protocol_error(encode: Any, arguments: Any) -> None:
     with pytest.raises(ProtocolError):
         encode(*arguments)
 
 
-def test_cached_structs_are_bounded() -> None:
+def test_number_of_cached_structs_is_bounded() -> None:
     unpackers = offset_commit._partitions_iqi
     for count in range(1, 600):
         assert len(unpackers[count](bytes(18 * count), 0)) == 3 * count

@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka wrote are read, and written back the same."""
+"""Bytes that Apache Kafka wrote are decoded, and encoded to the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_golden(*files: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
 
 
-def test_every_vector_is_read_and_written_back() -> None:
+def test_every_golden_vector_is_decoded_and_encoded_unchanged() -> None:
     done = check_golden(*[GOLDEN / name for name in FILES])
     assert done.stdout == f"{sum(FILES.values())} vectors, 0 bad\n"
     assert done.returncode == 0
@@ -28,8 +28,8 @@ def test_every_vector_is_read_and_written_back() -> None:
 
 @pytest.mark.planted("golden bytes")
 @pytest.mark.parametrize("name", FILES)
-def test_vector_with_a_wrong_byte_or_value_is_found(name: str, tmp_path: Path) -> None:
-    # Not the last byte: it may belong to records, whose bytes the golden values do not say.
+def test_checker_reports_a_vector_with_a_wrong_byte_or_value(name: str, tmp_path: Path) -> None:
+    # The last byte stays: it can belong to records, whose bytes the golden values do not contain.
     lines = (GOLDEN / name).read_text().splitlines()
     vectors = [json.loads(line) for line in lines[:30]]
     damaged = []
@@ -49,7 +49,7 @@ def test_vector_with_a_wrong_byte_or_value_is_found(name: str, tmp_path: Path) -
     assert done.stdout.count("damaged.jsonl:") == 30
 
 
-def test_malformed_vector_is_bad_and_a_missing_file_is_an_error(tmp_path: Path) -> None:
+def test_checker_counts_malformed_vectors_and_reports_a_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_text(
         '{"api": "Nonsense", "type": "request", "version": 0, "hex": ""}\nnot json\n{}\n'

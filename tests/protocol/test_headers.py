@@ -1,4 +1,4 @@
-"""Headers of requests and responses in every version."""
+"""Request and response headers are encoded and decoded in every version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from tests.protocol.message_values import ALL, BY_NAME
             RequestHeader(12, 4, 7, "me", 213),
         ),
         (b"\0\7\0\1\0\0\0\7\0\2meBODY", RequestHeader(7, 1, 7, "me", 12)),
-        # Versions above the known ones are read as the newest; keys unknown to us as version 1.
+        # The decoder reads newer versions as the newest known one, and unknown API keys as header
+        # version 1.
         (b"\0\x12\0\x63\0\0\0\7\0\2me\0BODY", RequestHeader(18, 99, 7, "me", 13)),
         (b"\x03\xe7\0\0\0\0\0\7\0\2meBODY", RequestHeader(999, 0, 7, "me", 12)),
     ],
@@ -74,7 +75,7 @@ def test_malformed_header_is_refused(frame: bytes, reason: str) -> None:
     correlation_id=st.integers(-(2**31), 2**31 - 1),
     client_id=st.none() | st.text(max_size=20).filter(lambda text: text.isprintable()),
 )
-def test_what_is_encoded_is_decoded_the_same(
+def test_encoded_header_is_decoded_to_the_same_fields(
     message: tuple[str, int, bool], correlation_id: int, client_id: str | None
 ) -> None:
     name, version, _ = message

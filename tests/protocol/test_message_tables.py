@@ -1,4 +1,4 @@
-"""The tables have the fields of Apache Kafka's client libraries, version by version."""
+"""The message tables have the fields of Apache Kafka's client libraries in every version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS: dict[str, Any] = json.loads((SCHEMAS / "records.json").read_text())
 ERRORS: list[dict[str, Any]] = json.loads((SCHEMAS / "errors.json").read_text())
 DEFAULTS: dict[str, Any] = json.loads((SCHEMAS / "defaults.json").read_text())
 
-# Where the reflected schemas do not say that records may be null (golden vectors show it).
+# In these messages the reflected schemas omit that records can be null; golden vectors show it.
 NULLABLE_RECORDS = {("Produce", "request"), ("Fetch", "response"), ("ShareFetch", "response")}
 
 
@@ -37,7 +37,7 @@ def with_nullable_records(type_: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", APIS)
-def test_message_table_is_kafkas_schema(name: str) -> None:
+def test_message_table_equals_kafkas_schema(name: str) -> None:
     api = BY_NAME[name]
     assert api.key == APIS[name]["key"]
     assert list(map(str, api.versions)) == list(APIS[name]["versions"])
@@ -59,7 +59,7 @@ def test_header_versions_are_those_of_kafka(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_table_of_a_log_record_is_kafkas_schema(name: str) -> None:
+def test_table_of_a_log_record_equals_kafkas_schema(name: str) -> None:
     record = log_records.BY_NAME[name]
     assert record.record_type == RECORDS[name]["apiKey"]
     assert list(map(str, record.versions)) == list(RECORDS[name]["versions"])
@@ -179,7 +179,7 @@ def walk(fields: Any, prefix: str) -> Any:
     ("text", "versions"),
     [("", []), ("0", [0]), ("2-4", [2, 3, 4]), ("3", [3])],
 )
-def test_range_of_versions_is_read(text: str, versions: list[int]) -> None:
+def test_range_of_versions_is_parsed(text: str, versions: list[int]) -> None:
     assert list(version_range(text)) == versions
     assert 32767 in version_range("5+")
     assert 4 not in version_range("5+")
@@ -204,7 +204,7 @@ def test_message_table_is_imported_at_its_first_use() -> None:
 
 
 @pytest.mark.parametrize("tool", ["make_messages", "make_codecs"])
-def test_generated_files_are_as_their_tools_write_them(tool: str, tmp_path: Path) -> None:
+def test_generated_files_equal_the_output_of_their_generators(tool: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for folder in ("protocol", "tools", "tests/data/schema"):
         for source in (TOP / folder).rglob("*"):

@@ -1,4 +1,4 @@
-"""docs/internals/protocol.md is true: its worked example is read and written."""
+"""The worked example of docs/internals/protocol.md is decoded and encoded as described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference codec: round trips, exactness, bounds, and nothing but ProtocolError."""
+"""The reference codec: round trips, exactness and bounds; every refusal is a ProtocolError."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ messages = st.sampled_from(ALL)
 
 @given(message=messages, seed=st.integers(0, 2**32))
 @settings(max_examples=400, deadline=None)
-def test_what_is_encoded_is_decoded_the_same(message: tuple[str, int, bool], seed: int) -> None:
+def test_encoded_message_is_decoded_to_the_same_value(
+    message: tuple[str, int, bool], seed: int
+) -> None:
     name, version, is_request = message
     api = BY_NAME[name]
     codec = api.message(version, is_request=is_request)
@@ -51,13 +53,14 @@ def test_mutated_message_is_decoded_or_a_protocol_error(
             value = codec.decode(wrong)
         except ProtocolError:
             continue
-        # Whatever is accepted can be said again, and then says the same (tags in shortest form).
+        # The encoder can encode every accepted value again to the same value, with tags in their
+        # shortest form.
         again = codec.encode(value)
         assert codec.encode(codec.decode(again)) == again
 
 
 def test_prefix_of_golden_bytes_is_refused() -> None:
-    # Every fifth vector, every cut: an exact decoder cannot be content with less.
+    # The test reads every prefix of each fifth vector: an exact decoder needs all bytes.
     for line in GOLDEN.read_text().splitlines()[::5]:
         vector = json.loads(line)
         data = bytes.fromhex(vector["hex"])
@@ -86,7 +89,7 @@ def test_random_bytes_are_decoded_or_a_protocol_error(
 
 
 @pytest.mark.parametrize("name", [api.name for api in BY_KEY.values()])
-def test_false_count_is_refused_before_an_object_is_made(name: str) -> None:
+def test_wrong_count_is_refused_before_an_object_is_created(name: str) -> None:
     api = BY_NAME[name]
     tried = 0
     for version in api.versions:
@@ -111,7 +114,7 @@ def test_count_above_the_least_size_of_its_elements_is_refused() -> None:
         BY_NAME["OffsetCommit"].decode_request(2, data)
 
 
-# -- the wire's small print ----------------------------------------------------------------------
+# -- details of the encoding -----------------------------------------------------------------------
 
 
 def heartbeat(version: int, data: bytes) -> dict[str, Any]:
@@ -147,7 +150,8 @@ def test_malformed_heartbeat_is_refused_with_the_reason(
 
 
 def test_bytes_after_a_request_are_ignored_and_after_a_response_refused() -> None:
-    # librdkafka 2.16 asks for all topics like this: null, two flags, no tags, and three more.
+    # librdkafka 2.16 requests all topics with trailing bytes: null, two flags, no tags, and three
+    # more.
     asked = BY_NAME["Metadata"].decode_request(13, bytes(7))
     assert asked["topics"] is None
     assert asked == BY_NAME["Metadata"].decode_request(13, bytes(4))
@@ -170,7 +174,7 @@ def test_negative_count_other_than_null_is_refused() -> None:
         metadata.decode_request(0, b"\xff\xff\xff\xff")
 
 
-def test_unknown_tagged_fields_are_kept_and_written_back() -> None:
+def test_unknown_tagged_fields_are_decoded_and_encoded_unchanged() -> None:
     data = b"\2g\0\0\0\1\2m\0\2\5\3abc\xe8\7\0"
     value = heartbeat(4, data)
     assert value["_tagged_fields"] == {5: b"abc", 1000: b""}
@@ -179,7 +183,7 @@ def test_unknown_tagged_fields_are_kept_and_written_back() -> None:
         BY_NAME["Heartbeat"].encode_request(3, value)
 
 
-def test_known_tagged_field_is_written_if_it_differs_from_its_default() -> None:
+def test_known_tagged_field_is_encoded_only_when_not_its_default() -> None:
     versions = BY_NAME["ApiVersions"]
     plain = versions.encode_response(3, {"api_keys": []})
     assert plain == b"\0\0\1\0\0\0\0\0"
@@ -193,8 +197,8 @@ def test_known_tagged_field_is_written_if_it_differs_from_its_default() -> None:
         versions.encode_response(3, {"api_keys": [], "_tagged_fields": {1: bytes(8)}})
 
 
-def test_null_struct_in_a_tagged_field_is_written_with_mark_0() -> None:
-    """A record of a KIP-848 member as Kafka 4.3.1 wrote it, and one of a classic member."""
+def test_null_struct_in_a_tagged_field_is_encoded_as_0() -> None:
+    """Kafka 4.3.1 wrote these records of a KIP-848 member and of a classic member."""
     name = "ConsumerGroupMemberMetadataValue"
     modern = bytes.fromhex(
         "000004616461" "0b2f3132372e302e302e31" "02076f7264657273" "01" "000493e0" "00"
@@ -208,7 +212,7 @@ def test_null_struct_in_a_tagged_field_is_written_with_mark_0() -> None:
     assert log_records.decode(name, 0, log_records.encode(name, 0, classic)) == classic
 
 
-def test_null_struct_is_read_and_written() -> None:
+def test_null_struct_is_decoded_and_encoded() -> None:
     api = BY_NAME["DescribeTopicPartitions"]
     assert api.encode_request(0, {"topics": [], "cursor": None})[-2:] == b"\xff\0"
     cursor = {"topic_name": "t", "partition_index": 3}
@@ -236,7 +240,7 @@ def test_null_struct_is_read_and_written() -> None:
         ([], "expected a dict"),
     ],
 )
-def test_value_that_cannot_be_encoded_is_refused_by_name(value: Any, reason: str) -> None:
+def test_error_of_a_value_that_cannot_be_encoded_names_the_field(value: Any, reason: str) -> None:
     with pytest.raises(ProtocolError, match=f"^OffsetCommit request v10: {reason}"):
         BY_NAME["OffsetCommit"].encode_request(10, value)
 

@@ -1,4 +1,5 @@
-"""`slotted` makes the same classes as `dataclass(slots=True)`, and compiles at the first object."""
+"""`slotted` makes the same classes as `dataclass(slots=True)`, and compiles a class when its first
+object is created."""
 
 from __future__ import annotations
 
@@ -18,31 +19,30 @@ class Order:
 
     name: str
     count: int = 1
-    """With a word behind it."""
+    """An attribute with a docstring."""
     lines: list[str] = field(default_factory=list)
 
     @property
     def is_large(self) -> bool:
-        """A method as any other."""
         return self.count > 9
 
 
 class Pair:
-    """Of two."""
+    """A pair."""
 
     left: int
     right: int
 
 
 def both(cls: type, **manner: bool) -> tuple[Any, Any]:
-    """The class as each of the two makes it."""
+    """The class decorated by `slotted` and by `dataclass`."""
     ours = slotted(**manner)(type(cls.__name__, (), dict(cls.__dict__)))
     theirs = dataclass(slots=True, **manner)(type(cls.__name__, (), dict(cls.__dict__)))  # type: ignore[call-overload]
     return ours, theirs
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_slotted_object_is_made_printed_and_compared_as_a_dataclass(frozen: bool) -> None:
+def test_slotted_object_behaves_like_a_dataclass_object(frozen: bool) -> None:
     ours, theirs = both(Order, frozen=frozen)
     for made in (ours, theirs):
         one, same, other = made("a"), made(name="a", count=1, lines=[]), made("a", 10, ["x"])
@@ -69,7 +69,7 @@ def test_slotted_object_is_made_printed_and_compared_as_a_dataclass(frozen: bool
     assert ours("a") != theirs("a")
 
 
-def test_frozen_object_is_not_changed_and_has_a_hash() -> None:
+def test_frozen_slotted_object_is_immutable_and_hashable() -> None:
     for made in both(Pair, frozen=True):
         assert len({made(1, 2), made(1, 2), made(2, 1)}) == 2
         pair = made(1, 2)
@@ -80,7 +80,7 @@ def test_frozen_object_is_not_changed_and_has_a_hash() -> None:
         assert pair == made(1, 2)
 
 
-def test_object_that_is_not_frozen_has_no_hash() -> None:
+def test_mutable_slotted_object_is_not_hashable() -> None:
     for made in both(Pair):
         with pytest.raises(TypeError, match="unhashable"):
             hash(made(1, 2))
@@ -89,7 +89,7 @@ def test_object_that_is_not_frozen_has_no_hash() -> None:
         assert pair == made(3, 2)
 
 
-def test_object_without_eq_is_equal_only_to_itself() -> None:
+def test_slotted_object_without_eq_equals_only_itself() -> None:
     for made in both(Pair, eq=False):
         pair = made(1, 2)
         assert pair == pair  # noqa: PLR0124 - that is asked
@@ -98,7 +98,7 @@ def test_object_without_eq_is_equal_only_to_itself() -> None:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_slotted_object_is_replaced_and_converted_as_a_dataclass(frozen: bool) -> None:
+def test_slotted_object_supports_replace_and_asdict(frozen: bool) -> None:
     for made in both(Order, frozen=frozen):
         one = made("a", 2, ["x"])
         assert replace(one, count=3) == made("a", 3, ["x"])
@@ -124,7 +124,7 @@ def test_slotted_class_is_compiled_once_at_its_first_object(
 
     @slotted
     class Point:
-        """A place."""
+        """A point."""
 
         x: int
         y: int = 0
@@ -135,37 +135,37 @@ def test_slotted_class_is_compiled_once_at_its_first_object(
 
 
 @pytest.mark.parametrize("more", [{"default": 1}, {"default_factory": int, "compare": False}])
-def test_unknown_option_of_a_field_is_an_error(more: dict[str, Any]) -> None:
+def test_unknown_field_option_of_a_slotted_class_raises(more: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"Point\.x: field"):
 
         @slotted
         class Point:
-            """A place."""
+            """A point."""
 
             x: int = field(**more)
 
 
-def test_class_variable_of_a_slotted_class_is_an_error() -> None:
+def test_class_variable_of_a_slotted_class_raises() -> None:
     with pytest.raises(TypeError, match=r"Point\.x: a ClassVar is not a field of the objects"):
 
         @slotted
         class Point:
-            """A place."""
+            """A point."""
 
             x: ClassVar[int] = 1
 
 
-def test_subclass_of_a_slotted_class_makes_objects_of_its_own(
+def test_subclass_of_a_slotted_class_creates_subclass_objects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @slotted
     class Point:
-        """A place."""
+        """A point."""
 
         x: int
 
     class Named(Point):
-        """One with a name."""
+        """A point with a name."""
 
         name = "n"
 

@@ -1,5 +1,5 @@
-"""Kafka's nodes: the nodes that Kafka wrote are read, ours have its form, malformed ones
-are named."""
+"""Nodes in ZooKeeper: Kafka's nodes are decoded, Muster's have Kafka's form, and errors name
+malformed ones."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def test_listener_gets_its_protocol_from_the_map() -> None:
     assert found.endpoint("OUT") is None
 
 
-def test_registration_without_a_plain_endpoint_has_null_and_minus_1() -> None:
+def test_registration_without_plaintext_has_null_host_and_port_minus_1() -> None:
     broker = Registration(1, (Endpoint("SSL", "h", 1, "SSL"),))
     there = json.loads(encode_registration(broker))
     assert (there["host"], there["port"]) == (None, -1)
 
 
 @pytest.mark.proves("clusters 17")
-def test_rewritten_topic_keeps_its_id_its_moves_and_unknown_fields() -> None:
-    """Trap 17: a broker that drops the id makes every replica refuse the next one."""
+def test_rewritten_topic_keeps_id_reassignments_and_unknown_fields() -> None:
+    """Trap 17: if a broker drops the topic id, every replica refuses the next topic id."""
     data = (
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"1":[2],"0":[1,2,3]},'
         b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"later":7}'
@@ -112,8 +112,8 @@ def test_partition_state_has_kafkas_form() -> None:
     assert decode_state("t", 0, encode_state(recovering)) == recovering
 
 
-def test_partition_state_without_isr_and_leader_is_read() -> None:
-    """Trap 22."""
+def test_partition_state_with_an_empty_isr_and_no_leader_is_decoded() -> None:
+    """Trap 22: unusual states do no harm."""
     data = b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":3,"isr":[]}'
     assert decode_state("t", 0, data) == StateNode(-1, 3, (), 1)
 
@@ -137,7 +137,7 @@ def test_nodes_of_the_cluster_have_kafkas_form() -> None:
     st.lists(st.integers(0, INT32_MAX), max_size=4),
 )
 def test_numbers_in_nodes_stay_within_32_bits(number: int, large: int, ids: list[int]) -> None:
-    """Trap 18: a larger one blinds Kafka 0.10.2."""
+    """Trap 18: a larger number makes nodes unreadable for Kafka 0.10.2."""
     nodes = [
         encode_registration(Registration(number, (), timestamp_ms=large)),
         encode_controller(number, large),
@@ -175,7 +175,7 @@ def test_nodes_of_settings_and_their_notices_have_kafkas_form() -> None:
     assert number_of("something") == -1
 
 
-def test_requests_of_old_tools_are_read() -> None:
+def test_request_nodes_of_old_tools_are_decoded() -> None:
     targets = {("t", 0): (2, 3)}
     assert decode_reassignments(encode_reassignments(targets)) == targets
     preferred = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
@@ -219,6 +219,6 @@ def test_malformed_node_is_named_in_the_error(decode: object, says: str) -> None
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_are_a_topic_or_a_named_error(data: bytes) -> None:
+def test_random_topic_node_is_decoded_or_named_in_the_error(data: bytes) -> None:
     with suppress(BadNode):
         assert decode_topic("t", data).partitions is not None

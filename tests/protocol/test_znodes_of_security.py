@@ -1,6 +1,6 @@
-"""Nodes of entries, credentials, quotas and tokens of Kafka 3.9.2 are read and written.
+"""Nodes of ACLs, credentials, quotas and tokens of Kafka 3.9.2 are decoded and encoded.
 
-tests/interop/security_history.py is the history that left them.
+tests/interop/security_history.py created them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STRANGE = 'a b*c+ü~%"é日.-_@:'
 
 
 def _leaves(root: str) -> dict[str, bytes]:
-    """The nodes below a directory that have data."""
+    """The nodes below a directory that contain data."""
     return {
         path: text.encode() for path, text in NODES.items() if path.startswith(f"{root}/") and text
     }
@@ -77,7 +77,7 @@ def test_notice_of_a_broker_before_2_0_is_read() -> None:
     assert acls.decode_change(path, b"TransactionalId:a:b") == acls.Place("TransactionalId", "a:b")
 
 
-def test_names_of_users_clients_and_addresses_are_spelled_as_by_kafka() -> None:
+def test_quota_paths_of_users_clients_and_addresses_are_kafkas() -> None:
     paths = [path for path in NODES if path.startswith("/config/") and NODES[path]]
     entities = [client_entity(path.removeprefix("/config/")) for path in paths]
     assert [f"/config/{entity_of(each.parts).path}" for each in entities] == paths
@@ -108,7 +108,7 @@ def test_token_is_read_and_written_as_by_kafka() -> None:
     assert len({*notices}) == 2
 
 
-def test_token_of_an_older_broker_has_its_owner_as_requester() -> None:
+def test_token_of_an_older_broker_has_the_owner_as_requester() -> None:
     data = (
         b'{"version":1,"owner":"User:a%2Cb","renewers":[],"issueTimestamp":1,"maxTimestamp":3,'
         b'"tokenId":"t"}'
@@ -126,7 +126,7 @@ def test_token_of_an_older_broker_has_its_owner_as_requester() -> None:
         (b'{"version":1,"acls":["Read"]}', "acls="),
     ],
 )
-def test_malformed_acl_entries_are_named(data: bytes, says: str) -> None:
+def test_error_names_the_node_of_malformed_acl_entries(data: bytes, says: str) -> None:
     with pytest.raises(BadNode, match=says) as error:
         acls.decode_entries("/kafka-acl/Topic/t", data)
     assert error.value.path == "/kafka-acl/Topic/t"

@@ -1,16 +1,16 @@
 """Conversations with the leader of a partition as text; see `tests/golden_text.py`.
 
-    > lead 3 end=10 hw=4          leads in leader epoch 3 (isr=, replicas=, version= as options)
+    > lead 3 end=10 hw=4          broker 1 leads in epoch 3 (isr=, replicas=, version= as options)
     > fetch 2 10                  broker 2 fetches at offset 10
     > append 12                   the log ends at 12
-    > tick 16000                  so many milliseconds later it looks for who is behind
-    > pass 100                    so many milliseconds go by
-    > written 1                   what was wanted is in ZooKeeper, as version 1
-    > refused INELIGIBLE_REPLICA  it is not
-    > state 4 isr=1,2             the controller says that it leads on
-    > min 2                       min.insync.replicas; `dead 3`: broker 3 has gone
+    > tick 16000                  16,000 ms later the leader checks which replicas are behind
+    > pass 100                    100 ms pass
+    > written 1                   the requested ISR is written to ZooKeeper, as version 1
+    > refused INELIGIBLE_REPLICA  the requested ISR is refused with this error
+    > state 4 isr=1,2             the controller confirms broker 1 as leader, in epoch 4
+    > min 2                       sets min.insync.replicas; `dead 3`: broker 3 is down
 
-What came of it: the high watermark where it moved, what is wanted, and the state behind.
+Each outcome lists a new high watermark, a requested ISR, and the resulting state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPTIONS = re.compile(r"isr|replicas|version|end|hw")
 
 
 class Conversation:
-    """One leader, broker 1."""
+    """A conversation with the leader of one partition, broker 1."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.now_ms = 1_000_000
@@ -123,5 +123,5 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns it with its outcomes written again."""
+    """Runs a conversation and returns the text with its present outcomes."""
     return run_any(text, Conversation)

@@ -1,4 +1,5 @@
-"""Where a follower cuts its log and goes on, and its reaction to errors."""
+"""The offset to which a follower truncates its log, its next fetch offset, and its reaction to
+errors."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ from tests.replication.world import Node
         (Way.BY_HIGH_WATERMARK, -1, Begin.CUT),
     ],
 )
-def test_follower_begins_by_its_way_and_its_latest_epoch(
+def test_first_step_of_a_follower_depends_on_its_way_and_latest_epoch(
     way: Way, latest_epoch: int, expected: Begin
 ) -> None:
     assert begin(way, latest_epoch) is expected
@@ -64,7 +65,7 @@ def test_follower_begins_by_its_way_and_its_latest_epoch(
         (9, 30, Cut(12, done=True), "newer than all here"),
     ],
 )
-def test_follower_cuts_its_log_at_the_end_of_the_epoch(
+def test_follower_truncates_its_log_at_the_end_of_the_epoch(
     epoch: int, end: int, expected: Cut, why: str
 ) -> None:
     own = Node(2, log=[(2, "")] * 10 + [(4, "")] * 2, epochs=[(2, 0), (4, 10)])
@@ -82,7 +83,7 @@ def test_follower_cuts_its_log_at_the_end_of_the_epoch(
         (3, 3, Reset(3)),
     ],
 )
-def test_follower_goes_on_within_the_log_of_its_leader(
+def test_follower_is_reset_to_an_offset_in_the_leaders_log(
     leader_start: int, leader_end: int, expected: Reset
 ) -> None:
     assert reset(leader_start, leader_end, 10) == expected

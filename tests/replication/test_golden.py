@@ -1,6 +1,6 @@
-"""The golden conversations have the outcomes of their last review.
+"""The golden conversations have their reviewed outcomes.
 
-After a change of behaviour: ``make golden``, and review the diff.
+After a change of behavior: ``make golden``, and review the diff.
 """
 
 from __future__ import annotations

@@ -27,14 +27,14 @@ def history(seed: int, way: Way, min_isr: int, fault: str = "") -> World:
 
 @pytest.mark.parametrize("min_isr", [1, 2])
 @pytest.mark.parametrize("way", [Way.BY_FETCH, Way.BY_EPOCH])
-def test_committed_records_stay_after_each_election(way: Way, min_isr: int) -> None:
+def test_committed_records_survive_each_election(way: Way, min_isr: int) -> None:
     committed = 0
     for seed in SEEDS:
         committed += len(history(seed, way, min_isr).told)
     assert committed > 20 * len(SEEDS)
 
 
-def histories_with(fault: str) -> None:
+def run_histories_with(fault: str) -> None:
     for seed in range(300):
         for way in (Way.BY_FETCH, Way.BY_EPOCH):
             history(seed, way, 1, fault)
@@ -42,15 +42,16 @@ def histories_with(fault: str) -> None:
 
 @pytest.mark.planted("histories of replicas")
 @pytest.mark.parametrize("fault", sampled(FAULTS, set(FAULTS) - {"expand for nothing"}))
-def test_history_without_one_rule_loses_a_committed_record(fault: str) -> None:
+def test_disabled_rule_loses_a_committed_record_in_some_history(fault: str) -> None:
     with pytest.raises(Lost):
-        histories_with(fault)
+        run_histories_with(fault)
 
 
 @pytest.mark.parametrize("fault", ["", NO_EPOCH])
-def test_follower_cuts_the_tail_of_a_lost_epoch_before_its_leader_appends(fault: str) -> None:
-    """Trap 5: broker 2 led epoch 5, with a record that has no other replica; now 3 leads, whose log
-    of epoch 3 is the longer one. It can name no end of epoch 5 unless its own, 6, has begun."""
+def test_follower_truncates_records_of_a_lost_epoch_before_an_append(fault: str) -> None:
+    """Trap 5: broker 2 led epoch 5, with a record that has no other replica; now broker 3 leads
+    epoch 6, and its log, which ends in epoch 3, is longer. Broker 3 can return an end of epoch 5
+    only if its own epoch 6 has begun."""
     world = World(Random(0), Way.BY_FETCH, 1, fault)
     world.mail.clear()
     leader, follower = world.nodes[3], world.nodes[2]

@@ -1,4 +1,4 @@
-"""Entries of the cluster's journal about replicas: fallen out of sync, when and why."""
+"""Journal entries about replicas: when and why a replica left the ISR."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ STATE = PartitionState(1, 1, 5, (1, 2, 3), 0, (1, 2, 3))
 
 
 def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
-    """Broker 1 leads from 1000 on, with 100 records; 2 has all, 3 has 40."""
+    """Broker 1 leads from time 1000 on, with 100 records; broker 2 has all of them, broker 3 has
+    40."""
     rules = Rules(3_000, 1, lambda broker: broker in alive)
     found = LedReplicas(1, STATE, 100, 0, 100, 1_000, rules)
     found.follower_fetched(2, 100, 100, 2_000)
@@ -31,14 +32,14 @@ def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
 
 
 def entry_of(event: Event) -> tuple[str, Happened]:
-    """The journal's entry of an event."""
+    """The name and the journal entry of an event."""
     return entry(event, Now(0, 77))
 
 
 def changed(
     found: LedReplicas, isr: tuple[int, ...], now_ms: int, by_controller: bool
 ) -> list[str]:
-    """The entries of a change of the ISR of t-0."""
+    """The journal entries after the ISR of t-0 changes to ``isr``."""
     after = found.state._replace(isr=isr)
     events = isr_events(found, "t", 0, after, now_ms, by_controller=by_controller)
     stories = [entry_of(event) for event in events]
@@ -72,7 +73,7 @@ def test_slow_replica_and_silent_replica_have_different_causes() -> None:
     ]
 
 
-def test_entry_of_a_change_by_the_controller_has_its_cause() -> None:
+def test_entry_of_an_isr_change_has_its_cause() -> None:
     assert changed(led(alive=(1, 2)), (1, 2), 2_500, by_controller=True) == [
         "gone: broker 3 is down; it fetched 0.5 s ago, is 60 records behind and was last caught up"
         " 1.5 s ago"
@@ -87,7 +88,7 @@ def test_entry_of_a_change_by_the_controller_has_its_cause() -> None:
     assert changed(led(), STATE.isr, 2_500, by_controller=True) == []
 
 
-def test_entry_of_a_leader_names_it_and_the_previous_one() -> None:
+def test_entry_of_a_leader_change_names_new_and_previous_leader() -> None:
     lost = LeaderReported("t", 0, 1, 3, 6, (1, 2), 4, before_lives=False)
 
     name, entry = entry_of(lost)

@@ -1,4 +1,5 @@
-"""Since when a led partition's records wait, and its replicas are out of sync."""
+"""The times since which the records of a partition wait to be committed, and since which replicas
+are out of sync."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ def _led(state: PartitionState = STATE) -> LedReplicas:
     return LedReplicas(1, state, 0, 0, 0, 1_000, Rules(lag_time_max_ms=10_000))
 
 
-def test_high_watermark_waits_since_the_first_record_above_it() -> None:
+def test_waiting_time_begins_with_the_first_uncommitted_record() -> None:
     led = _led()
     led.begun(1_000)
     led.follower_fetched(2, 0, 0, 1_000)
@@ -27,7 +28,7 @@ def test_high_watermark_waits_since_the_first_record_above_it() -> None:
     assert (led.high_watermark, led.waits_since_ms) == (9, NEVER)
 
 
-def test_replica_is_out_of_sync_since_its_leader_has_written_it() -> None:
+def test_replica_is_out_of_sync_since_the_write_of_the_isr() -> None:
     led = _led()
     assert led.out_since_ms == {3: 1_000}
     led.begun(1_000)

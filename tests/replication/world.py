@@ -1,18 +1,20 @@
-"""Three brokers, one partition, a ZooKeeper and a controller, all by chance: no record may be lost.
+"""A random simulation of one partition on three brokers: no committed record may be lost.
 
-The leaders are `LedReplicas`, the followers go by `replication/follower.py`; logs, epochs, messages
-and elections are the simplest that could be. A message may be late, lost or overtaken by a crash; a
-broker may be cut off and lead on without knowing that another does. The checks:
+The leaders are `LedReplicas`, the followers use `replication/follower.py`; logs, epochs, messages,
+ZooKeeper, controller and elections are as simple as possible. A message can be late, lost or
+overtaken by a crash; a disconnected broker can continue to lead while another broker leads. The
+checks:
 
-- an offset below any high watermark that was announced holds the same record on every later leader;
+- an offset below any high watermark that was announced has the same record on every later leader;
 
-- one leader of an epoch appends;
+- only one leader appends in an epoch;
 
-- the versions and epochs that a broker learns never fall, and in-sync replicas are assigned ones;
+- the versions and epochs that a broker receives never decrease, and all members of the ISR are
+  assigned replicas;
 
-- logs agree up to the lower of two high watermarks.
+- two logs are equal up to the lower of their high watermarks.
 
-``faults`` names rules that are left out, to see that the checks would find that.
+``fault`` names a disabled rule, to prove that the checks find its absence.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ FAULTS = (
 
 
 class Lost(AssertionError):
-    """A check failed."""
+    """An invariant does not hold."""
 
 
 @dataclass
 class Node:
-    """A broker."""
+    """A broker and its replica."""
 
     node_id: int
     log: list[tuple[int, str]] = field(default_factory=list)
@@ -56,11 +58,11 @@ class Node:
     checkpoint: int = 0
     alive: bool = True
     connected: bool = True
-    """The controller and ZooKeeper reach it, and other brokers do."""
+    """The controller, ZooKeeper and the other brokers reach this broker."""
     state: PartitionState | None = None
     led: LedReplicas | None = None
     step: Begin | None = None
-    """Its next step as a follower."""
+    """The next step as a follower."""
     life: int = 0
 
     @property
@@ -76,7 +78,7 @@ class Node:
             self.epochs.append((epoch, offset))
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """As OffsetForLeaderEpoch has it."""
+        """The epoch and end offset in an OffsetForLeaderEpoch response."""
         if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
             return -1, -1
         if epoch == self.epochs[-1][0]:
@@ -96,7 +98,7 @@ class Node:
 
 
 class World:
-    """The brokers, and what is on its way between them."""
+    """The brokers, and the messages between them."""
 
     def __init__(
         self, chance: Random, way: Way = Way.BY_FETCH, min_isr: int = 1, fault: str = ""
@@ -109,11 +111,11 @@ class World:
         self.nodes = {node_id: Node(node_id) for node_id in IDS}
         self.zookeeper = PartitionState(1, 1, 0, IDS, 0, IDS)
         self.mail: list[Callable[[], None]] = []
-        """The messages on their way, in no order."""
+        """The messages in transit, which are delivered in random order."""
         self.told: dict[int, str] = {}
         """The values known to be committed, by offset."""
         self.appended_by: dict[int, tuple[int, int]] = {}
-        """Which life of which broker appends in an epoch."""
+        """The broker that appends in each leader epoch, and the number of its restarts."""
         self.values = 0
         self.moves = 0
         self._announce()
@@ -121,7 +123,7 @@ class World:
     # -- chance
 
     def step(self) -> None:
-        """One random step."""
+        """One random step, followed by the checks."""
         self.chance.choices(
             (
                 self.produce, self.fetch, self.deliver, self.pass_time, self.crash_or_restart,
@@ -181,7 +183,8 @@ class World:
     # -- the controller
 
     def elect(self) -> None:
-        """The reachable brokers lead and are in sync; each broker hears of it at some time."""
+        """Elects a reachable in-sync replica and removes unreachable replicas from the ISR;
+        announces the state to each broker."""
         live = [each for each in IDS if self.nodes[each].alive and self.nodes[each].connected]
         now = self.zookeeper
         eligible = live if self.fault == "no election by the in-sync replicas" else [
@@ -211,7 +214,7 @@ class World:
             self.mail.append(heard)
 
     def _heard(self, node: Node, state: PartitionState) -> None:
-        """LeaderAndIsr."""
+        """Handles LeaderAndIsr."""
         if state.leader_epoch <= node.leader_epoch:
             return
         if state.leader == node.node_id:
@@ -255,7 +258,7 @@ class World:
         life, epoch = node.life, node.leader_epoch
 
         def write() -> None:
-            """The request at ZooKeeper."""
+            """Handles the AlterPartition request at the controller."""
             now, error_code = self.zookeeper, NONE
             if not node.connected:
                 self.mail.append(write)
@@ -287,7 +290,8 @@ class World:
     # -- a follower
 
     def fetch(self) -> None:
-        """A follower asks its leader, and gets the answer at some time."""
+        """A random follower sends a request to its leader; the response arrives at a random
+        time."""
         node = self.chance.choice([*self.nodes.values()])
         state = node.state
         if not node.alive or state is None or node.led is not None or not node.connected:
@@ -306,7 +310,8 @@ class World:
             self._answer_fetch(node, leader)
 
     def _later(self, node: Node, work: Callable[[], None]) -> None:
-        """An answer, which is of use to the same life in the same epoch with the same log."""
+        """Sends a response, which the follower drops when it has restarted or its epoch or log has
+        changed."""
         life, epoch, end = node.life, node.leader_epoch, node.end
 
         def come() -> None:
@@ -360,7 +365,7 @@ class World:
     # -- checks
 
     def check(self) -> None:
-        """After each step."""
+        """Checks the invariants after a step."""
         self.moves += 1
         if not set(self.zookeeper.isr) <= set(IDS):
             raise Lost(f"in sync: {self.zookeeper.isr}")
@@ -374,7 +379,7 @@ class World:
                     raise Lost(f"{one.node_id} and {other.node_id} differ below {both}")
 
     def heal(self) -> None:
-        """All brokers are there and reach each other, for as long as they need."""
+        """Starts and connects all brokers, and runs until all replicas are equal and in sync."""
         for node in self.nodes.values():
             if not node.alive:
                 node.alive = True
@@ -397,7 +402,7 @@ class World:
         raise Lost(f"it does not heal: {self.zookeeper} {self.nodes}")
 
     def is_whole(self) -> bool:
-        """Each broker has each record, and knows that it is committed."""
+        """Whether each broker has all records, all of them committed, and is in the ISR."""
         ends = {(node.end, node.high_watermark) for node in self.nodes.values()}
         is_same = len(ends) == 1 and len({tuple(n.log) for n in self.nodes.values()}) == 1
         ((end, high_watermark), *_) = ends

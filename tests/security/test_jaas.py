@@ -1,4 +1,4 @@
-"""The text of sasl.jaas.config."""
+"""Parsing of sasl.jaas.config."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_escapes_are_read_as_by_java():
         ("M required; M required;", "only one login module is allowed"),
     ],
 )
-def test_error_names_the_mistake_and_no_value(text, said):
+def test_jaas_error_names_the_mistake_without_option_values(text, said):
     with pytest.raises(JaasError, match=said) as raised:
         parse_jaas(text)
     assert "secret" not in str(raised.value)
@@ -56,5 +56,5 @@ def test_random_text_is_a_login_module_or_an_error(text):
         assert parse_jaas(text).name
 
 
-def test_repr_of_a_login_module_has_no_value():
+def test_repr_of_a_login_module_hides_option_values():
     assert repr(parse_jaas('M required b="secret" a="x";')) == "LoginModule('M', ['a', 'b'])"

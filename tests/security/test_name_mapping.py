@@ -1,4 +1,4 @@
-"""From the subject of a certificate to a user."""
+"""ssl.principal.mapping.rules: from the subject of a certificate to a user name."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
         ("RULE:^CN=(.*?),OU=(.*?),.*$/$1@$2/U , DEFAULT", "ALICE@SERVICEUSERS"),
         ("RULE:^CN=(.*?),OU=Admins.*$/$1/,DEFAULT", NAME),
         ("RULE:^CN=(.*?),OU=Admins.*$/$1/", None),
-        ("RULE:CN=Alice/x/", None),  # the whole name has to match
+        ("RULE:CN=Alice/x/", None),  # the pattern must match the whole name
         ("RULE:^CN=(.*?),OU=Admins.*$/$1/, RULE:^.*?O=(.*?)\\\\,.*$/$1/", "Acme"),
-        ("RULE:^CN=(.*?),.*$/$1\\/$9/", "Alice/$9"),  # the pattern has one group
+        ("RULE:^CN=(.*?),.*$/$1\\/$9/", "Alice/$9"),  # the pattern has one group, so $9 stays text
         ("RULE:^CN=(.*?),.*$/$10/", "Alice0"),
         ("RULE:^CN=(.*?),.*$/\\$1/", "$1"),
         ("RULE:^CN=(?<name>.*?),OU=(?<unit>.*?),.*$/${unit}-${name}/", "ServiceUsers-Alice"),
         ("RULE:^CN=(.*?),.*$/$0/", NAME),
         ("RULE:^CN=(.*?),.*$/$01/", "Alice"),
         ("RULE:^CN=(.*?),OU=(.*?)(,X=(.*))?,O=.*$/$1-$4/", "Alice-"),
-        ("RULE:(.*)/u-$1/", f"u-{NAME}u-"),  # the end of the name matches once more
+        ("RULE:(.*)/u-$1/", f"u-{NAME}u-"),  # the pattern also matches the empty end of the name
         ("RULE:^CN=([\\w\\[]+),.*$/$1/", "Alice"),
     ],
 )
 def test_first_rule_that_matches_names_the_user(rules, mapped):
-    """Each result is that of the ``SslPrincipalMapper`` of Kafka 4.3.1."""
+    """Each result equals that of ``SslPrincipalMapper`` of Kafka 4.3.1."""
     assert parse_mapping_rules(rules).map(NAME) == mapped
 
 
@@ -61,26 +61,26 @@ def test_first_rule_that_matches_names_the_user(rules, mapped):
         ),
     ],
 )
-def test_malformed_rule_is_refused_by_a_sentence(rules, said):
+def test_malformed_mapping_rule_is_refused_with_a_sentence(rules, said):
     with pytest.raises(ValueError, match=said):
         parse_mapping_rules(rules)
 
 
 @pytest.mark.parametrize("char", ["\r", "\n", "\x85", "\u2028", "\u2029"])
-def test_pattern_matches_no_name_with_a_line_break(char):
-    """Java's dot matches none of them; RE2's leaves out the line feed alone."""
+def test_pattern_does_not_match_a_name_with_a_line_break(char):
+    """Java's dot matches no line terminator; RE2's dot excludes only the line feed."""
     rules = parse_mapping_rules("RULE:^CN=(.*?),OU=(.*)$/$1/")
     assert rules.map(f"CN=ali{char}ce,OU=x") is None
     assert rules.map(f"CN=alice,OU={char}") is None
     assert parse_mapping_rules("DEFAULT").map(f"CN={char}") == f"CN={char}"
 
 
-def test_pattern_that_backtracks_takes_short_time():
+def test_backtracking_pattern_is_matched_quickly():
     rules = parse_mapping_rules("RULE:(a+)+b/$1/")
     began_s = time.thread_time()
     assert rules.map("a" * NAME_CHARS_MAX) is None
     assert time.thread_time() - began_s < 0.5
 
 
-def test_name_above_the_bound_matches_no_rule():
+def test_name_above_the_length_limit_matches_no_rule():
     assert parse_mapping_rules("DEFAULT").map("a" * (NAME_CHARS_MAX + 1)) is None

@@ -14,12 +14,12 @@ def test_principal_is_read_as_its_type_and_name():
 
 
 @pytest.mark.parametrize("text", ["", "alice", "User:", ":alice"])
-def test_malformed_principal_is_refused_by_a_sentence(text):
+def test_malformed_principal_is_refused_with_a_sentence(text):
     with pytest.raises(ValueError, match="is not a principal such as User:alice"):
         parse_principal(text)
 
 
-def test_super_users_are_read_between_semicolons():
+def test_super_users_are_separated_by_semicolons():
     assert parse_super_users("User:a; User:CN=b,O=c;") == {"User:a", "User:CN=b,O=c"}
     assert parse_super_users("") == frozenset()
     with pytest.raises(ValueError, match="'b' is not a principal"):

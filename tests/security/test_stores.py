@@ -1,4 +1,4 @@
-"""Truststores and keystores of every kind that Java's and other clients have."""
+"""Truststores and keystores in each format that Java clients and other clients use."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def test_keys_are_read_from_pem_and_pkcs12_and_not_from_jks(authority: Authority
         (bytes.fromhex("feedfeed") + bytes(28), "x has no certificates"),
     ],
 )
-def test_malformed_store_is_refused_by_a_sentence(data: bytes, said: str) -> None:
+def test_malformed_store_is_refused_with_a_sentence(data: bytes, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         certificates_in(data, "x", None)

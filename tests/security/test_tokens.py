@@ -1,5 +1,3 @@
-"""Delegation tokens."""
-
 from __future__ import annotations
 
 import pytest
@@ -37,12 +35,12 @@ def token(asked_ms=-1, now_ms=10_000):
     ("asked_ms", "ends_ms", "expires_ms"),
     [(-1, 11_000, 10_100), (5_000, 11_000, 10_100), (500, 10_500, 10_100), (50, 10_050, 10_050)],
 )
-def test_token_lives_as_long_as_is_asked_and_allowed(asked_ms, ends_ms, expires_ms):
+def test_token_lifetime_is_the_requested_one_within_the_maximum(asked_ms, ends_ms, expires_ms):
     one = token(asked_ms)
     assert (one.ends_ms, one.expires_ms) == (ends_ms, expires_ms)
 
 
-def test_token_is_renewed_up_to_its_end():
+def test_token_is_not_renewed_beyond_its_maximum_lifetime():
     one = token()
     assert renewed(one, BOB, 50, TIMES, 10_090).expires_ms == 10_140
     assert renewed(one, ALICE, -1, TIMES, 10_090).expires_ms == 10_190
@@ -51,7 +49,7 @@ def test_token_is_renewed_up_to_its_end():
     assert renewed(late, ALICE, -1, TIMES, 10_980).expires_ms == 11_000
 
 
-def test_token_is_changed_only_by_owner_and_renewers_while_it_lives():
+def test_unexpired_token_is_changed_only_by_owner_and_renewers():
     one = token()
     assert renewed(one, CAROL, -1, TIMES, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
     assert expired(one, CAROL, AT_ONCE, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
@@ -61,7 +59,7 @@ def test_token_is_changed_only_by_owner_and_renewers_while_it_lives():
     assert expired(one, ALICE, 10, 10_100) == DELEGATION_TOKEN_EXPIRED
 
 
-def test_requester_of_a_token_sees_it_and_cannot_renew_it():
+def test_requester_can_describe_a_token_but_not_renew_it():
     one = token()._replace(requester=CAROL)
     assert is_about(one, CAROL)
     assert not is_about(token(), CAROL)
@@ -73,13 +71,13 @@ def test_token_is_expired_at_once_or_at_a_given_time():
     assert expired(token(), BOB, 30, 10_000).expires_ms == 10_030
 
 
-def test_password_of_a_token_is_a_hash_with_the_secret():
+def test_token_password_depends_on_the_secret_key():
     one, other = password_of("id", b"secret"), password_of("id", b"another")
     assert one != other
     assert len(one) == 88
 
 
-def test_credential_of_a_token_is_made_of_its_password():
+def test_scram_credential_of_a_token_is_derived_from_its_password():
     mechanism = ScramMechanism.SHA_512
     one = credential_of("id", b"secret", mechanism)
     salted = mechanism.salted_password(password_of("id", b"secret").encode(), one.salt, 4096)

@@ -41,7 +41,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
-    """The rows of a table, as any Parquet reader returns them, sorted."""
+    """The sorted rows of a table, as any Parquet reader returns them."""
     rows: list[dict[str, Any]] = pyarrow.parquet.read_table(table).to_pylist()
     return sorted(rows, key=repr)
 
@@ -98,7 +98,7 @@ def test_group_and_partition_options_select_rows_when_source_is_a_broker(
 def test_progress_bars_go_to_the_terminal_and_the_result_to_stdout(
     served: Broker, tmp_path: Path
 ) -> None:
-    """Standard error is a terminal here; in other tests it is a pipe."""
+    """Standard error is a terminal in this test; in other tests it is a pipe."""
     ours, theirs = pty.openpty()
     job = start(
         "commits", "--no-topics", "--source", str(served.data), "--out", str(tmp_path / "out"),
@@ -110,7 +110,7 @@ def test_progress_bars_go_to_the_terminal_and_the_result_to_stdout(
         while chunk := os.read(ours, 4096):
             drawn += chunk
     except OSError:
-        pass  # the other end is closed: the job has ended
+        pass  # the job has ended and closed the other end of the terminal
     finally:
         os.close(ours)
     said, _ = job.communicate(timeout=60)

@@ -1,5 +1,4 @@
-"""Damaged tables and cluster notes, and full disks: the error is one sentence that names the
-file."""
+"""Damaged tables and cluster notes, and full disks: an error in one sentence names the file."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def one_sentence(ran: Ran, code: int = 1) -> str:
 
 
 @pytest.mark.parametrize("text", [CUT, "", "[]", "{}", "7", "\udcff"])
-def test_damaged_cluster_note_is_named_in_the_error(
+def test_error_names_the_damaged_cluster_note(
     history: Path, out: Path, tmp_path: Path, text: str
 ) -> None:
     words = ["pipeline", "events", "--source", str(history), "--overwrite", "--out"]
@@ -107,12 +106,13 @@ def test_command_names_the_file_when_its_rows_are_damaged(tables: Path, tmp_path
 
 
 def limited(size: int, *words: str) -> Ran:
-    """Run a command whose files cannot grow beyond this size, as on a full disk."""
+    """Runs a command whose files cannot grow beyond ``size`` bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "dont_write_bytecode", True)  # Python would leave a cut .pyc
+            # Python would write a truncated .pyc file
+            patch.setattr(sys, "dont_write_bytecode", True)
             return run(*words)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -179,7 +179,9 @@ def test_archive_with_a_truncated_file_is_accepted_as_source(
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
 
 
-def test_second_damaged_copy_of_a_file_is_reported_and_exits_4(history: Path, out: Path) -> None:
+def test_second_damaged_copy_of_a_file_is_reported_with_exit_code_4(
+    history: Path, out: Path
+) -> None:
     words = ["--source", str(history), "--out", str(out), "--fail-on-damage"]
     assert run("pipeline", "events", *words).code == 0
     [file] = (out / "events").rglob("*.parquet")

@@ -1,4 +1,4 @@
-"""`muster pipeline lag` and `all`: the lag file for Prometheus, and the exit code of
+"""`muster pipeline lag` and `all`: the text file for Prometheus, and the exit code of
 `--fail-on`."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Lag = Callable[..., Ran]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A history with a group in each state; ten records per second are written to its topic."""
+    """A history with one group in each state; ten records per second are written to the topic."""
     history = History()
     for name in ("drowns", "stuck", "left", "above"):
         history.generation(0, name, 1, member("m-1", 0))
@@ -46,7 +46,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lag(archive: Path, out: Path) -> Lag:
-    """A function that runs a job with `out` as its folder."""
+    """Returns a function that runs a job with the output folder `out`."""
 
     def ran(*words: str, job: str = "lag") -> Ran:
         return run("pipeline", job, "--source", str(archive), "--out", str(out), *SPAN, *words)
@@ -115,7 +115,7 @@ def test_fail_on_ignores_dead_groups_in_job_all(lag: Lag) -> None:
     assert told.err == "muster: nobody runs it: left (1 partition, 5,700 unread records)\n"
 
 
-def test_incremental_archive_has_fail_on_and_textfile(archive: Path, tmp_path: Path) -> None:
+def test_incremental_run_accepts_fail_on_and_textfile(archive: Path, tmp_path: Path) -> None:
     out, file = tmp_path / "grown", tmp_path / "lag.prom"
 
     told = run("pipeline", "all", "--incremental", "--source", str(archive), "--out", str(out),

@@ -78,7 +78,9 @@ def damaged(tmp_path: Path) -> Path:
     return data
 
 
-def test_damage_is_reported_and_exits_4_with_fail_on_damage(damaged: Path, out: Path) -> None:
+def test_damage_is_reported_and_exit_code_is_4_with_fail_on_damage(
+    damaged: Path, out: Path
+) -> None:
     words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
     made = run(*words)
     assert made.code == 0
@@ -95,7 +97,7 @@ def test_damage_is_reported_and_exits_4_with_fail_on_damage(damaged: Path, out: 
 
 
 def test_job_all_runs_without_java_and_spark(history: Path, out: Path) -> None:
-    """The same environment as with the extra `light` alone."""
+    """The environment has the packages of the extra `light` only."""
     code = f"""
 import sys
 class Absent:

@@ -1,4 +1,4 @@
-"""The pages about the pipeline: their commands run, and they list every option and state."""
+"""The pages about the pipeline: their commands run, and the pages list every option and state."""
 
 from __future__ import annotations
 

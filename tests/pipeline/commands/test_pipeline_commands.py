@@ -1,4 +1,5 @@
-"""`muster pipeline` with bad input: one sentence, an exit code, and no files."""
+"""`muster pipeline` with wrong input: an error of one sentence, an exit code, and no written
+files."""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
         (["restore", "g", "--at", "2026-01-01"], 2, "name the history"),
     ],
 )
-def test_bad_input_gets_one_sentence_and_writes_no_files(
+def test_wrong_input_is_reported_in_one_sentence_without_writing_files(
     history: Path, out: Path, words: list[str], code: int, says: str
 ) -> None:
     file = history.parent / "file"
@@ -184,11 +185,12 @@ def test_install_command_is_make_pipeline_in_a_checkout(monkeypatch: pytest.Monk
     assert made.returncode == 0, made.stderr
 
 
-def test_out_folder_without_write_permission_is_one_sentence(
+def test_out_folder_without_write_permission_is_reported_in_one_sentence(
     history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out.mkdir()
-    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != out)  # root may all
+    # root has write permission everywhere
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != out)
     ran = run("pipeline", "commits", "--source", str(history), "--out", str(out))
     assert ran.code == 1
     assert (
@@ -200,7 +202,7 @@ def test_out_folder_without_write_permission_is_one_sentence(
 def test_read_only_file_system_is_reported_instead_of_permissions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read-only mount whose root has write permission."""
+    """The root of a read-only mount has write permission."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     whole = os.statvfs(tmp_path)
     read_only = types.SimpleNamespace(f_flag=whole.f_flag | os.ST_RDONLY)
@@ -226,7 +228,7 @@ def test_read_only_file_system_is_reported_instead_of_permissions(
         (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; see log"),
     ],
 )
-def test_exception_becomes_a_sentence_and_an_exit_code(
+def test_exception_is_converted_to_a_sentence_and_an_exit_code(
     raised: BaseException, code: int, says: str
 ) -> None:
     with pytest.raises(CommandError, match=says) as caught, extra.sentences(Path("log")):

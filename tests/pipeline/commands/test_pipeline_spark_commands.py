@@ -116,7 +116,7 @@ def test_ctrl_c_prints_only_musters_message_and_exits_130(
     assert errors == f"muster: interrupted, {kept}\n"
 
 
-def test_no_warning_when_java_is_gone_at_the_end_of_a_session(
+def test_end_of_a_session_logs_no_warning_when_java_has_exited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []

@@ -1,4 +1,4 @@
-"""Each recipe of docs/use/pipeline-commands.md: its command, run as its scheduler runs it."""
+"""Each recipe of docs/use/pipeline-commands.md: its command runs as its scheduler would run it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def served(brokers: Callable[..., Broker]) -> Broker:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A PATH on which `muster` is this checkout's."""
+    """A PATH in which `muster` is the command of this checkout."""
     folder = tmp_path / "bin"
     folder.mkdir()
     command = folder / "muster"
@@ -99,8 +99,8 @@ def test_cron_line_replaces_the_lag_file_on_each_run(
 
 
 def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the settings of a cron file, and the seven fields of its only entry: five of its
-    time, the user, and the command."""
+    """Returns the settings of a cron file and the seven fields of its only entry: five time fields,
+    the user, and the command."""
     lines = (HISTORY / name).read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]+=", line))
     [entry] = [line for line in lines if re.match(r"[\d*]", line)]
@@ -109,7 +109,8 @@ def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
 
 
 def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of DAG and BashOperator in a DAG file, run with stubs for Airflow's names."""
+    """The arguments of DAG and BashOperator in a DAG file, which runs with stubs of Airflow's
+    classes."""
     dags: list[dict[str, Any]] = []
     tasks: list[dict[str, Any]] = []
 
@@ -201,8 +202,10 @@ def test_cronjob_container_has_the_exit_code_of_the_command(
     assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
 
 
-def test_damage_exits_4_on_the_first_run_and_0_on_the_next(served: Broker, tmp_path: Path) -> None:
-    """One byte of a copy of the log is wrong."""
+def test_exit_code_is_4_for_new_damage_and_0_on_the_next_run(
+    served: Broker, tmp_path: Path
+) -> None:
+    """A copy of the log has one wrong byte."""
     served.stop()
     copy = tmp_path / "copy"
     shutil.copytree(served.data, copy)

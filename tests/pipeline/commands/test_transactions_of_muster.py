@@ -1,6 +1,6 @@
-"""`muster pipeline` on transactional commits that this broker wrote: the outcome of each.
+"""`muster pipeline` on transactional commits that Muster wrote: the outcome of each commit.
 
-The source is its files, or the broker itself, in the middle of a transaction.
+The source is the broker's files, or the broker itself while a transaction is open.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def commit(wire: Wire, offset: int) -> None:
 
 
 def transact(producer: TransactionalProducer, offset: int, ends: bool | None = None) -> None:
-    """A commit in a transaction, and the transaction's end unless `ends` is None."""
+    """Commits an offset in a transaction, and ends the transaction unless `ends` is None."""
     assert producer.commit_offsets(GROUP, {(TOPIC, 0): offset}) == [NONE]
     if ends is not None:
         until("it ends", lambda: producer.end(ends) == NONE)
@@ -41,7 +41,8 @@ def transact(producer: TransactionalProducer, offset: int, ends: bool | None = N
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """10 without a transaction, 20 committed, 30 aborted, 40 superseded by 41, 50 open."""
+    """The commits of offsets 10 without a transaction, 20 committed, 30 aborted, 40 superseded by
+    41, and 50 open."""
     broker = make_broker(tmp_path_factory.mktemp("served") / "data", SETTINGS).start()
     with Wire(broker.port) as wire:
         made = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]

@@ -1,6 +1,6 @@
-"""The commands of docs/use/pipeline-commands.md, on a standalone master with two workers.
+"""The commands of docs/use/pipeline-commands.md on a standalone Spark master with two workers.
 
-The workers' Python finds the project only in the archive that spark-submit sends them.
+The workers' Python finds the project only in the archive that spark-submit sends to them.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ sys.exit(code)
 
 
 def commands() -> dict[str, list[str]]:
-    """The page's commands by their first words."""
+    """The commands of docs/use/pipeline-commands.md by their first words."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     return {" ".join(shlex.split(line)[:2]): shlex.split(line) for line in lines}
 
 
 class Cluster:
-    """A master and its workers, started with the page's commands."""
+    """A Spark master and its workers, started with the page's commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,12 +80,12 @@ class Cluster:
                       "7077": str(self.port), "DIST": str(folder / "dist")}  # fmt: skip
 
     def line(self, command: list[str], *more: str) -> list[str]:
-        """A command of the page with this cluster's names, and more options at its end."""
+        """A command of the page with this cluster's names, followed by more options."""
         pattern = re.compile("|".join(map(re.escape, self.words)))
         return [pattern.sub(lambda m: self.words[m[0]], word) for word in command] + [*more]
 
     def start(self, stack: ExitStack, command: list[str], *more: str) -> None:
-        """Start a process that is killed at the end of the test."""
+        """Starts a process, which is killed at the end of the test."""
         with open(self.folder / "log", "a") as log:
             process = subprocess.Popen(
                 self.line(command, *more), env=self.environment, cwd=self.folder,
@@ -95,7 +95,7 @@ class Cluster:
         stack.callback(process.kill)
 
     def workers(self) -> int:
-        """The number of workers that the master has now."""
+        """The current number of the master's workers."""
         with urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=5) as answer:
             return sum(w["state"] == "ALIVE" for w in json.load(answer)["workers"])
 

@@ -26,7 +26,7 @@ SCHEMAS = {name: table.schema for name, table in TABLES.items()} | {"quarantine"
 
 
 def ask_every_column(engine: Engine, name: str, schema: pa.Schema) -> None:
-    """Query each column alone, and sort and group by it, without quotes."""
+    """Queries each column on its own, and sorts and groups by it, without quotes."""
     engine.read(name, [], schema)
     columns = ", ".join(schema.names)
     engine.ask(f"SELECT {columns} FROM {name} ORDER BY {columns}")
@@ -36,13 +36,13 @@ def ask_every_column(engine: Engine, name: str, schema: pa.Schema) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_duckdb_takes_every_column_without_quotes(name: str, tmp_path: Path) -> None:
+def test_duckdb_accepts_every_column_name_without_quotes(name: str, tmp_path: Path) -> None:
     ask_every_column(DuckEngine(str(tmp_path)), name, SCHEMAS[name])
 
 
 @pytest.mark.pipeline
-def test_spark_takes_every_column_without_quotes(spark: SparkSession) -> None:
-    """Spark accepts them also when it enforces ANSI SQL's reserved words."""
+def test_spark_accepts_every_column_name_without_quotes(spark: SparkSession) -> None:
+    """Spark accepts the names also when it enforces the reserved words of ANSI SQL."""
     strict = "spark.sql.ansi.enforceReservedKeywords"
     before = spark.conf.get(strict)
     try:

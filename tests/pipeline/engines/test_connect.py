@@ -1,4 +1,4 @@
-"""Jobs on Spark Connect: the client has no Java, the server reads the sources."""
+"""Jobs on Spark Connect: the client has no Java, and the server reads the sources."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_tables_are_written_into_a_catalog_of_the_server(server: str, history: P
     assert made["commits"][1] > 0
 
 
-def test_unreachable_spark_connect_server_exits_3_with_one_sentence(
+def test_unreachable_spark_connect_server_is_reported_with_exit_code_3(
     history: Path, out: Path
 ) -> None:
     address = f"sc://127.0.0.1:{free_port()}"

@@ -1,4 +1,4 @@
-"""Both engines make the same tables, row by row."""
+"""DuckDB and Spark make the same tables, row by row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900), pytest.mark.proves
 
 
 def history() -> list[dict[str, Any]]:
-    """Plain commits, and transactional ones: committed, aborted, superseded, open, and late."""
+    """Plain commits, and transactional commits: committed, aborted, superseded, open, and late."""
     history = History()
 
     def commit(offset: int, producer_id: int | None = None, epoch: int = 0) -> None:
@@ -57,10 +57,10 @@ def history() -> list[dict[str, Any]]:
     end(2, COMMITTED)
     commit(50, 3)
     end(4, ABORTED, 1)
-    commit(60, 4)  # late: the next end marker commits only the commits after this one
+    commit(60, 4)  # late: only the next end marker commits it
     commit(61, 4, 1)
     end(4, COMMITTED, 2)
-    commit(62, 4, 1)  # late, and no end marker follows
+    commit(62, 4, 1)  # late, without an end marker after it
     for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1),
                           ("copied", 2), ("copied", 505), ("copied", 550), ("copied", 610),
                           ("old", 7)):  # fmt: skip
@@ -70,7 +70,7 @@ def history() -> list[dict[str, Any]]:
 
 
 def stretches() -> list[dict[str, Any]]:
-    """Records with true, false and missing timestamps; log starts and ends."""
+    """Stretches with right, wrong and missing timestamps; log starts and log ends."""
     false = [
         stretch(-100, 0, 9), stretch(9e9, 10, 19), stretch(-80, 20, 29, last_s=-60),
         stretch(-9e9, 30, 39), stretch(-50, 40, 49, last_s=50), stretch(120, 50, 59),
@@ -133,7 +133,7 @@ def groups(history: History) -> None:
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """All tables as read back, sorted by the text of their rows."""
+    """All tables after writing and reading, sorted by the text of their rows."""
     feed(engine, history(), stretches())
     params = Params(as_of_ms=ms(100), offsets_retention_ms=61_000)
     for relation in RELATIONS.values():
@@ -157,7 +157,8 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def report(engine: Engine, folder: Path) -> tuple[str, str, list[Failing]]:
-    """The page of written tables, the file for Prometheus, and the groups that fail a command."""
+    """The report of the written tables, the file for Prometheus, and the groups that match
+    `--fail-on`."""
     for made in TABLES.values():
         engine.open(made.name, [str(folder / made.name)], made.schema)
     page = make_report(engine, list(TABLES), Head("a source", "an engine", ms(100)), 0)

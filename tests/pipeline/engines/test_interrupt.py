@@ -1,4 +1,4 @@
-"""An interrupted engine ends the queries of its other threads."""
+"""An interrupted engine cancels the queries of its other threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ pytestmark = pytest.mark.pipeline
 def interrupted(engine: Engine, column: str) -> BaseException:
     """The exception of an interrupted query that would run for hours.
 
-    An interrupt before the query starts has no effect, so it is repeated until the query ends.
+    An interrupt before the query starts has no effect, so the function repeats it until the query
+    ends.
     """
     endless = f"SELECT count(*) AS n FROM range(1000000000000) WHERE {column} % 7 = 8"
     ended: list[BaseException] = []
@@ -45,7 +46,7 @@ def interrupted(engine: Engine, column: str) -> BaseException:
     return ended[0]
 
 
-def test_duckdb_ends_the_queries_of_its_threads(tmp_path: Path) -> None:
+def test_interrupted_duckdb_ends_the_queries_of_its_threads(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
 
     assert "nterrupted" in str(interrupted(engine, "range"))
@@ -53,7 +54,7 @@ def test_duckdb_ends_the_queries_of_its_threads(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
+def test_interrupted_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
     engine = SparkEngine(spark)
 
     assert "cancel" in str(interrupted(engine, "id")).lower()
@@ -61,7 +62,7 @@ def test_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
 
 
 class Interrupted:
-    """A cursor on which Ctrl-C arrives while it registers a stream."""
+    """A cursor that raises KeyboardInterrupt, as Ctrl-C does, while it registers a stream."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor

@@ -1,4 +1,5 @@
-"""The archive for executors: every source file of three folders, nothing compiled, reproducible."""
+"""The archive for Spark executors has every source file of three folders and no compiled file, and
+is reproducible."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.brokers import CHECKOUT
 pytestmark = pytest.mark.pipeline
 
 
-def test_archive_has_exactly_the_source_files_and_is_reproducible(tmp_path: Path) -> None:
+def test_executor_archive_has_only_source_files_and_is_reproducible(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
     with zipfile.ZipFile(archive) as opened:
         names = set(opened.namelist())
@@ -29,7 +30,7 @@ def test_archive_has_exactly_the_source_files_and_is_reproducible(tmp_path: Path
     assert make_archive(again).read_bytes() == archive.read_bytes()
 
 
-def test_modules_are_imported_from_the_archive(tmp_path: Path) -> None:
+def test_modules_are_imported_from_the_executor_archive(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "pipeline.package", str(tmp_path)], cwd=CHECKOUT, check=True
     )

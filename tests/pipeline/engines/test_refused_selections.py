@@ -1,4 +1,4 @@
-"""Both engines reject selections that match nothing."""
+"""Both engines reject selections that match no record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED = (
 
 
 def refusals(engine: Engine) -> list[str]:
-    """The error of each selection; empty for one that is accepted."""
+    """The error of each selection; an empty text when it is accepted."""
     engine.read("history", [rows_of(EVENTS, [committed(2, "a", 1), committed(60, "b", 2)])], EVENTS)
     found = []
     for selection in ASKED:

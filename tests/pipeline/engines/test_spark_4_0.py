@@ -30,7 +30,7 @@ LOCKED = CHECKOUT / "tests" / "data" / "spark-4.0" / "requirements.txt"
 
 
 def bring(folder: Path) -> None:
-    """Install the locked packages into a folder, which Python searches first."""
+    """Installs the locked packages into a folder, which Python searches first."""
     uv = Path(sys.executable).parent / "uv"
     words = ["pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(LOCKED)]
     subprocess.run(

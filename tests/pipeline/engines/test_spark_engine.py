@@ -1,4 +1,4 @@
-"""Tables that the Spark engine keeps."""
+"""Tables that the Spark engine keeps in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.engines.spark import SparkEngine
 pytestmark = pytest.mark.pipeline
 
 
-def test_kept_rows_have_a_plan_without_their_query_when_spark_is_local(
+def test_plan_of_kept_rows_omits_their_query_when_spark_is_local(
     spark: SparkSession,
 ) -> None:
     engine = SparkEngine(spark, 100)

@@ -19,7 +19,7 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 pytestmark = pytest.mark.pipeline
 OF_SPARK_SUBMIT = {"engine", "master", "conf", "verbose"}
 ONLY_HERE = {"events": {"follow", "until_now", "every"}, "all": {"incremental"}}
-"""Options without Spark: they make an archive grow."""
+"""Options that the Spark job does not have, because they make an archive grow."""
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -64,7 +64,7 @@ def test_submit_runs_a_job_and_exits_4_on_damage(
         (["--source", "127.0.0.1:1", "--out", "y"], 3, "no broker answers"),
     ],
 )
-def test_wrong_submit_argument_gets_one_sentence_and_an_exit_code(
+def test_wrong_submit_argument_is_reported_in_one_sentence_and_exits(
     spark: SparkSession, words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rates", *words]) == code

@@ -1,4 +1,5 @@
-"""Plans as data: changes, cost, file format, and the plan of each repair for two sides."""
+"""Repair plans: changes, cost, file format, and the plan of each repair of a source and a
+target."""
 
 from __future__ import annotations
 
@@ -58,12 +59,12 @@ def test_step_counts_only_records_that_the_log_still_has(
     assert (made.reread, made.skipped, made.note) == (reread, skipped, note)
 
 
-def test_offset_moved_inside_its_log_loses_its_leader_epoch() -> None:
+def test_clamped_offset_loses_its_leader_epoch() -> None:
     assert inside(Position(4, "mine", 7), LOG) == Position(10, "mine", -1)
     assert inside(Position(40, "mine", 7), LOG) == Position(40, "mine", 7)
 
 
-def test_plan_survives_a_round_trip_through_its_file() -> None:
+def test_plan_is_unchanged_after_writing_and_reading_its_file() -> None:
     plan = plan_of(
         step(KEY, Position(90, "né", 3), Position(40), LOG, "why"),
         step(OTHER, None, Position(7), None),
@@ -124,15 +125,12 @@ def test_undo_restores_old_offsets_and_deletes_new_ones() -> None:
     ]
 
 
-def test_steps_are_pending_done_or_changed_by_current_offsets() -> None:
+def test_current_offsets_make_steps_pending_done_or_changed() -> None:
     ahead = step(KEY, Position(90), Position(40), LOG)
     done = step(OTHER, None, Position(7), LOG)
     changed = step(Key("audit", "orders", 0), Position(5), None, LOG)
-    now = {
-        KEY: Position(90, "", 12),
-        OTHER: Position(7, "", 3),
-        changed.key: Position(6),
-    }  # consumers ignore the epoch here
+    # consumers ignore the leader epoch in this case
+    now = {KEY: Position(90, "", 12), OTHER: Position(7, "", 3), changed.key: Position(6)}
     assert standing([ahead, done, changed], now) == ([ahead], [done], [(changed, Position(6))])
 
 
@@ -198,7 +196,7 @@ def test_zookeeper_export_is_parsed() -> None:
         "/consumers/billing/offsets/orders/0:7\n/consumers/billing/offsets/orders/0:8",
     ],
 )
-def test_invalid_line_of_a_zookeeper_export_is_named(line: str) -> None:
+def test_error_names_the_invalid_line_of_a_zookeeper_export(line: str) -> None:
     with pytest.raises(PipelineError, match=r"file, line \d"):
         read_zk_export(line, "file")
 

@@ -1,4 +1,4 @@
-"""Offsets as of a time according to the history, and the restore plan for them."""
+"""Offsets at a time in the history, and the plan that restores them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def engine(tmp_path: Path) -> Iterator[DuckEngine]:
 
 
 class EventSource:
-    """A source that has only what a restore reads."""
+    """A source with only the parts that a restore reads."""
 
     def __init__(self, events: History) -> None:
         self._events = events
@@ -66,11 +66,11 @@ def test_restored_offset_is_the_last_commit_at_or_before_the_time(engine: DuckEn
     assert then == Then(COMMITTED, Position(5, "m", 2), True, False)
 
 
-def test_transactional_commit_counts_from_its_commit_marker_only(
+def test_transactional_commit_is_restored_from_its_commit_marker_on(
     engine: DuckEngine,
 ) -> None:
-    """Committed 10, aborted 150, committed 20, aborted 5, and 7 in a transaction that never
-    ended."""
+    """The producer committed offset 10, aborted 150, committed 20, aborted 5, and wrote 7 in a
+    transaction that never ended."""
     events = (
         History()
         .commit(10, KEY.group, 10, producer_id=1)
@@ -92,7 +92,7 @@ def test_transactional_commit_counts_from_its_commit_marker_only(
     assert [(step.before, step.after) for step in made.steps] == [(Position(20), Position(10))]
 
 
-def test_plain_commit_between_a_transactional_commit_and_its_marker_wins(
+def test_restore_prefers_a_plain_commit_before_a_transactions_marker(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -104,7 +104,7 @@ def test_plain_commit_between_a_transactional_commit_and_its_marker_wins(
     assert state_at(engine, 40, events)[KEY] == (COMMITTED, 50)
 
 
-def test_broker_time_and_log_order_count_instead_of_client_time(engine: DuckEngine) -> None:
+def test_restore_uses_broker_time_and_log_order_not_client_time(engine: DuckEngine) -> None:
     events = (
         History()
         .commit(10, KEY.group, 5, commit_at=at(99))
@@ -114,7 +114,7 @@ def test_broker_time_and_log_order_count_instead_of_client_time(engine: DuckEngi
     assert state_at(engine, 10, events)[KEY] == (COMMITTED, 6)
 
 
-def test_record_without_timestamp_uses_commit_time_or_previous_record(
+def test_restore_dates_a_record_without_timestamp_by_its_commit_time(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -127,7 +127,7 @@ def test_record_without_timestamp_uses_commit_time_or_previous_record(
     assert state_at(engine, 30, events)[KEY] == (DELETED, None)
 
 
-def test_groups_are_selected_by_name_or_pattern(engine: DuckEngine) -> None:
+def test_restore_selects_groups_by_name_or_pattern(engine: DuckEngine) -> None:
     events = History()
     for name in ("billing", "team.a", "team.b", "teams"):
         events.commit(1, name, 1)
@@ -138,7 +138,7 @@ def test_groups_are_selected_by_name_or_pattern(engine: DuckEngine) -> None:
     }
 
 
-def test_offset_is_known_to_be_later_only_when_the_log_is_complete(engine: DuckEngine) -> None:
+def test_offset_committed_later_states_whether_its_log_is_complete(engine: DuckEngine) -> None:
     events = History()
     for number, (name, rows) in enumerate(
         {
@@ -193,7 +193,7 @@ def test_restore_plan_commits_old_offsets_and_deletes_newer_ones() -> None:
     assert (made.same, made.left) == (1, ())
 
 
-def test_unknown_offsets_are_deleted_only_with_delete_unknown() -> None:
+def test_restore_deletes_unknown_offsets_only_with_delete_unknown() -> None:
     unknown, unseen = KEY._replace(partition=1), KEY._replace(partition=2)
     was = {KEY: then(40), unknown: then(None, LATER)}
     now = {KEY: Position(40), unknown: Position(9), unseen: Position(8)}
@@ -207,7 +207,7 @@ def test_unknown_offsets_are_deleted_only_with_delete_unknown() -> None:
     assert [(s.key, s.after) for s in deleted.steps] == [(unknown, None), (unseen, None)]
 
 
-def test_offset_outside_its_log_is_noted_or_clamped() -> None:
+def test_restore_notes_or_clamps_an_offset_outside_its_log() -> None:
     bounds = {KEY.log: Bounds(50, 100)}
     [noted] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds).steps
     assert (noted.after, noted.reread) == (Position(40), 40)
@@ -219,7 +219,7 @@ def test_offset_outside_its_log_is_noted_or_clamped() -> None:
     )
 
 
-def test_partition_that_does_not_exist_is_reported_and_omitted() -> None:
+def test_restore_reports_and_omits_a_partition_that_does_not_exist() -> None:
     made = plan_restore({KEY: then(40)}, {}, {})
     assert made.steps == ()
     assert made.left == (

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 12")]
 
 
 class Scene:
-    """A group that committed 10 and later 40, on a new broker."""
+    """A group on a new broker that committed offset 10 and later offset 40."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -48,7 +48,7 @@ class Scene:
 
 @pytest.fixture
 def _at_st_johns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local zone does not change the meaning of a time."""
+    """Sets a local time zone, which must not change the meaning of a given time."""
     monkeypatch.setenv("TZ", "America/St_Johns")
     time.tzset()
     yield
@@ -83,7 +83,7 @@ def test_restore_commits_old_offsets_and_undo_reverts_them(
     assert plan["about"] == {"source": str(scene.broker.data), "at": meant}
     assert instant(done.json["as_of_ms"], to_the_ms=True) == meant
 
-    scene.commit("billing", "orders:0=11")  # the group reads on
+    scene.commit("billing", "orders:0=11")  # the group continues to read
     refused = scene.restore("--undo", "plan.json", "--execute")
     assert refused.code == 1
     assert "1 offset of plan.json changed after the plan was executed" in refused.err
@@ -114,7 +114,7 @@ def test_restore_from_another_cluster_omits_leader_epochs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A consumer that finds epoch 37 for a partition at epoch 0 would wait forever."""
+    """A consumer that receives epoch 37 for a partition with epoch 0 would wait forever."""
     monkeypatch.chdir(tmp_path)
     Cluster(broker.bootstrap).create_topic(name, 1)
     there = commit(name, name, [0], epochs=[37])

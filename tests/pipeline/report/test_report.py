@@ -1,4 +1,5 @@
-"""The report: equal to its tables, bounded, safe with any name, complete in a browser."""
+"""The report: equal to its tables, of bounded size, safe with any name, and complete in a
+browser."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ Report = Callable[..., str]
 
 @pytest.fixture
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """A function that makes the page for tables with these rows."""
+    """Returns a function that makes the page of tables with these rows."""
 
     def made(rows: Rows, **head: Any) -> str:
         engine = DuckEngine(str(tmp_path_factory.mktemp("engine")))
@@ -67,7 +68,8 @@ def group(
     topic: str = "orders",
     dead: str | None = None,
 ) -> Rows:
-    """Ten minutes of a group; ``lag`` is records per minute, the lag in seconds is half of it."""
+    """Ten minutes of a group; ``lag`` is the number of unread records in each minute, and the lag
+    in seconds is half of that number."""
     of = {"group_id": name}
     place = {**of, "topic": topic, "partition": 0}
     rows: Rows = {table: [] for table in TABLES}
@@ -128,7 +130,7 @@ def together(*groups: Rows) -> Rows:
 
 
 def busy() -> Rows:
-    """Groups in every state, one of them with a script injection as its name."""
+    """Groups in every state; one name is a script injection."""
     rows = together(
         group(HOSTILE, [40] * MINUTES, verdict="stopped", topic=HOSTILE),
         group("drowns", list(range(0, 2000, 200)), verdict="falling behind", generations=3),
@@ -214,7 +216,7 @@ def test_group_without_members_has_the_state_of_its_lag_while_it_commits(report:
     ids=["deleted", "never had members"],
 )
 @pytest.mark.parametrize("lag", [[0] * MINUTES, None], ids=["nothing unread", "lag not known"])
-def test_group_that_only_commits_is_not_called_empty(
+def test_group_that_only_commits_is_not_shown_as_empty(
     report: Report, generation: dict[str, Any], lag: list[int] | None
 ) -> None:
     rows = group("g", lag, members=0, verdict="caught up")
@@ -251,7 +253,7 @@ def above_in(page: str) -> list[str]:
 
 
 def row_of(page: str, name: str) -> str:
-    """A group's row of the list."""
+    """The row of a group in the list."""
     [found] = [
         row for row in re.findall(r'<tr><th scope="row">.*?</tr>', page) if f">{name}<" in row
     ]
@@ -269,15 +271,15 @@ def test_group_list_has_the_figures_of_the_tables(report: Report) -> None:
     assert rows["unread"]["unread"] == rows["unread"]["oldest"] == "-"
 
 
-def test_thresholds_are_drawn_and_list_the_groups_above_them(report: Report) -> None:
+def test_report_lists_the_groups_above_each_threshold(report: Report) -> None:
     rows = busy()
     page = report(rows)
     assert "Groups above the lag threshold of 1 min (oldest unread record):" in page
     above = above_in(page)
     assert re.findall("<bdi>(.*?)</bdi>", "".join(above)) == ["drowns", "left", "late"]
     assert "threshold 1 min" in part(page, "late")
-    # lag is 0, 200, ... records per minute, half of it in seconds: it exceeds the threshold within
-    # the second minute
+    # The lag is 0, 200, ... records per minute and half of these numbers in seconds, so it exceeds
+    # the threshold in the second minute.
     time = '<time datetime="2026-01-01T{0}Z">{0}Z</time>'
     before = '<time datetime="2025-12-31T23:55:00Z">12-31 23:55Z</time>'
     assert above[0].endswith(
@@ -286,7 +288,7 @@ def test_thresholds_are_drawn_and_list_the_groups_above_them(report: Report) -> 
     )
     assert above[2].endswith(
         f"<b>2.5 min</b> 300 unread since {time.format('00:07:30')},"
-        f" above the threshold since {time.format('00:00:30')}"  # its first commit
+        f" above the threshold since {time.format('00:00:30')}"  # the time of its first commit
     )
 
     page = report(rows, thresholds=Thresholds(lag_s=200, lag_records=400))
@@ -299,14 +301,14 @@ def test_thresholds_are_drawn_and_list_the_groups_above_them(report: Report) -> 
     assert "No group is above the lag threshold of" in page
 
 
-def test_links_lead_to_the_generation_at_that_time(report: Report) -> None:
+def test_links_of_the_report_point_to_the_generation_at_their_time(report: Report) -> None:
     page = report(busy())
     drowns = part(page, "drowns")
 
     links = set(re.findall(r'href="#(.*?)"', page))
     assert links <= set(re.findall(r'id="(.*?)"', page))
     assert len(set(re.findall(r'id="(.*?)"', page))) == len(re.findall(r'id="(.*?)"', page))
-    # a generation lasts 200 seconds; the numbers in ids count back from the latest
+    # A generation lasts 200 seconds; the numbers in ids count back from the latest generation.
     stripes = re.findall(r'<a href="#(.*?)" tabindex="-1"><title>(\S+) to', drowns)
     assert (f"{(place := drowns[13:].split(chr(34))[0])}-3", instant(ms(60))) in stripes
     assert (f"{place}-1", instant(ms(540))) in stripes
@@ -325,7 +327,8 @@ def test_old_generation_is_included_when_a_rewind_refers_to_it(report: Report) -
     page = report(rows)
 
     assert '<a href="#g1-84">generation 17</a>' in page
-    assert page.count('<li id="g1-') == GENERATIONS + 2  # the rewind's, and the earlier ones
+    # the generation of the rewind, and the line for the earlier ones
+    assert page.count('<li id="g1-') == GENERATIONS + 2
     assert "76 earlier generations" in page
     assert set(re.findall(r'href="#(.*?)"', page)) <= set(re.findall(r'id="(.*?)"', page))
 
@@ -348,7 +351,7 @@ def test_page_size_is_bounded_with_many_groups_and_members(report: Report) -> No
 
     assert len(page) < 3_000_000
     assert len(listed(page)) == LISTED
-    assert page.count('<section id="g') - 1 == PARTS  # less the list itself
+    assert page.count('<section id="g') - 1 == PARTS  # without the section of the list
     assert f"{PARTS} of {LISTED + 6:,} groups have plots below" in page
     assert f"Only the first {LISTED:,} are listed" in page
     assert f'<p class="cut">Only {MEMBERS} of {5 * MEMBERS} rows are shown.</p>' in page
@@ -394,7 +397,7 @@ def test_members_are_not_known_when_group_records_were_not_decoded(
     assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
-def test_inexact_age_is_marked_give_or_take_or_at_least(report: Report) -> None:
+def test_imprecise_age_is_shown_with_its_precision_or_as_minimum(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
     assert "±" not in report(rows)
 
@@ -416,7 +419,7 @@ def test_page_names_implausible_timestamps_as_the_cause_of_unknown_age(report: R
     assert "no record was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
-def test_minimum_age_is_marked_at_least_everywhere(report: Report) -> None:
+def test_minimum_age_is_marked_as_such_in_every_part_of_the_report(report: Report) -> None:
     rows = group("g", [100] * 5 + [500] * 5)
     exact = report(rows)
     for row in rows["lag"][5:]:
@@ -451,7 +454,7 @@ def test_page_head_names_source_engine_cluster_and_time(report: Report) -> None:
     assert "<title>Offsets of a source</title>" in page
 
 
-def test_names_are_escaped_everywhere_in_the_page(report: Report) -> None:
+def test_names_are_escaped_in_every_part_of_the_report(report: Report) -> None:
     page = report(busy())
 
     assert HOSTILE not in page
@@ -468,7 +471,7 @@ def test_report_of_an_empty_history_has_sentences_without_plots(report: Report) 
     assert "No group is above the lag threshold" in page
 
 
-def test_unknown_figures_of_a_group_are_explained_by_sentences(report: Report) -> None:
+def test_report_explains_unknown_figures_of_a_group(report: Report) -> None:
     page = report(group("g", None, members=None))
 
     for sentence in (
@@ -489,7 +492,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def shown(browser: Browser, report: Report, tmp_path: Path) -> Callable[..., None]:
-    """A function that opens the report on a screen."""
+    """Returns a function that opens the report on a screen."""
     place = tmp_path / "report.html"
     place.write_text(report(busy()))
 
@@ -607,7 +610,7 @@ def test_printed_page_shows_the_members_of_every_generation(
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_photograph_rejects_a_page_of_another_source(
+def test_picture_is_refused_for_a_page_of_another_source(
     browser: Browser, report: Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
@@ -639,5 +642,5 @@ def test_photograph_rejects_a_page_of_another_source(
         (moment(90_000, 86_400_000), '<time datetime="1970-01-01T00:01:30Z">01-01 00:01Z</time>'),
     ],
 )  # fmt: skip
-def test_labels_have_the_expected_text(told: object, expected: object) -> None:
+def test_report_labels_have_the_expected_text(told: object, expected: object) -> None:
     assert told == expected

@@ -1,4 +1,4 @@
-"""The as-of time: the requested one, else the end of the selection."""
+"""The as-of time: the requested time, or else the end of the selection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_empty_time_window_is_rejected() -> None:
         params_of(Span(since_ms=ms(600)), ms(500))
 
 
-def test_history_in_files_ends_with_its_log_or_with_later_topic_records(tmp_path: Path) -> None:
+def test_history_in_files_ends_at_the_last_log_or_topic_record(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
     day = 86_400.0
     ends = []

@@ -70,7 +70,7 @@ def test_duckdb_is_chosen_for_any_size_when_spark_is_not_installed(
     assert choose(None, None, {}, HERE, LIGHT_RECORDS * 9) == DUCKDB
 
 
-def test_duckdb_with_a_path_that_needs_spark_is_wrong_use() -> None:
+def test_duckdb_is_rejected_for_a_path_that_needs_spark() -> None:
     with pytest.raises(WrongUse, match="hdfs://a/b needs Spark"):
         choose(DUCKDB, None, {}, ("x", "hdfs://a/b"), 1)
 
@@ -97,7 +97,7 @@ def test_brief_spark_session_is_opened_with_option_brief(monkeypatch: pytest.Mon
     assert said == [True]
 
 
-def test_unreachable_spark_connect_server_is_named() -> None:
+def test_error_names_the_unreachable_spark_connect_server() -> None:
     port = free_port()
     with pytest.raises(Unreachable, match=f"can't connect to Spark Connect at localhost:{port}"):
         session.open_session(f"sc://localhost:{port}/;user_id=me")

@@ -1,4 +1,4 @@
-"""Successive reads of a growing history into an archive: a fake cluster in virtual time."""
+"""Repeated reads of a growing history into an archive, from a fake cluster in virtual time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 @dataclass
 class Log:
-    """A fake cluster with one partition of `__consumer_offsets` and one topic; a Feed and its
-    News."""
+    """A fake cluster with one partition of `__consumer_offsets` and one topic, which implements
+    Feed and News."""
 
     where: str = "fake:9092"
     cluster_id: str | None = "a-cluster"
@@ -144,7 +144,7 @@ def test_different_history_is_rejected_and_the_archive_is_unchanged(
         assert archive.manifest == before
 
 
-def test_topics_are_requested_again_when_the_last_run_ended_before_that(tmp_path: Path) -> None:
+def test_topics_are_requested_when_the_last_run_ended_before_it(tmp_path: Path) -> None:
     log = Log(end=5)
     with Archive.open(str(tmp_path), log.cluster_id) as archive:
         archive.append(log.events({}))
@@ -174,11 +174,11 @@ def test_follow_uses_the_given_first_read_and_retries_when_it_fails(tmp_path: Pa
 
 
 class Ended(Exception):
-    """The virtual time is over."""
+    """The virtual time has ended."""
 
 
 def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) -> list[Any]:
-    """Follow for a number of pauses; returns the reports, and the length of each pause."""
+    """Follows for a number of pauses; returns the reports, and the length of each pause."""
     told: list[Any] = []
     pauses: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Two windows of one history: the figures of each, new groups, and groups that are gone."""
+"""Two windows of one history: the figures of each window, new groups, and removed groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def window(hour: int) -> Window:
 
 
 def history() -> GivenSource:
-    """`a` is slower in the second hour, `left` is deleted before it, `came` starts in it."""
+    """A history in which `a` is slower in the second hour, `left` is deleted before the second
+    hour, and `came` starts in it."""
     events = History()
     events.generation(10, "a", 1, member("m-1", 0)).commit(20, "a", 0).commit(30, "left", 5)
     for minute in range(1, 60):

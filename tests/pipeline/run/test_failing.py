@@ -1,4 +1,4 @@
-"""Groups in a state that `--fail-on` names, and the sentences about them."""
+"""Groups in the states that `--fail-on` names, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
     engine.close()
 
 
-def test_groups_are_found_by_each_state_of_their_partitions(engine: DuckEngine) -> None:
+def test_groups_are_found_by_the_states_of_their_partitions(engine: DuckEngine) -> None:
     found = failing(engine, tuple(STATES), with_dead=False)
 
     assert [(each.state, each.group_id, each.partitions, each.lag_records) for each in found] == [
@@ -48,13 +48,13 @@ def test_groups_are_found_by_each_state_of_their_partitions(engine: DuckEngine) 
     assert failing(engine, (), with_dead=False) == ()
 
 
-def test_dead_group_fails_only_while_it_commits(engine: DuckEngine) -> None:
+def test_dead_group_matches_fail_on_only_while_it_commits(engine: DuckEngine) -> None:
     found = failing(engine, ("drowning", "nobody runs it"), with_dead=True)
 
     assert [each.group_id for each in found] == ["reads", "both", "left"]
 
 
-def test_sentences_name_the_first_groups_of_each_state() -> None:
+def test_fail_on_sentences_name_the_first_groups_of_each_state() -> None:
     many = [Failing("stuck", f"g{nth}", 1, 1) for nth in range(10)]
     others = [Failing("out of range", "above", 1, 0), Failing("drowning", "billing", 3, 1800)]
 
@@ -67,7 +67,7 @@ def test_sentences_name_the_first_groups_of_each_state() -> None:
     assert list(sentences(())) == []
 
 
-def test_states_are_named_with_dashes_and_count_once() -> None:
+def test_fail_on_accepts_states_with_dashes_and_ignores_repetitions() -> None:
     assert states_of("stuck, nobody-runs-it,out-of-range,stuck") == (
         "stuck", "nobody runs it", "out of range"
     )  # fmt: skip

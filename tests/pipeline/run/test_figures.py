@@ -1,4 +1,4 @@
-"""Figures are values with units; the last step makes words of them."""
+"""Figures are values with units, which the last step formats as text."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_empty_tables_have_no_figures(tmp_path: Path) -> None:
         (Figure("will expire", 1, "offsets"), "1 offset will expire"),
     ],
 )
-def test_figure_is_formatted_as_words(figure: Figure, words: str) -> None:
+def test_figure_is_formatted_as_text(figure: Figure, words: str) -> None:
     assert figure.words == words
 
 
@@ -106,7 +106,7 @@ def test_figure_is_formatted_as_words(figure: Figure, words: str) -> None:
         ((0, 0, 0, 0), "0 partitions will never catch up"),
     ],
 )
-def test_partial_figures_follow_their_total(counts: tuple[int, ...], words: str) -> None:
+def test_text_lists_partial_figures_after_their_total(counts: tuple[int, ...], words: str) -> None:
     labels = ("will never catch up", "falling behind", "stopped", "without members")
     figures = [
         Figure(label, count, "partitions", part=nth > 0)

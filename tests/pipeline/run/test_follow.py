@@ -46,7 +46,7 @@ def events(*words: str) -> Ran:
 
 @contextmanager
 def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that follows; when it has ended, its output is in the files ``out``.out and
+    """A process that follows the history; at its end, its output is in the files ``out``.out and
     ``out``.err."""
     command = [sys.executable, "-m", "cli.main", "pipeline", "events", "--follow"]
     command += ["--every", "0.2", "--source", broker.bootstrap, "--out", str(out), *words]
@@ -66,14 +66,15 @@ def has(out: Path, group: int) -> bool:
     """Whether an archive has all commits of a group."""
     try:
         rows = rows_of(out, "events")
-    except (AssertionError, FileNotFoundError):  # absent, or compacted during the read
+    except (AssertionError, FileNotFoundError):
+        # the file is absent, or was compacted during the read
         return False
     mine = [r for r in rows if r["group_id"] == f"streamed-{group}" and r["kind"] == "commit"]
     return len(mine) >= PARTITIONS
 
 
 def produce(broker: Broker, records: int) -> None:
-    """Produce records to partition 0 of the topic."""
+    """Produces records to partition 0 of the topic."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(records):
         producer.produce(TOPIC, str(number), partition=0)
@@ -117,10 +118,10 @@ def test_events_appends_only_new_records_when_run_again(served: Broker, tmp_path
     is_the_log(served, tmp_path)
 
 
-def test_follow_loses_and_duplicates_nothing_when_killed_at_random_moments(
+def test_follow_loses_and_duplicates_no_record_when_killed_at_random(
     served: Broker, tmp_path: Path
 ) -> None:
-    """The real command is killed (SIGKILL) as soon as one of its files exists."""
+    """The command is killed (SIGKILL) as soon as a chosen file of the archive exists."""
     random, out = chance(), tmp_path / "out"
     killed = 0
     for turn in range(4):
@@ -138,8 +139,8 @@ def test_follow_loses_and_duplicates_nothing_when_killed_at_random_moments(
     is_the_log(served, out)
 
 
-def test_archive_records_ends_and_times_of_topics(served: Broker, tmp_path: Path) -> None:
-    """The archive has the topic's end offset and its time, without records of the topic."""
+def test_archive_has_end_offsets_and_times_of_topics(served: Broker, tmp_path: Path) -> None:
+    """The archive has the topic's end offset and its time, without the topic's records."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     produce(served, 30)
     commit(served, range(1))
@@ -199,7 +200,7 @@ def test_follow_waits_for_an_unreachable_broker(served: Broker, tmp_path: Path) 
     assert (
         lines[0] == f"muster: following {served.bootstrap} into {out}; stop with Ctrl-C or SIGTERM"
     )
-    # A slow machine may answer late: each failure is reported, and then each recovery.
+    # A slow machine can answer late: each failure is reported, and then each recovery.
     assert len(lines) % 2 == 1
     assert all(AGAIN in line for line in lines[1::2])
     assert set(lines[2::2]) == {"muster: a broker answers again: continuing"}
@@ -225,7 +226,8 @@ def test_unreachable_broker_other_cluster_and_second_follower_are_errors(
 
 
 def old_store(folder: Path, rows: pa.Table) -> None:
-    """Write the store of an earlier version's --follow: a folder per batch, and its checkpoint."""
+    """Writes the store of an earlier version's `--follow`: a folder per batch, and its
+    checkpoint."""
     (folder / "_events_checkpoint" / "commits").mkdir(parents=True)
     (folder / "_events_checkpoint" / "commits" / "0").write_text("v1")
     old = rows.drop_columns(["producer_id", "producer_epoch", "marker", "member_id", "details"])
@@ -240,8 +242,8 @@ def old_store(folder: Path, rows: pa.Table) -> None:
 
 
 def test_old_followed_store_is_converted_to_an_archive(served: Broker, tmp_path: Path) -> None:
-    """It is rejected for following, is accepted as a source, and one command makes an archive of
-    it."""
+    """The old store is rejected for following and accepted as a source; one command converts it to
+    an archive."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))
@@ -264,7 +266,7 @@ def test_old_followed_store_is_converted_to_an_archive(served: Broker, tmp_path:
 
 
 def test_overwrite_is_rejected_for_an_archive(served: Broker, tmp_path: Path) -> None:
-    """`all --overwrite` once left Spark 15 of 4,912 records, with exit code 0."""
+    """Regression: `all --overwrite` left Spark 15 of 4,912 records, with exit code 0."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     commit(served, range(2))
     assert events(*words).code == 0

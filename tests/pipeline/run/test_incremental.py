@@ -1,5 +1,4 @@
-"""`muster pipeline all --incremental`: new records are appended, and tables are made of all
-records."""
+"""`muster pipeline all --incremental` appends new records, and makes the tables of all records."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def daily(source: str, out: Path, *words: str) -> Ran:
 
 
 def table(folder: Path, name: str) -> list[str]:
-    """A table's rows, sorted, without the columns that have the time of the run."""
+    """The sorted rows of a table, without the columns with the time of the run."""
     rows: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
     return sorted(repr({**row, "record_at": 0, "record_at_precision_s": 0}) for row in rows)
 
@@ -65,8 +64,8 @@ def test_each_run_appends_new_records_and_makes_tables_of_the_whole_archive(
 
 
 def check_tables(served: Broker, out: Path, whole: Path) -> None:
-    """The archive equals the log, and its tables equal those of a run that reads the log at
-    once."""
+    """Checks that the archive equals the log, and that its tables equal those of one run on the
+    log."""
     is_the_log(served, out)
     assert run("pipeline", "all", "--source", served.bootstrap, "--out", str(whole)).code == 0
     for name in TABLES:
@@ -75,7 +74,7 @@ def check_tables(served: Broker, out: Path, whole: Path) -> None:
 
 
 def test_archive_keeps_records_that_the_log_no_longer_has(served: Broker, tmp_path: Path) -> None:
-    """A partition is deleted from the source's files."""
+    """The test deletes a partition from the files of the source."""
     out, copy = tmp_path / "out", tmp_path / "copy"
     commit(served, range(6))
     served.stop()
@@ -102,7 +101,7 @@ def test_next_run_completes_the_archive_after_a_kill(served: Broker, tmp_path: P
     for turn, name in enumerate(["_archive.json", *moments]):
         commit(served, range(turn * 2, turn * 2 + 2))
         moment = out / name
-        if moment.is_dir():  # left by the previous run
+        if moment.is_dir():  # the file is left from the previous run
             shutil.rmtree(moment)
         moment.unlink(missing_ok=True)
         command = [sys.executable, "-m", "cli.main", "pipeline", "all", "--incremental"]

@@ -1,4 +1,4 @@
-"""A selection that matches nothing is rejected before anything is written."""
+"""A selection that matches no record is rejected before any write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 
 def source() -> GivenSource:
-    """`early` commits after 10 and 20 seconds, `late` after 60."""
+    """A history in which `early` commits after 10 and 20 seconds, and `late` after 60."""
     return GivenSource(
         [committed(10, "early", 1), committed(20, "early", 2), committed(60, "late", 3)]
     )

@@ -1,4 +1,4 @@
-"""A run reads its source once, writes complete tables, and can be restarted after a kill."""
+"""A run reads its source once, writes complete tables, and can be repeated after a kill."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def source() -> GivenSource:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """A function that runs a job with DuckDB into `tmp_path/tables`."""
+    """Returns a function that runs a job with DuckDB into `tmp_path/tables`."""
 
     def run(job: Job, source: Source, options: Options | None = None, **more: Any) -> Summary:
         scratch = tmp_path / "scratch"
@@ -190,8 +190,8 @@ def test_as_of_time_is_the_end_of_the_selection(run: Any) -> None:
 def test_lag_is_as_of_the_end_of_the_archive_for_any_selected_group(
     run: Any, tmp_path: Path
 ) -> None:
-    """In an archive that is months old, a quiet group lags behind records that other groups read
-    later."""
+    """In an archive that is months old, an inactive group lags behind records that other groups
+    read later."""
     history = [committed(0, "quiet", 10), committed(0, "busy", 10), committed(600, "busy", 40)]
     topic = [stretch(0, 0, 9), stretch(590, 10, 39), stretch(9e9, 40, 49)]
 
@@ -223,7 +223,7 @@ def test_groups_are_live_at_the_end_of_the_archive_and_expired_at_a_later_as_of(
 
 
 def test_history_ends_with_the_newest_topic_record(run: Any, tmp_path: Path) -> None:
-    """All groups of a live data folder have stopped; the lag follows from its topics."""
+    """All groups of a live data folder have stopped, so the lag follows from its topics."""
     topic = [stretch(0, 0, 9), stretch(7200, 10, 39)]
 
     made = run(JOBS["lag"], GivenSource([committed(0, "a", 10)], topic))
@@ -362,7 +362,7 @@ def test_run_does_not_replace_tables_that_another_run_made_after_its_start(
 
 
 def test_reader_does_not_restore_a_table_that_a_run_is_replacing(tmp_path: Path) -> None:
-    """Only the writer renames it; a reader restores only what a killed run left."""
+    """Only the writer renames such a table; a reader restores only tables of a killed run."""
     writer, reader = Store(str(tmp_path)), Store(str(tmp_path))
     writer.write("numbers", lambda folder: Path(folder).mkdir())
     writer.reserve()

@@ -1,4 +1,4 @@
-"""The report of a run equals its tables, and can be made again from them alone."""
+"""The report of a run equals its tables, and can be made again from the tables alone."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ END = 60 * MINUTES
 
 
 def history() -> GivenSource:
-    """One group keeps up, one drowns and is reset, one lost its member, one uses transactions.
-
-    Ten records are written per second.
-    """
+    """A history in which one group keeps up, one drowns and is reset, one has lost its member, and
+    one uses transactions; ten records are written per second."""
     log = History()
     log.generation(0, "drowns", 1, member("slow-1", 0))
     log.generation(0, "left", 1, member("gone-1", 0))

@@ -1,4 +1,4 @@
-"""Tasks run concurrently, each after the tasks that it needs; the first failure ends them."""
+"""Tasks run concurrently, each after the tasks that it needs; the first failure ends all tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 30.0
 
 
 class Tasks:
-    """Tasks by name, and their starts and ends."""
+    """Tasks that record their starts and ends."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -38,11 +38,11 @@ class Tasks:
         self._all.append(Task(name, needs, do))
 
     def meet(self) -> None:
-        """Wait for another task that runs at the same time."""
+        """Waits for another task that runs at the same time."""
         self.both.wait(WITHIN_S)
 
     def hang(self) -> None:
-        """Wait until the task is interrupted."""
+        """Waits until the task is interrupted."""
         self.meet()
         assert self.interrupted.wait(WITHIN_S)
 
@@ -70,11 +70,11 @@ def test_two_tasks_run_concurrently(tasks: Tasks) -> None:
     assert not tasks.interrupted.is_set()
 
 
-def test_task_waits_for_the_tasks_it_needs_and_blocks_no_other(tasks: Tasks) -> None:
+def test_task_waits_only_for_the_tasks_that_it_needs(tasks: Tasks) -> None:
     tasks.add("offset_changes", "events")
     tasks.add("commits", "offset_changes", work=tasks.meet)
     tasks.add("rates", "commits", work=lambda: tasks.ended.index("commits"))
-    tasks.add("generations", work=tasks.meet)  # commits ends only after this one has started
+    tasks.add("generations", work=tasks.meet)  # commits ends only after generations has started
 
     tasks.run(2)
 
@@ -135,7 +135,7 @@ def test_ctrl_c_ends_the_running_tasks(tasks: Tasks) -> None:
     assert tasks.ended == ["generations", "commits"]
 
 
-def test_limit_of_one_task_starts_no_thread(tasks: Tasks) -> None:
+def test_single_task_limit_starts_no_thread(tasks: Tasks) -> None:
     here = threading.current_thread()
     tasks.add("commits", work=lambda: tasks.ended.append(threading.current_thread().name))
     tasks.add("rates", "commits")

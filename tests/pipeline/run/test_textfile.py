@@ -1,4 +1,4 @@
-"""The lag as a file for Prometheus: every row of `catch_up`, and never a partial file."""
+"""The lag as a text file for Prometheus: it has every row of `catch_up`, and is never partial."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
 
 
 def written(engine: DuckEngine, folder: Path, *rows: dict[str, Any]) -> dict[str, Series]:
-    """The file's series by name; each by its label values, in the order of the label names."""
+    """The file's series by name, each by its label values in the order of the label names."""
     engine.read("catch_up", [rows_of(CATCH_UP, rows)], CATCH_UP)
     file = folder / "lag.prom"
     assert write_textfile(engine, str(file), "b:9092", ms(600)) == str(file)
@@ -65,7 +65,8 @@ def test_textfile_has_a_series_for_each_known_value(engine: DuckEngine, tmp_path
         row(HOSTILE, lag_records=-5, member_count=None, verdict="out of range"),
     )
 
-    # in the order of the labels' names: consumergroup, partition, source, topic, verdict
+    # The values have the order of the label names: consumergroup, partition, source, topic,
+    # verdict.
     place = ("billing", "0", "b:9092", "orders")
     assert found == {
         AS_OF: {("b:9092",): ms(600) / 1000},
@@ -135,7 +136,8 @@ def test_unusable_textfile_path_is_rejected_before_the_job_starts(
     (tmp_path / "folder.prom").mkdir()
     with pytest.raises(PipelineError, match="is a folder"):
         check_textfile(str(tmp_path / "folder.prom"))
-    monkeypatch.setattr(textfile.os, "access", lambda *_: False)  # root passes all checks
+    # root passes all permission checks
+    monkeypatch.setattr(textfile.os, "access", lambda *_: False)
     with pytest.raises(PipelineError, match=f"check the permissions of {tmp_path}"):
         check_textfile(file)
     monkeypatch.undo()

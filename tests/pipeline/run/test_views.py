@@ -1,4 +1,4 @@
-"""`views.sql` and the DuckDB file: tables and ready queries, as a DuckDB user sees them."""
+"""`views.sql` and the DuckDB file: tables and ready queries, as a user of DuckDB reads them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS = ("parquet", "delta", "iceberg")
 
 
 def made(job: str, source: Source, tmp_path: Path, form: str | None = None) -> Summary:
-    """Run a job into `tmp_path/tables`."""
+    """Runs a job into `tmp_path/tables`."""
     scratch = tmp_path / f"scratch-{job}"
     scratch.mkdir()
     engine = DuckEngine(str(scratch))
@@ -33,7 +33,7 @@ def made(job: str, source: Source, tmp_path: Path, form: str | None = None) -> S
 
 
 def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
-    """A session started with the views."""
+    """A DuckDB session started with the views."""
     session = duckdb.connect()
     session.execute((tmp_path / "tables" / "views.sql").read_text())
     return session

@@ -1,4 +1,4 @@
-"""ListOffsets lookups by time: their results for unusual logs, and their number."""
+"""Record times from ListOffsets: their results for unusual logs, and the number of lookups."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Log:
         return {"topics": [{"name": TOPIC, "partitions": [{**answer, "timestamp": written_ms}]}]}
 
     def ask(self, *held: int, since_ms: int = NOON - AN_HOUR) -> list[dict[str, Any]]:
-        """The stretches of the log, without the rows of its ends."""
+        """The stretches of the log, without the rows for its start and end."""
         answers = {
             "ListOffsets": self.answer,
             "Metadata": lambda *_: metadata(fakes, {0: 1}, TOPIC),
@@ -73,7 +73,7 @@ def ms_of(at: Any) -> int:
 
 
 def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
-    """Assert that the stretches are contiguous, and true."""
+    """Asserts that the stretches are contiguous and have the right times."""
     for before, row in itertools.pairwise(rows):
         assert row["base_offset"] == before["last_offset"] + 1
     for row in rows:
@@ -84,14 +84,14 @@ def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def span_of(rows: Sequence[dict[str, Any]], offset: int) -> int:
-    """The uncertainty of a record's time, in ms."""
+    """The uncertainty of a record's time, in milliseconds."""
     [row] = [each for each in rows if each["base_offset"] <= offset <= each["last_offset"]]
     if row["base_offset"] == offset:
         return 0
     return ms_of(row["last_at"]) - ms_of(row["first_at"])
 
 
-def test_times_are_known_per_minute_and_more_closely_at_committed_offsets() -> None:
+def test_times_are_known_per_minute_and_precisely_at_committed_offsets() -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
 
     rows = log.ask(0, 1_234, 4_999)
@@ -123,7 +123,7 @@ def test_stretches_start_at_the_log_start_offset() -> None:
     assert rows[0]["base_offset"] == 60
 
 
-def test_records_after_a_record_of_the_future_have_no_time() -> None:
+def test_records_after_a_future_timestamp_have_no_time() -> None:
     written = [NOON + 1000 * number for number in range(100)]
     written[50] = NOW + 1000 * AN_HOUR
     log = Log(written)
@@ -147,7 +147,7 @@ def test_lookups_of_an_out_of_order_log_are_bounded() -> None:
 
 
 def test_lookups_are_bounded_when_answers_contradict_each_other() -> None:
-    """Such as those of a log that is truncated between the lookups."""
+    """A log that is truncated between the lookups gives such answers."""
     log = Log([NOON + 1000 * number for number in range(1_000)])
     log.by_time = lambda at_ms: (0, at_ms % 1_000, NOON + at_ms % 997)
 
@@ -156,7 +156,9 @@ def test_lookups_are_bounded_when_answers_contradict_each_other() -> None:
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_lookups_are_limited_by_the_bytes_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_lookups_is_limited_by_the_size_of_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
     monkeypatch.setattr(times, "LEAST_BYTES", 1_000)
 

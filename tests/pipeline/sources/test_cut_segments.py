@@ -1,4 +1,4 @@
-"""Truncated logs: the reader reports where they were cut, and which offsets are missing."""
+"""Truncated logs: the reader reports the position of the truncation, and the missing offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST = "00000000000000000000"
 
 
 def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int, int | None, str]]:
-    """Kind, log offset, position and reason of each unreadable part."""
+    """Kind, log offset, position and reason of each unreadable part of the log."""
     partitions = None if partition is None else [partition]
     found: list[dict[str, Any]] = [
         row
@@ -59,7 +59,7 @@ def test_complete_logs_of_kafka_have_no_damage(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", KAFKA_DIR_NAMES)
 @pytest.mark.parametrize("into_a_batch", [0, 20])
-def test_truncated_log_of_kafka_is_damaged_at_the_cut(
+def test_truncated_log_of_kafka_is_reported_damaged_at_its_end(
     name: str, into_a_batch: int, tmp_path: Path
 ) -> None:
     data = unpacked(name, tmp_path)
@@ -201,7 +201,7 @@ def test_unreadable_checkpoint_is_ignored(tmp_path: Path, text: str) -> None:
 
 
 def test_log_that_changed_after_planning_is_not_reported_damaged(tmp_path: Path) -> None:
-    """A cleaner replaces files and a live log gets new segments: the plan is then out of date."""
+    """A plan becomes outdated when a cleaner replaces files or a live log gets new segments."""
     write_segment(tmp_path, 0, *batches(0, 20))
     folder = tmp_path / "__consumer_offsets-0"
     (folder / "leader-epoch-checkpoint").write_text("0\n1\n4 60\n")

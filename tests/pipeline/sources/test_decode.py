@@ -1,4 +1,4 @@
-"""The offsets log decoded to rows: every kind and version, and undecodable bytes."""
+"""Decoding of the offsets log to rows: every kind and version, and undecodable bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP_KEY = b"\0\2\0\1g"
 
 
 def rows_of(data: bytes, **more: Any) -> list[dict[str, Any]]:
-    """The rows of some entries, without their nulls."""
+    """The rows of some entries, without null columns."""
     rows = EventRows(3)
     for header, _ in iter_stored(data):
         add_entry(rows, data, header, **more)
@@ -45,7 +45,7 @@ def one_row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     return row
 
 
-def test_commit_becomes_one_row() -> None:
+def test_commit_is_decoded_to_one_row() -> None:
     [row] = rows_of(batch_of(5, commit("g", "t", [1234], epochs=[2], metadata=["why"])))
     assert row == {
         "log_partition": 3,
@@ -63,7 +63,7 @@ def test_commit_becomes_one_row() -> None:
     }
 
 
-def test_generation_becomes_one_row_with_its_members() -> None:
+def test_generation_is_decoded_to_one_row_with_its_members() -> None:
     [row] = rows_of(batch_of(0, generation("g", 7, {"a": {"t": [0, 2]}, "b": {"t": [1]}})))
     assert (row["kind"], row["group_id"], row["generation"]) == ("group", "g", 7)
     assert (row["protocol_type"], row["protocol"], row["leader"]) == ("consumer", "range", "a")
@@ -91,7 +91,7 @@ def test_members_of_another_protocol_type_have_no_assignment() -> None:
     assert row["members"][0]["subscription"] is None
 
 
-def test_tombstones_become_rows() -> None:
+def test_tombstones_are_decoded_to_rows() -> None:
     rows = rows_of(batch_of(0, OffsetTombstones("g", [("t", 4), ("u", 0)]), GroupRun("g", None)))
     assert [(r["kind"], r.get("topic"), r.get("partition")) for r in rows] == [
         ("commit_tombstone", "t", 4),
@@ -168,7 +168,7 @@ def test_every_version_of_group_metadata_is_decoded(version: int) -> None:
         (b"\0\3\0\1g", b"\0\1\0", "g"),
     ],
 )
-def test_record_of_a_newer_kafka_is_kept_raw_with_its_group(
+def test_record_of_a_newer_kafka_is_returned_raw_with_its_group(
     key: bytes, value: bytes | None, group: str | None
 ) -> None:
     row = one_row(key, value)
@@ -192,7 +192,7 @@ def test_record_of_a_newer_kafka_is_kept_raw_with_its_group(
         (None, b"x", "the key is missing"),
     ],
 )
-def test_undecodable_record_is_kept_raw_with_the_reason(
+def test_undecodable_record_is_returned_raw_with_the_reason(
     key: bytes | None, value: bytes | None, reason: str
 ) -> None:
     row = one_row(key, value)
@@ -215,7 +215,7 @@ def test_damaged_record_does_not_affect_other_records() -> None:
 
 
 def test_large_commits_decoded_as_tables_give_the_same_rows() -> None:
-    """Runs of every length, gaps as a cleaner leaves them, different commit times."""
+    """The test decodes runs of every length, gaps of a cleaner, and different commit times."""
     sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
     data, base = b"", 100
     runs = [
@@ -295,7 +295,8 @@ def test_cleaned_batch_keeps_the_offsets_of_its_records() -> None:
 
 
 def test_table_decoding_handles_records_that_differ_from_their_neighbours() -> None:
-    """A tombstone, another version, other metadata, a header, another timestamp."""
+    """The records are a tombstone, and records with another version, other metadata, a header, or
+    another timestamp."""
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     plain = [Record(i, NOON, KEY, value) for i in range(60)]
     plain[20] = plain[20]._replace(value=None)
@@ -348,7 +349,7 @@ def test_written_at_is_the_log_append_time() -> None:
     assert {r["written_at"] for r in rows_of(data)} == {AT_NOON + timedelta(seconds=5)}
 
 
-def test_out_of_range_timestamps_are_null() -> None:
+def test_out_of_range_timestamps_are_decoded_to_null() -> None:
     row = one_row(KEY, struct.pack(">hqhqq", 1, 9, 0, (1 << 62), -1))
     assert "commit_at" not in row
 

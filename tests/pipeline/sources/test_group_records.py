@@ -1,4 +1,4 @@
-"""Records of KIP-848, KIP-932 and KIP-1071 groups decoded to rows of the history."""
+"""Decoding of KIP-848, KIP-932 and KIP-1071 group records to rows of the history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS = {
 def row_of(
     record_type: int, value: dict[str, Any] | None, names: dict[str, str] | None = None, **key: str
 ) -> dict[str, Any]:
-    """The row of a record, without its nulls; of group g unless the key names another."""
+    """The row of a record without null columns; the group is g unless the key names another."""
     key_name = KEYS[record_type]
     encoded = encode(key_name, 0, {"group_id": "g", **key})
     body = None if value is None else encode(key_name[:-3] + "Value", 0, value)
@@ -47,7 +47,7 @@ def row_of(
     return found
 
 
-def test_group_epoch_becomes_one_row() -> None:
+def test_group_epoch_is_decoded_to_one_row() -> None:
     assert row_of(3, {"epoch": 5, "metadata_hash": 99}) == {
         "kind": "consumer_group_epoch",
         "value_version": 0,
@@ -58,7 +58,7 @@ def test_group_epoch_becomes_one_row() -> None:
     }
 
 
-def test_member_with_the_classic_protocol_becomes_one_row() -> None:
+def test_member_with_the_classic_protocol_is_decoded_to_one_row() -> None:
     subscription = encode_subscription(["orders"])
     row = row_of(
         5,
@@ -106,7 +106,7 @@ def test_member_with_the_classic_protocol_becomes_one_row() -> None:
 
 @pytest.mark.parametrize(("names", "topic"), [({ORDERS_ID: "orders"}, "orders"), ({}, None)])
 @pytest.mark.parametrize("record_type", [7, 8, 13, 14])
-def test_assignment_becomes_a_row_with_partitions(
+def test_assignment_is_decoded_to_a_row_with_partitions(
     record_type: int, names: dict[str, str], topic: str | None
 ) -> None:
     held = [{"topic_id": ORDERS, "partitions": [0, 2]}]
@@ -133,7 +133,7 @@ def test_assignment_becomes_a_row_with_partitions(
         assert (pending["topic_id"], pending["partitions"]) == (ORDERS_ID, [9])
 
 
-def test_target_epoch_and_pattern_become_rows() -> None:
+def test_target_epoch_and_pattern_are_decoded_to_rows() -> None:
     target = row_of(6, {"assignment_epoch": 4, "assignment_timestamp": NOON})
     assert (target["kind"], target["generation"]) == ("consumer_group_target", 4)
     assert target["details"]["assignment_timestamp"] == NOON

@@ -1,4 +1,4 @@
-"""The plan of a stream of a broker's history; no broker is needed."""
+"""The plan of a stream of a broker's history, tested without a broker."""
 
 from __future__ import annotations
 

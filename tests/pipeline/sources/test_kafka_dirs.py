@@ -1,6 +1,7 @@
-"""Folders that Apache Kafka wrote, old and new versions, stopped and killed, as sources.
+"""Data folders of old and new Apache Kafka versions, after a stop or a kill, as sources.
 
-The reader returns exactly what their clients recorded: every group and offset, every record.
+The reader returns exactly the data that their clients recorded: every group and offset, every
+record.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def rows_of(parts: Sequence[Part] | None) -> list[dict[str, Any]]:
     return [row for part in parts or () for batch in part.read() for row in batch.to_pylist()]
 
 
-def test_every_group_and_offset_is_read(kafka: tuple[str, Path]) -> None:
+def test_every_group_and_offset_of_a_kafka_folder_is_read(kafka: tuple[str, Path]) -> None:
     name, data = kafka
     rows = rows_of(open_source(str(data)).event_parts(None))
     found: dict[str, dict[str, list[object]]] = {}
@@ -45,7 +46,8 @@ def test_every_group_and_offset_is_read(kafka: tuple[str, Path]) -> None:
                 row["committed_offset"],
                 row["metadata"],
             ]
-    del found["live-group"]  # it had members when the broker stopped: not listed
+    # the clients did not list this group, because it had members when the broker stopped
+    del found["live-group"]
     assert found == expected(name)["groups"]
     assert {row["kind"] for row in rows} == {"commit", "group"}
     [*_, last] = [row for row in rows if row["kind"] == "group" and row["group_id"] == "live-group"]
@@ -55,7 +57,9 @@ def test_every_group_and_offset_is_read(kafka: tuple[str, Path]) -> None:
 
 
 @pytest.mark.pipeline
-def test_every_record_is_read_with_any_codec(spark: SparkSession, kafka: tuple[str, Path]) -> None:
+def test_every_record_of_a_kafka_folder_is_read_with_any_codec(
+    spark: SparkSession, kafka: tuple[str, Path]
+) -> None:
     name, data = kafka
     topics = expected(name)["topics"]
     reader = spark.read.format("kafka_segments").option("topic", ",".join(topics))

@@ -1,4 +1,4 @@
-"""A client without rights on topics: the error names each hidden topic."""
+"""A client without ACLs on topics: the error names each hidden topic."""
 
 from __future__ import annotations
 
@@ -111,8 +111,9 @@ def test_hidden_topics_are_named_and_their_lag_is_unknown(secured: Scene, tmp_pa
         (errors.UNKNOWN_TOPIC_OR_PARTITION, f"has no {LOG}: no group has committed there yet"),
     ],
 )
-def test_log_without_partitions_is_looked_up_by_list_offsets(code: int, said: str) -> None:
-    """A Metadata request with its name would create it at a broker before Kafka 2.8."""
+def test_missing_offsets_topic_is_looked_up_by_list_offsets(code: int, said: str) -> None:
+    """A Metadata request with the topic's name would create the topic on a broker before Kafka
+    2.8."""
 
     def metadata(broker: FakeBroker, _: Value) -> Value:
         here = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
@@ -130,8 +131,8 @@ def test_log_without_partitions_is_looked_up_by_list_offsets(code: int, said: st
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-def test_kafka_denies_its_log_like_muster(tmp_path: Path) -> None:
-    """Apache Kafka 4.3.1."""
+def test_kafka_denies_the_offsets_topic_like_muster(tmp_path: Path) -> None:
+    """The test runs Apache Kafka 4.3.1."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",

@@ -1,4 +1,4 @@
-"""The wire source and a repair against an Apache Kafka with TLS and SASL."""
+"""A job and a repair on an Apache Kafka with TLS and SASL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 TOPIC, GROUP = "orders", "billing"
 STORE_PASSWORD = "changeit"
 LIFETIME_MS = 5000
-"""Lifetime of a SCRAM-SHA-512 login without TLS."""
+"""The lifetime of a SCRAM-SHA-512 login without TLS, in milliseconds."""
 
 
 class Secured(NamedTuple):
@@ -286,7 +286,7 @@ def _instant(ms: int) -> str:
         ),
     ],
 )
-def test_security_mismatch_is_one_sentence_without_the_password(
+def test_security_mismatch_is_reported_without_the_password(
     secured: Secured, listener: str, change: dict[str, str], said: str
 ) -> None:
     trusting = secured.trusting()

@@ -1,5 +1,5 @@
-"""Segment folders: complete, live, truncated, corrupt and half cleaned; no damage goes
-unreported."""
+"""Folders of segments, complete, live, truncated, corrupt and half cleaned: all damage is
+reported."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_all_segments_of_all_partitions_are_read_in_order(tmp_path: Path) -> Non
     assert [row["log_partition"] for row in rows] == [0] * 50 + [12] * 10
 
 
-def test_partition_folder_and_file_uri_are_read(tmp_path: Path) -> None:
+def test_partition_folder_and_file_uri_are_accepted_as_source(tmp_path: Path) -> None:
     folder = write_segment(tmp_path, 0, *batches(1), partition=3).parent
     for where in (str(folder), f"file://{tmp_path}", f"file:{tmp_path}"):
         [segment], _ = plan({"path": where})
@@ -116,7 +116,7 @@ def test_next_batch_is_found_after_a_wrong_length(tmp_path: Path, claimed: int) 
     assert f"claims {claimed + 12} bytes" in reason
 
 
-def test_garbage_of_any_length_between_batches_is_one_damage(
+def test_garbage_of_any_length_between_batches_is_one_damaged_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 4096)
@@ -128,7 +128,7 @@ def test_garbage_of_any_length_between_batches_is_one_damage(
     assert [(d[0], d[1]) for d in damage(rows)] == [(20, len(made[0] + made[1]))]
 
 
-def test_unreadable_segment_is_one_damage(tmp_path: Path) -> None:
+def test_unreadable_segment_is_one_damaged_row(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, random.Random(2).randbytes(20_000))
     write_segment(tmp_path, 10, *batches(1, 10))
     rows = rows_of(tmp_path)
@@ -140,7 +140,7 @@ def test_unreadable_segment_is_one_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [11, 16, 17, 40, HEADER_BYTES, 200])
 def test_torn_tail_of_the_last_segment_is_not_damage(tmp_path: Path, kept: int) -> None:
-    """A live broker is writing there; a crashed one truncates it at its next start."""
+    """A live broker is writing the tail; a crashed broker truncates it at its next start."""
     made = batches(3)
     write_segment(tmp_path, 0, *made[:2], made[2][:kept])
     rows = rows_of(tmp_path)
@@ -169,8 +169,8 @@ def test_truncated_segment_before_the_last_is_damaged(tmp_path: Path, kept: int)
 
 
 def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
-    """The checksum does not cover offsets: an offset that goes back, or beyond the next segment, is
-    wrong."""
+    """The checksum does not cover offsets: an offset is wrong when it is lower than the previous
+    one or above the next segment's base offset."""
     write_segment(tmp_path, 0, *batches(2), *batches(1), *batches(1, 20), *batches(1, 90))
     write_segment(tmp_path, 30, *batches(1, 30))
     rows = rows_of(tmp_path)
@@ -181,7 +181,7 @@ def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
 
 
 def test_batch_with_fewer_records_than_claimed_keeps_its_records(tmp_path: Path) -> None:
-    """Its checksum is right: the writer was wrong."""
+    """The batch has a right checksum, so its writer claimed a wrong count."""
     section = batch_of(0, commit("g", "t", range(10)))[HEADER_BYTES:]
     write_segment(tmp_path, 0, assemble_batch(section, 12, 0, NOON, NOON), *batches(1, 20))
     rows = rows_of(tmp_path)
@@ -206,7 +206,7 @@ def test_swap_deleted_and_cleaned_files_are_handled_as_in_kafka(tmp_path: Path) 
     assert offsets(rows_of(tmp_path)) == list(range(30)), "its sources are the log still"
 
 
-def test_segment_deleted_after_planning_is_read_by_its_deleted_name(tmp_path: Path) -> None:
+def test_segment_renamed_after_planning_is_read_under_its_deleted_name(tmp_path: Path) -> None:
     file = write_segment(tmp_path, 0, *batches(1))
     [segment], _ = plan({"path": str(tmp_path)})
     file.rename(f"{file}.deleted")
@@ -255,7 +255,7 @@ def test_records_of_any_topic_are_read(tmp_path: Path) -> None:
     assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
 
 
-def test_batches_are_read_from_their_headers(tmp_path: Path) -> None:
+def test_rows_of_batches_are_read_from_their_headers(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
@@ -268,8 +268,8 @@ def test_batches_are_read_from_their_headers(tmp_path: Path) -> None:
     assert round(second["last_at"].timestamp() * 1000) - NOON == 11
 
 
-def test_first_broker_timestamp_dates_the_end_of_the_log_before_it(tmp_path: Path) -> None:
-    """As in a topic with LogAppendTime, and for a transaction's marker."""
+def test_first_broker_timestamp_sets_the_time_of_the_preceding_log_end(tmp_path: Path) -> None:
+    """A topic with LogAppendTime has such timestamps, and so do the markers of transactions."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [
         encode_batch(
@@ -293,7 +293,7 @@ def test_first_broker_timestamp_dates_the_end_of_the_log_before_it(tmp_path: Pat
         assert round(seen["last_at"].timestamp() * 1000) == at_ms
 
 
-def test_unreadable_folder_gets_a_clear_error(
+def test_unreadable_folder_is_reported_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(options: dict[str, str]) -> str:

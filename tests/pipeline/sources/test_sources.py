@@ -46,7 +46,7 @@ def test_folder_is_read_in_picklable_parts(tmp_path: Path) -> None:
     assert (source.records_estimate() or 0) > 0
 
 
-def test_partitions_are_selected_and_an_unknown_one_is_rejected(history: Path) -> None:
+def test_folder_source_rejects_the_selection_of_an_unknown_partition(history: Path) -> None:
     write_segment(history, 0, batch_of(0, commit("h", "orders", [3])), partition=4)
     source = open_source(str(history))
 
@@ -55,7 +55,7 @@ def test_partitions_are_selected_and_an_unknown_one_is_rejected(history: Path) -
         source.event_parts([4, 5])
 
 
-def test_small_segments_share_a_part_and_empty_ones_are_omitted(tmp_path: Path) -> None:
+def test_small_segments_share_a_part_and_empty_segments_are_omitted(tmp_path: Path) -> None:
     def segment(number: int, size: int) -> Segment:
         file = tmp_path / str(number)
         with file.open("wb") as out:
@@ -68,7 +68,7 @@ def test_small_segments_share_a_part_and_empty_ones_are_omitted(tmp_path: Path) 
     assert [[each.base_offset for each in part] for part in parts] == [[0], [1], [3, 4], [5]]
 
 
-def test_tables_of_a_run_are_a_source(history: Path, tmp_path: Path) -> None:
+def test_tables_of_a_run_are_accepted_as_source(history: Path, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     (tables / "events").mkdir(parents=True)
     (tables / "_muster.json").write_text('{"cluster_id": "one"}')

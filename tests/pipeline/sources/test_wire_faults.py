@@ -1,4 +1,5 @@
-"""The wire source while leaders move, brokers fail, logs are truncated and answers are wrong."""
+"""Reads from brokers whose leaders move, which fail, whose logs are truncated, or which return
+wrong responses."""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ def test_reader_does_not_wait_for_compacted_offsets_at_the_log_end(fakes: Fakes)
 
 
 def test_partition_without_records_is_first_in_the_next_fetch(fakes: Fakes) -> None:
-    """Kafka returns batches until a response is full; the first partition always gets one."""
+    """Kafka returns batches until a response is full, and at least one for the first partition."""
 
     def one_at_a_time(_: FakeBroker, asked: Value) -> Value:
         answer = from_log(LOG)
@@ -179,7 +180,7 @@ def test_reader_continues_after_an_empty_throttled_response(fakes: Fakes) -> Non
 
 
 def test_reader_fetches_from_several_brokers_concurrently(fakes: Fakes) -> None:
-    """Each delays its first response until the other received its request."""
+    """Each broker delays its first response until the other broker has received its request."""
     both = threading.Barrier(2)
 
     def together(broker: FakeBroker, asked: Value) -> Value:
@@ -195,7 +196,7 @@ def test_reader_fetches_from_several_brokers_concurrently(fakes: Fakes) -> None:
 
 
 @pytest.mark.parametrize("node", [-1, 7])
-def test_partition_without_leader_is_unreachable_with_one_sentence(fakes: Fakes, node: int) -> None:
+def test_partition_without_leader_is_reported_unreachable(fakes: Fakes, node: int) -> None:
     fakes.add()
     fakes.leaders = {0: node}
 
@@ -206,7 +207,7 @@ def test_partition_without_leader_is_unreachable_with_one_sentence(fakes: Fakes,
         fakes.read(timeout_s=0.2)
 
 
-def test_closed_connection_is_unreachable_with_one_sentence(fakes: Fakes) -> None:
+def test_closed_connection_is_reported_unreachable(fakes: Fakes) -> None:
     fakes.add(Fetch=lambda *_: None)
 
     with pytest.raises(Unreachable, match="closed the connection during Fetch"):

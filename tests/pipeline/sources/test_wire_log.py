@@ -1,4 +1,5 @@
-"""`__consumer_offsets` over the wire from the broker under test has the same rows as its files."""
+"""The rows of `__consumer_offsets` read by requests to the broker under test equal those read from
+its files."""
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ TOPIC = "wire-log"
 GROUPS = [f"wire-{number}" for number in range(8)]
 
 
-@pytest.fixture(scope="session")  # as the broker: a worker may return to this module
+# the scope equals the broker's, because a worker can return to this module
+@pytest.fixture(scope="session")
 def committed(broker: Broker) -> dict[tuple[str, int], int]:
-    """The last commits of real consumers: (group, partition) to offset."""
+    """The last commits of real consumers: the offset by (group, partition)."""
     Cluster(broker.bootstrap).create_topic(TOPIC, 3)
     for group in GROUPS:
         places = [[(TOPIC, p, offset + p) for p in range(3)] for offset in (5, 3, 11)]
@@ -61,7 +63,7 @@ def test_rows_over_the_wire_equal_those_of_the_files(
 
 
 @pytest.mark.usefixtures("committed")
-def test_log_is_read_to_its_end_by_small_responses(
+def test_offsets_topic_is_read_completely_by_small_responses(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = rows_of(open_source(broker.bootstrap))
@@ -83,7 +85,7 @@ def test_log_is_read_to_its_end_by_small_responses(
 
 
 @pytest.mark.usefixtures("committed")
-def test_partitions_of_a_broker_are_selected_and_an_unknown_one_is_rejected(broker: Broker) -> None:
+def test_broker_source_rejects_the_selection_of_an_unknown_partition(broker: Broker) -> None:
     source = open_source(broker.bootstrap)
     some = rows_of(source)["log_partition"][0].as_py()
     batches = [each for part in source.event_parts([some]) or () for each in part.read()]
@@ -93,7 +95,7 @@ def test_partitions_of_a_broker_are_selected_and_an_unknown_one_is_rejected(brok
         source.event_parts([4711])
 
 
-def test_address_without_a_broker_gets_one_sentence() -> None:
+def test_address_without_a_broker_is_reported_in_one_sentence() -> None:
     port = free_port()
     with pytest.raises(Unreachable, match=f"no broker answers at 127.0.0.1:{port}"):
         open_source(f"127.0.0.1:{port}")

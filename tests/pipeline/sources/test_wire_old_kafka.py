@@ -1,4 +1,4 @@
-"""The wire source against Apache Kafka 0.10.2.2: messages of magic 1, ListOffsets version 1."""
+"""Reads from Apache Kafka 0.10.2.2: messages of magic 1, and ListOffsets version 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _produce(port: int, first: int, began_ms: int) -> bool:
     records = [Record(n, began_ms + EVERY_MS * (first + n), None, bytes(100)) for n in range(BATCH)]
     data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": encode(records, 1, GZIP)}]}]
     with RawConnection(port) as connection:
-        connection.call("Metadata", 1, topics=[{"name": TOPIC}])  # creates the topic
+        connection.call("Metadata", 1, topics=[{"name": TOPIC}])  # the request creates the topic
         answer = connection.call("Produce", 2, acks=1, timeout_ms=10_000, topic_data=data)
     return bool(answer["responses"][0]["partition_responses"][0]["error_code"] == 0)
 

@@ -1,4 +1,4 @@
-"""Record times, looked up at the broker under test: exact, without fetching records."""
+"""Record times that are looked up at the broker under test: exact, without fetching records."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from tests.pipeline.committing import commit
 TOPIC, UNREAD = "wire-times", "wire-unread"
 RECORDS = 6_000
 EVERY_MS = 97
-"""Distance in ms between successive records of a partition."""
+"""The interval between successive records of a partition, in milliseconds."""
 HELD = (0, 1, 618, 2_999, 3_000, 5_998, 5_999)
 BEGAN_MS = time.time_ns() // 1_000_000 - RECORDS * EVERY_MS - 5_000
 
 
 def time_of(offset: int) -> int:
-    """Evenly spaced, with a pause of a minute in the middle."""
+    """The timestamp of a record: evenly spaced, except for a pause of a minute in the middle."""
     return BEGAN_MS + EVERY_MS * offset + (0 if offset < RECORDS // 2 else 4_000)
 
 
-@pytest.fixture(scope="session")  # as the broker: a worker may return to this module
+# the scope equals the broker's, because a worker can return to this module
+@pytest.fixture(scope="session")
 def topics(broker: Broker) -> None:
-    """Topic with long batches, plain in one partition and compressed in the other; and an unread
-    topic."""
+    """Creates a topic with long batches, plain in one partition and compressed in the other, and a
+    topic without commits."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(TOPIC, 2)
     cluster.create_topic(UNREAD, 1)
@@ -65,7 +66,7 @@ def topics(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_times_are_known_by_stretches_and_closely_at_committed_offsets(
+def test_times_are_known_per_stretch_and_exactly_at_committed_offsets(
     broker: Broker,
 ) -> None:
     source = open_source(broker.bootstrap)
@@ -107,7 +108,7 @@ def ms_of(at: Any) -> int:
 def test_job_transfers_at_most_twice_the_bytes_of_the_offsets_topic(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """The size of the topics does not matter: their records are not read."""
+    """The size of the topics does not matter, because a job does not read their records."""
     source = open_source(broker.bootstrap)
     log_bytes = sum(file.stat().st_size for file in broker.data.glob("__consumer_offsets-*/*.log"))
     engine = DuckEngine(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Arrival times of records, from files and over the wire: correct, or unknown."""
+"""Arrival times of records, from files or from a broker: each is right, or unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOGS = 200
 
 
 class Commit(NamedTuple):
-    """A group's commit of an offset at a time."""
+    """A group's commit of an offset, with its time."""
 
     at_ms: int
     offset: int
@@ -77,7 +77,7 @@ def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[
 
 
 def any_case(chance: Random) -> Case:
-    """A log, a group somewhere in it, and other groups that were at its end at times."""
+    """A log with a group at some offset, and other groups that were at the log end at times."""
     log = any_log(chance)
     count = len(log.dates_ms)
     commits = [
@@ -92,10 +92,8 @@ def any_case(chance: Random) -> Case:
 def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a precision, the age is a lower bound.
-
-    A broker's answers cannot contradict a clock that is ahead.
-    """
+    """An age without a precision is a lower bound. ListOffsets responses cannot show that a
+    producer's clock was ahead."""
     chance = Random(31)
     cases = [any_case(chance) for _ in range(LOGS)]
 
@@ -116,7 +114,8 @@ def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
 
 
 def between(live: int, copied: int) -> Case:
-    """Year-old copies among live records, 14 seconds ago; a group is at their first offset."""
+    """Copies that are a year old among live records of 14 seconds ago; the group is at the first
+    copy."""
     log = Log().live(live).copy(copied).live(live).read_after(14_000)
     return Case(log, [Commit(READ_MS - 5_000, live)])
 
@@ -138,7 +137,7 @@ def test_lag_ignores_timestamps_of_copies_among_live_records(
 def test_leading_copies_are_at_least_as_old_as_the_next_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The group is before, in or after the copies."""
+    """The group's offset is before, in or after the copies."""
     log = Log().copy(500).rest(1_000).live(50).read_after(9_000)
     cases = [Case(log, [Commit(READ_MS - 5_000, offset)]) for offset in (0, 250, 499, 500, 520)]
 
@@ -153,7 +152,8 @@ def test_leading_copies_are_at_least_as_old_as_the_next_records(
 def test_log_of_only_copies_has_unknown_lag_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copies written at once, or by a mirror that is a year late, also while a group follows it."""
+    """The copies were written at once, or by a mirror that is a year late, also when a group
+    follows the mirror."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -166,11 +166,11 @@ def test_log_of_only_copies_has_unknown_lag_in_seconds(
     assert found == [dict.fromkeys(SOURCES, Age(None, None))] * 3
 
 
-def test_idle_log_has_a_known_age_where_a_group_committed_before_the_pause(
+def test_lag_of_an_idle_log_is_known_when_a_group_committed_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing arrived for five hours. A commit from before the pause proves that the timestamps
-    were true; a commit from after it proves nothing."""
+    """No record arrived for five hours. A commit from before the pause proves that the timestamps
+    were right; a commit from after the pause proves nothing."""
     log = Log().live(100, 1_000).read_after(5 * HOUR)
     then_ms = log.arrived_ms[59] + 500
     stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)
@@ -202,7 +202,8 @@ def test_old_records_of_a_batch_arrived_with_its_newest_record(
 def test_lag_precision_covers_copies_between_two_looked_up_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copies arrive ten seconds after live records, and twenty seconds before the next."""
+    """The copies arrive ten seconds after the live records, and twenty seconds before the next
+    records."""
     log = Log().live(50).rest(10_000).copy(100).rest(20_000).live(5).read_after(1_000)
     case = Case(log, [Commit(READ_MS - 500, 50)])
 

@@ -1,5 +1,5 @@
-"""Commits refer to the previous commit, rates count per minute, transactions count from their
-end marker."""
+"""Commits: the previous commit, rates per minute, and transactional commits, which take effect at
+their end marker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_commit_after_a_tombstone_has_no_previous_offset(tmp_path: Path) -> None
     ]
 
 
-def test_transactional_commits_count_from_the_commit_marker(tmp_path: Path) -> None:
+def test_transactional_commits_take_effect_at_the_commit_marker(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(1, "a", 150, producer_id=1)
     history.marker(2, 1, ABORTED).commit(3, "a", 20, producer_id=1).commit(4, "a", 15)
     history.marker(5, 1, COMMITTED).commit(6, "a", 30, producer_id=1).marker(7, 1, COMMITTED)
@@ -69,7 +69,8 @@ def test_transactional_commits_count_from_the_commit_marker(tmp_path: Path) -> N
 
 
 def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) -> None:
-    """The broker loads it so: an earlier marker of its producer has a higher epoch."""
+    """The broker treats the commit as aborted, because an earlier marker of its producer has a
+    higher epoch."""
     history = History().commit(0, "a", 10).commit(1, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(2, 1, ABORTED, epoch=4).commit(3, "a", 21, producer_id=1, producer_epoch=3)
     history.commit(4, "a", 30, producer_id=1, producer_epoch=4).marker(5, 1, COMMITTED, epoch=5)
@@ -89,8 +90,8 @@ def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) ->
     ]
 
 
-def test_commit_after_a_marker_with_equal_epoch_is_of_the_next_transaction(tmp_path: Path) -> None:
-    """With transaction.version 1, a late commit cannot be distinguished from the first of the
+def test_commit_after_a_marker_of_equal_epoch_is_in_the_next_transaction(tmp_path: Path) -> None:
+    """With transaction.version 1, a late commit is indistinguishable from the first commit of the
     next transaction."""
     history = History().commit(0, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(1, 1, ABORTED, epoch=3).commit(2, "a", 21, producer_id=1, producer_epoch=3)

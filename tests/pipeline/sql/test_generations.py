@@ -1,4 +1,4 @@
-"""Generations: members, changes, duration; and the members that cause rebalances."""
+"""Generations: members, changes and duration; and the members that cause rebalances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.pipeline
 
 
 def test_generations_cover_a_group_from_first_member_to_deletion(tmp_path: Path) -> None:
-    history = History().generation(0, "a", 0)  # Kafka 4 writes one when it creates a group
+    history = History().generation(0, "a", 0)  # Kafka 4 writes generation 0 when it creates a group
     history.generation(5, "a", 1, member("web-1", 0, 1, 2))
     history.generation(15, "a", 2, member("web-1", 0, 2), member("app-2", 1))
     history.generation(65, "a", 3, member("app-2", 0, 2), member("app-3", 1), protocol="sticky")
@@ -44,7 +44,7 @@ def test_generations_cover_a_group_from_first_member_to_deletion(tmp_path: Path)
     ]
 
 
-def test_returning_static_member_counts_as_the_same_member(tmp_path: Path) -> None:
+def test_returning_static_member_is_the_same_member_in_generations(tmp_path: Path) -> None:
     static = {"group_instance_id": "till-1"}
     history = History().generation(0, "a", 4, member("x-1", 0, **static), member("y-1", 1))
     history.generation(9, "a", 4, member("x-2", 0, **static), member("y-1", 1))
@@ -108,7 +108,7 @@ def test_epoch_of_a_kip_848_group_is_a_generation(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_converted_group_counts_as_one_life(tmp_path: Path) -> None:
+def test_conversion_of_a_group_continues_its_generations(tmp_path: Path) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
     group.member(5, "x-1")
@@ -117,7 +117,7 @@ def test_converted_group_counts_as_one_life(tmp_path: Path) -> None:
     group.member(5, "y-1")
     group.epoch(5, 8)
     group.target(5, "x-1", 0)
-    group.target(5, "y-1", 1, topic=None)  # the name of its topic is unknown
+    group.target(5, "y-1", 1, topic=None)  # the name of the assigned topic is unknown
     group.deleted(9, "x-1", "y-1")
     history.generation(9, "a", 9, member("x-1", 0, 1)).delete(30, "a")
 
@@ -141,7 +141,7 @@ def test_converted_group_counts_as_one_life(tmp_path: Path) -> None:
     ]
 
 
-def test_partitions_of_share_groups_do_not_move(tmp_path: Path) -> None:
+def test_generations_of_share_groups_have_no_moved_partitions(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a", "share")
     for number, name in enumerate(("x-1", "y-1")):
@@ -168,10 +168,11 @@ def test_generation_is_unknown_after_an_undecodable_record(tmp_path: Path) -> No
 def test_churn_names_the_clients_that_cause_most_rebalances(tmp_path: Path) -> None:
     steady = member("web-1", 0)
     history = History().generation(0, "a", 1, steady)
-    for nth in range(1, 5):  # a member that joins and leaves, each time with a new id
+    for nth in range(1, 5):  # a member that joins and leaves, each time with a new member id
         history.generation(nth * 100, "a", 2 * nth, steady, member(f"bad-{nth}", 1))
         history.generation(nth * 100 + 50, "a", 2 * nth + 1, steady)
-    history.generation(7000, "a", 12, steady, member("new-1", 1))  # 10 and 11 were never stable
+    # generations 10 and 11 were never stable
+    history.generation(7000, "a", 12, steady, member("new-1", 1))
     history.generation(0, "b", 7, member("lone-1", 0))
 
     made = Relations(tmp_path, history.rows, as_of=7200)
@@ -192,7 +193,7 @@ def test_churn_names_the_clients_that_cause_most_rebalances(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-def test_creation_of_a_group_is_not_a_rebalance(tmp_path: Path) -> None:
+def test_creation_of_a_group_does_not_count_as_a_rebalance(tmp_path: Path) -> None:
     history = History().generation(0, "a", 0).generation(1, "a", 1, member("x-1", 0))
     history.generation(0, "b", 0)
 

@@ -47,7 +47,7 @@ def test_epoch_has_the_members_that_joined_before_it(tmp_path: Path) -> None:
     group.current(0, "x-1", 0, 1)
     group.member(5, "y-1")
     group.epoch(5, 3)
-    group.target(6, "x-1", 0)  # computed one second later
+    group.target(6, "x-1", 0)  # the target is computed one second later
     group.target(6, "y-1", 1)
     group.targeted(6, 3)
     group.gone(9, "x-1")
@@ -82,7 +82,7 @@ def test_returning_static_member_without_new_epoch_adds_a_state(tmp_path: Path) 
     ]
 
 
-def test_state_has_no_member_that_joined_later(tmp_path: Path) -> None:
+def test_group_state_excludes_members_that_joined_later(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     static = {"group_instance_id": "till"}
@@ -108,7 +108,7 @@ def test_states_are_derived_from_compacted_records(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "no-current")
-    group.current(0, "no-member", 7)  # its metadata is written again below
+    group.current(0, "no-member", 7)  # the metadata of this member is written again below
     group.epoch(1, 9)
     group.target(1, "no-current", 3, topic=None)
     alone = ModernGroup(history, "b")
@@ -128,7 +128,7 @@ def test_states_are_derived_from_compacted_records(tmp_path: Path) -> None:
 def test_converted_group_stays_alive(tmp_path: Path) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
-    group.member(5, "x-1")  # in the same batch as the tombstone
+    group.member(5, "x-1")  # the record is in the same batch as the tombstone
     group.epoch(5, 7)
     group.target(5, "x-1", 0, 1)
     group.current(5, "x-1", 0, 1)
@@ -139,7 +139,7 @@ def test_converted_group_stays_alive(tmp_path: Path) -> None:
     group.deleted(9, "x-1", "y-1")
     history.generation(9, "a", 9, member("x-1", 0, 1)).delete(30, "a")
     again = ModernGroup(history, "a")
-    again.member(40, "z-1")  # a new life of the group, ten seconds later
+    again.member(40, "z-1")  # the group is created again ten seconds later
     again.epoch(40, 2)
 
     assert states(tmp_path, history) == [
@@ -167,7 +167,7 @@ def test_share_and_streams_groups_have_states_like_consumer_groups(
 
 def test_undecodable_record_makes_the_state_of_its_group_unknown(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).unknown(1, "a")
-    history.generation(2, "b", 1).unknown(3, "b").generation(4, "b", 2)  # known again
+    history.generation(2, "b", 1).unknown(3, "b").generation(4, "b", 2)  # the state is known again
     history.generation(5, "c", 1).delete(6, "c").unknown(7, "c")
     group = ModernGroup(history, "d")
     group.member(8, "x-1")
@@ -185,7 +185,7 @@ def test_undecodable_record_makes_the_state_of_its_group_unknown(tmp_path: Path)
     assert [row[4] for row in states(tmp_path / "d", history, "d")] == [False]
 
 
-def test_damage_makes_all_groups_of_its_partition_unknown(tmp_path: Path) -> None:
+def test_damage_makes_all_group_states_of_its_partition_unknown(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).commit(1, "simple", 5)
     group = ModernGroup(history, "b")
     group.member(2, "x-1")
@@ -205,7 +205,7 @@ def test_damage_makes_all_groups_of_its_partition_unknown(tmp_path: Path) -> Non
     assert [row[4] for row in states(tmp_path / "d", history, "d")] == [True]
 
 
-def test_assignor_and_pattern_are_those_of_the_members(tmp_path: Path) -> None:
+def test_group_state_has_the_assignor_and_pattern_of_its_members(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", assignor="range", regex="ord.*", subscription=[])
@@ -243,7 +243,7 @@ def test_compaction_does_not_change_the_last_state(tmp_path: Path) -> None:
     converted.member(50, "x-1")
     converted.epoch(50, 4)
     converted.target(50, "x-1", 0, 1)
-    converted.member(60, "x-1", client_host="/10.0.0.2")  # its host changed, and nothing else
+    converted.member(60, "x-1", client_host="/10.0.0.2")  # only the member's host changed
     dead = ModernGroup(history, "c")
     dead.member(70, "x-1")
     dead.epoch(70, 2)

@@ -22,16 +22,16 @@ def lag_of(made: Relations, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def seen(seconds: float, end: int, **columns: Any) -> dict[str, Any]:
-    """The log end offset at a time, as a reader saw it."""
+    """The log end offset that a reader read at a time."""
     return stretch(seconds, end, end - 1, **{"first_at": None, **columns})
 
 
 def start(seconds: float, first: int) -> dict[str, Any]:
-    """The log start offset at a time, as a reader saw it."""
+    """The log start offset that a reader read at a time."""
     return stretch(seconds, first, first - 1, last_at=None)
 
 
-def test_steps_without_commits_keep_the_last_offset_until_the_as_of(tmp_path: Path) -> None:
+def test_lag_steps_without_commits_keep_the_last_committed_offset(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(70, 10, 20, last_s=80), stretch(130, 21, 29),
              stretch(200, 30, 39)]  # fmt: skip
     history = History().commit(20, "a", 10).commit(150, "a", 12).commit(170, "a", 15)
@@ -42,8 +42,8 @@ def test_steps_without_commits_keep_the_last_offset_until_the_as_of(tmp_path: Pa
                   "unread_at", *LAG) == [
         (0, 60, 10, 20, 10, None, 60, 0, 0, 0),
         (60, 60, 10, 20, 21, 70, 120, 11, 50, 0),
-        (120, 60, 15, 170, 30, 75, 180, 15, 105, 5),  # in the middle of a batch
-        (180, 60, 15, 170, 40, 75, 200, 25, 125, 5),  # the as-of time
+        (120, 60, 15, 170, 30, 75, 180, 15, 105, 5),  # the step ends in the middle of a batch
+        (180, 60, 15, 170, 40, 75, 200, 25, 125, 5),  # the step ends at the as-of time
     ]  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def test_tombstone_ends_the_lag_of_its_group_only(tmp_path: Path) -> None:
 
 
 def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
-    """An offset in the middle of a batch of 1,000 seconds; the same in a topic of short batches."""
+    """The offset is in the middle of a batch that spans 1,000 seconds; a topic of short batches
+    gives the same lag."""
     history = History().commit(1090, "a", 500)
     whole = Relations(tmp_path, history.rows, [stretch(0, 0, 1000, last_s=1000)], as_of=1100)
     (tmp_path / "short").mkdir()
@@ -73,8 +74,8 @@ def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
     assert lag_of(exact)[-1] == (1100, 501, 600, 0)
 
 
-def test_lag_of_a_past_window_is_as_of_its_end(tmp_path: Path) -> None:
-    """Later records are not counted, and later timestamps do not count as false."""
+def test_lag_of_a_past_window_is_computed_at_the_end_of_the_window(tmp_path: Path) -> None:
+    """Later records do not count as unread, and their timestamps do not count as wrong."""
     topic = [stretch(30, 0, 9), stretch(100, 10, 19), stretch(5000, 20, 29)]
     history = History().commit(40, "a", 4)
 
@@ -127,8 +128,9 @@ def test_records_with_future_timestamps_count_as_lag(tmp_path: Path, ahead_s: fl
     assert made.rows("catch_up", "verdict", by="group_id") == [("stopped",)]
 
 
-def test_records_seen_just_after_the_as_of_count_as_lag(tmp_path: Path) -> None:
-    """The broker was asked at 301; the last records arrived between 300 and 301, or before."""
+def test_records_read_just_after_the_as_of_time_count_as_lag(tmp_path: Path) -> None:
+    """The broker was read at 301 seconds; the last records arrived between 300 and 301, or
+    before."""
     topic = [stretch(0, 0, 19, last_s=300), stretch(3_600, 20, 24), seen(301, 25)]
     history = History().commit(30, "a", 20)
 
@@ -137,19 +139,20 @@ def test_records_seen_just_after_the_as_of_count_as_lag(tmp_path: Path) -> None:
     assert lag_of(made)[-1][:3] == (300, 5, 0)
 
 
-def test_record_arrives_no_later_than_the_records_after_it(tmp_path: Path) -> None:
+def test_lag_assumes_that_records_arrive_in_offset_order(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(3_000, 10, 19), stretch(110, 20, 24), stretch(130, 25, 29)]
     history = History().commit(30, "a", 10)
 
     made = Relations(tmp_path, history.rows, topic, as_of=4_000)
 
     found = lag_of(made, "as_of", "end_offset", *LAG[1:])
-    # or the later records are old, and it arrives later: within an hour this is undecidable
+    # The later records could also be old, and record 10 could arrive later: within an hour this is
+    # undecidable.
     assert found[:3] == [(60, 20, 10, 5, 55), (120, 25, 15, 65, 65), (180, 30, 20, 125, 125)]
 
 
-def test_copied_old_records_do_not_age_the_records_before_them(tmp_path: Path) -> None:
-    """A producer that writes last year's timestamps makes no group a year late."""
+def test_copied_old_records_do_not_increase_the_age_of_earlier_records(tmp_path: Path) -> None:
+    """A producer that writes last year's timestamps does not make a group a year late."""
     topic = [stretch(each, each, each) for each in range(0, 100)]
     topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
     topic += [stretch(each, each, each) for each in range(110, 130)]
@@ -173,7 +176,8 @@ def test_lag_at_a_copied_record_is_the_time_since_its_arrival(tmp_path: Path) ->
 
 
 def test_topic_with_only_future_timestamps_has_lag_of_unknown_age(tmp_path: Path) -> None:
-    """It was read just after the as-of time; the arrival of its records is unknown."""
+    """The topic was read just after the as-of time; the arrival times of its records are
+    unknown."""
     topic = [start(200.2, 0), stretch(9_000, 0, 0),
              stretch(0, 1, 9, first_at=None, last_at=None), seen(200.2, 10)]  # fmt: skip
     history = History().commit(150, "a", 3)
@@ -198,7 +202,7 @@ def test_timestamps_slightly_ahead_of_the_broker_are_accepted(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_seen_log_ends_bound_the_arrival_of_false_timestamps(tmp_path: Path) -> None:
+def test_known_log_ends_bound_the_arrival_of_wrong_timestamps(tmp_path: Path) -> None:
     topic = [seen(50, 10), stretch(YEAR, 10, 19), seen(70, 20), stretch(2 * YEAR, 20, 29)]
     history = History().commit(40, "a", 10)
 
@@ -209,7 +213,7 @@ def test_seen_log_ends_bound_the_arrival_of_false_timestamps(tmp_path: Path) -> 
     assert found[-1] == (400, 30, 20, 340, 10)
 
 
-def test_timestamps_after_a_seen_log_end_are_trusted_for_any_pause(
+def test_timestamps_after_a_known_log_end_are_trusted_after_any_pause(
     tmp_path: Path,
 ) -> None:
     topic = [stretch(-20_000, 0, 9), stretch(-19_000, 10, 19)]
@@ -231,7 +235,8 @@ def test_records_without_timestamps_count_as_lag_of_unknown_age(tmp_path: Path) 
 
 
 def test_log_of_only_copies_has_unknown_age_when_as_of_is_after_the_read(tmp_path: Path) -> None:
-    """As of six seconds after the end of the files, as when a broker is read then."""
+    """The as-of time is six seconds after the end of the files, as when a broker is read at that
+    time."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -240,14 +245,14 @@ def test_log_of_only_copies_has_unknown_age_when_as_of_is_after_the_read(tmp_pat
 
 
 def test_age_precision_exceeds_the_age_only_when_the_record_may_be_older(tmp_path: Path) -> None:
-    """A broker returned two records 50 s apart, and the groups are between them."""
+    """A broker returned two records 50 s apart, and the offsets of the groups are between them."""
     topic = [stretch(0, 0, 100, last_s=50)]
     history = History().commit(5, "before", 20).commit(5, "close", 80)
 
     made = Relations(tmp_path, history.rows, topic, since=0, as_of=12, read=60)
 
     assert lag_of(made, "group_id", "lag_records", "lag_s", "lag_precision_s") == [
-        ("before", 5, 2, 10),  # between 0 and 12 seconds
+        ("before", 5, 2, 10),  # the record arrived between 0 and 12 seconds
         ("close", 0, 0, 12),
     ]
 
@@ -267,8 +272,8 @@ def test_offset_above_the_log_end_has_negative_lag(tmp_path: Path) -> None:
     assert made.rows("catch_up", "verdict", "never", by="group_id")[0] == ("out of range", False)
 
 
-def test_commit_ahead_of_interpolated_timestamps_is_not_above_the_log_end(tmp_path: Path) -> None:
-    """Two looked-up times are far apart, so the times between them are imprecise."""
+def test_committed_offset_raises_an_interpolated_log_end(tmp_path: Path) -> None:
+    """The times between two distant looked-up times are imprecise."""
     topic = [stretch(0, 0, 1000, last_s=100)]
 
     made = Relations(tmp_path, History().commit(50, "a", 900).rows, topic, as_of=100)
@@ -285,10 +290,10 @@ def test_commit_ahead_of_interpolated_timestamps_is_not_above_the_log_end(tmp_pa
     ],
     ids=["between two times", "behind a date in the future"],
 )  # fmt: skip
-def test_past_as_of_does_not_put_a_commit_above_the_log_end(
+def test_lag_at_a_past_as_of_is_0_for_a_commit_above_the_known_log_end(
     tmp_path: Path, topic: list[dict[str, Any]]
 ) -> None:
-    """An archive may know the log only as of a time after the requested one."""
+    """The archive knows the log end only at a time after the as-of time."""
     made = Relations(tmp_path, History().commit(20, "a", 900).rows, topic, as_of=30, read=200)
 
     [(_, unread, age_s, precision_s)] = lag_of(made)
@@ -304,7 +309,7 @@ def test_deleted_records_count_as_lost_instead_of_lag(tmp_path: Path) -> None:
     made = Relations(tmp_path, history.rows, topic, as_of=120)
 
     assert lag_of(made, "group_id", "as_of", "lag_records", "lost_records") == [
-        ("a", 60, 45, None),  # the log start offset at that time is unknown
+        ("a", 60, 45, None),  # the log start offset at this time is unknown
         ("a", 120, 30, 15),
         ("b", 60, 20, 0),
         ("b", 120, 20, 0),
@@ -315,7 +320,7 @@ def test_deleted_records_count_as_lost_instead_of_lag(tmp_path: Path) -> None:
 def test_lag_is_exactly_0_when_all_unread_records_were_deleted(
     tmp_path: Path, ends: list[dict[str, Any]]
 ) -> None:
-    """Retention deleted all records; the broker is read a moment after the as-of time."""
+    """Retention deleted all records; the broker was read a moment after the as-of time."""
     topic = [start(121, 50), *ends]
 
     made = Relations(tmp_path, History().commit(10, "a", 5).rows, topic, as_of=120, read=122)
@@ -353,8 +358,8 @@ def test_catch_up_verdict_follows_from_consumed_and_produced_rates(tmp_path: Pat
 
 
 def test_stopped_group_with_members_differs_from_a_group_without_members(tmp_path: Path) -> None:
-    """A group without members at the as-of time, unless its clients assign themselves
-    partitions."""
+    """The verdict 'nobody runs it' requires a group without members whose clients do not assign
+    themselves partitions."""
     history = History()
     for group in ("alive", "left", "alone", "reset", "odd"):
         history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
@@ -380,7 +385,7 @@ def test_stopped_group_with_members_differs_from_a_group_without_members(tmp_pat
 
 def without_members() -> History:
     """Groups that only commit: two were deleted before, one never had members, as Kafka 4 writes
-    it. The members of `emptied` left."""
+    it; and `emptied`, whose members left."""
     history = History()
     history.generation(0, "deleted", 1, member("m-1", 0)).delete(5, "deleted")
     modern = ModernGroup(history, "modern")

@@ -1,4 +1,4 @@
-"""Lag of a real broker, over the wire and from its files, compared with its producers and
+"""The lag on a real broker, by requests and from its files, compared with its producers and
 readers."""
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ NOW_MS = time.time_ns() // 1_000_000
 
 
 class Truth(NamedTuple):
-    """A group's unread records, according to its producer and reader."""
+    """The unread records of a group, according to its producer and reader."""
 
     records: int
     lost: int
     unread_ms: int | None
-    """The write time of the first unread record; None where its timestamp is false."""
+    """The write time of the first unread record; None when its timestamp is wrong."""
 
 
 TRUTH = {
@@ -75,7 +75,8 @@ def commit(broker: Broker, name: str, offset: int) -> None:
     consumer.close()
 
 
-@pytest.fixture(scope="session")  # as the broker: a worker may return to this module
+# the scope equals the broker's, because a worker can return to this module
+@pytest.fixture(scope="session")
 def committed(broker: Broker) -> Broker:
     cluster = Cluster(broker.bootstrap)
     for name in TRUTH:
@@ -110,7 +111,7 @@ def committed(broker: Broker) -> Broker:
 
 
 def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]:
-    """The last row of each group."""
+    """The last lag row of each group."""
     tmp_path.mkdir(exist_ok=True)
     engine = DuckEngine(str(tmp_path))
     options = Options(selection=Selection(["lag-*"], span=Span(**span)))
@@ -120,7 +121,7 @@ def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_lag_equals_that_of_producers_and_readers(
+def test_lag_equals_the_records_of_producers_and_readers(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)
@@ -147,8 +148,8 @@ def test_lag_equals_that_of_producers_and_readers(
 
 
 def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """All records had been written by then, so their ages differ by exactly the distance of the
-    times."""
+    """All records were written before both times, so the ages differ by exactly the difference of
+    the times."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (
@@ -165,7 +166,7 @@ def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path:
 
 @pytest.fixture(scope="module")
 def deleted(broker: Broker) -> Broker:
-    """A group that had a member, was deleted, and gets commits without members."""
+    """A group that had a member, was deleted, and then gets commits without members."""
     name = "gone-group"
     Cluster(broker.bootstrap).create_topic(name, 1)
     produce(broker, name, [NOW_MS] * 10)
@@ -203,7 +204,7 @@ def test_recreated_group_with_only_commits_has_no_member_count(
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_lag_is_in_the_textfile_and_fail_on_in_the_summary(
+def test_textfile_has_the_lag_and_summary_has_the_failing_groups(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)

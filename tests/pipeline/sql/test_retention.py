@@ -1,4 +1,4 @@
-"""Offset expiry by Kafka's rules, dead groups, and the savings of compaction."""
+"""Expiry of offsets by Kafka's rules, dead groups, and the savings of compaction."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_offsets_of_kip_848_groups_expire_by_subscription(tmp_path: Path) -> Non
     group.member(0, "x-1", regex="ord.*", subscription=["named"])
     group.epoch(0, 2)
     group.pattern(1, "ord.*", "orders-eu", "orders")
-    group.pattern(1, "other.*", "others")  # of a member that left
+    group.pattern(1, "other.*", "others")  # the pattern of a member that left
     for topic in ("named", "orders", "others"):
         history.commit(10, "a", 5, topic=topic)
     empty = ModernGroup(history, "empty")
@@ -133,7 +133,7 @@ def test_group_with_undecodable_records_is_neither_expired_nor_dead(tmp_path: Pa
 
 def test_groups_before_damage_in_their_partition_are_not_dead(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).generation(1, "b", 7).damaged(2).generation(3, "c", 4)
-    history.add(4, TORN, None)  # records cut off by a kill were never acknowledged
+    history.add(4, TORN, None)  # a kill cut off these records, which were never acknowledged
 
     assert [row[5] for row in expiring(tmp_path / "e", history, 5000)] == [None]
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
@@ -148,7 +148,8 @@ def test_damaged_record_affects_only_one_group_when_its_group_id_is_readable(
 
 
 def test_commit_with_a_far_future_timestamp_does_not_expire(tmp_path: Path) -> None:
-    history = History().commit(0, "a", 5, commit_at=9_200_000_000_000_000_000)  # µs: near the end
+    # µs: near the maximum
+    history = History().commit(0, "a", 5, commit_at=9_200_000_000_000_000_000)
 
     made = Relations(tmp_path, history.rows)
 

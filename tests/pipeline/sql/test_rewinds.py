@@ -1,4 +1,4 @@
-"""Rewinds: their distance, the group's members, and the owner of the partition."""
+"""Rewinds: their distance, the members of the group, and the owner of the partition."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def test_owner_of_a_rewind_is_the_member_with_the_partition(tmp_path: Path) -> N
     group.member(1, "x-1")
     group.epoch(1, 2)
     group.target(1, "x-1", 0, 1)
-    history.commit(2, "a", 90)  # in the target, no current assignment yet
+    history.commit(2, "a", 90)  # assigned in the target, but in no current assignment yet
     group.current(2, "x-1", 0, 1, epoch=2)
     group.member(3, "y-1")
     group.epoch(3, 3)
     group.target(3, "x-1", 1)
     group.target(3, "y-1", 0)
-    group.current(4, "x-1", 1, epoch=2, state=1)  # it has to revoke partition 0
+    group.current(4, "x-1", 1, epoch=2, state=1)  # the member must revoke partition 0
     history.commit(5, "a", 80)
     group.current(6, "x-1", 1, epoch=3)
-    history.commit(7, "a", 70)  # no member has it
+    history.commit(7, "a", 70)  # no member owns the partition
     group.current(8, "y-1", 0, epoch=3)
     history.commit(9, "a", 60)
     group.gone(10, "y-1")

@@ -1,4 +1,4 @@
-"""The growing archive: no duplicate rows, few files, one writer, and no loss when killed."""
+"""The growing archive: no duplicate rows, few files, one writer, and no loss after kills."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 
 def on_disk(folder: Path) -> set[str]:
-    """The Parquet files of a folder, and partial files."""
+    """The Parquet files and the partial files of a folder."""
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -86,10 +86,11 @@ def test_damage_is_quarantined_once_and_intact_records_are_added_later(tmp_path:
     assert places(tmp_path) == [(0, n) for n in (0, 1, 4, 5, 5, 6)]
 
 
-def test_polls_of_a_day_leave_few_files_and_end_as_one_file(
+def test_polls_of_a_day_leave_few_files_and_finally_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1,000 polls in virtual time: each adds rows, and the file count stays within its bound."""
+    """The test makes 1,000 polls in virtual time: each adds rows, and the number of files stays
+    within its bound."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     read = 0
     written = 0
@@ -148,7 +149,7 @@ def test_many_rows_are_appended_in_several_commits(
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_forgotten_topic_loses_its_older_stretches_and_its_end_offsets(tmp_path: Path) -> None:
+def test_forgotten_topic_loses_its_earlier_stretches_and_end_offsets(tmp_path: Path) -> None:
     ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
     with Archive.open(str(tmp_path)) as archive:
         both = pa.concat_tables([stretch(0, 4), stretch(0, 4, topic="bills")])
@@ -254,7 +255,7 @@ def test_archive_with_foreign_files_is_readable_but_not_writable(tmp_path: Path)
     assert source.event_files() == [str(file) for file in archive.files("events")]
 
 
-def test_missing_file_of_an_archive_is_named(tmp_path: Path) -> None:
+def test_error_names_the_missing_file_of_an_archive(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, [0])])
         [file] = archive.files("events")
@@ -263,7 +264,7 @@ def test_missing_file_of_an_archive_is_named(tmp_path: Path) -> None:
         Archive.open(str(tmp_path))
 
 
-def test_unwritable_archive_folder_is_named(tmp_path: Path) -> None:
+def test_error_names_the_unwritable_archive_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="can't be written"):
         Archive.open(str(tmp_path / "file"))
@@ -300,8 +301,8 @@ dying.everywhere(grow, sys.argv[1])
 
 
 def test_archive_killed_at_any_step_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    """A child process is killed (SIGKILL) before each change that it makes to the disk, and
-    started again each time."""
+    """A child process is killed (SIGKILL) before each of its changes to the disk, and started again
+    each time."""
     subprocess.run([sys.executable, "-c", GROWING, str(tmp_path)], cwd=CHECKOUT, check=True)
     [whole, *killed] = sorted(tmp_path.iterdir())
     assert len(killed) > 60, "killed at many places"

@@ -1,5 +1,5 @@
 """Tables in a catalog grow by day: a run rewrites the newest day, appends later days, and keeps
-earlier ones."""
+earlier days."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIRST, SECOND, THIRD = (date(2026, 1, day) for day in (1, 2, 3))
 
 
 class Asked:
-    """A catalog whose tables have these newest days."""
+    """A fake catalog whose tables have these newest days."""
 
     def __init__(self, **newest: date | None) -> None:
         self.newest = newest
@@ -73,7 +73,7 @@ def test_since_in_a_catalog_must_be_a_whole_day() -> None:
 
 
 @pytest.mark.parametrize("name", ["muster", "lake.", "lake.a b", "lake.x; DROP TABLE y"])
-def test_invalid_namespace_is_wrong_use(name: str) -> None:
+def test_invalid_namespace_is_rejected(name: str) -> None:
     with pytest.raises(WrongUse, match=r"write it as CATALOG\.NAMESPACE"):
         CatalogStore(name, Asked(), None)
 
@@ -103,7 +103,8 @@ def run(spark: SparkSession, namespace: str) -> Any:
 
 
 def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSource:
-    """Commits at these numbers of days after 2026-01-01; a later commit has a higher log offset."""
+    """A history with commits at these numbers of days after 2026-01-01; a later commit has a higher
+    log offset."""
     rows = [committed(day * A_DAY, "g", offset) for day, offset in commits]
     for row, (_, offset) in zip(rows, commits, strict=True):
         row["log_offset"] = offset
@@ -113,7 +114,7 @@ def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSou
 
 
 def rows(spark: SparkSession, name: str, column: str) -> dict[date, list[Any]]:
-    """A column's values by day."""
+    """The values of a column by day."""
     found: dict[date, list[Any]] = {}
     asked = f'SELECT day, "{column}" FROM spark_catalog.lake.{name} ORDER BY ALL'
     for day, value in spark.sql(asked).collect():
@@ -143,7 +144,7 @@ def test_run_rewrites_the_newest_day_and_keeps_earlier_days(spark: SparkSession,
 
 
 @pytest.mark.pipeline
-def test_answers_of_a_day_replace_earlier_answers_of_that_day(
+def test_rerun_of_a_day_replaces_the_earlier_rows_of_that_day(
     spark: SparkSession, run: Any
 ) -> None:
     for until_s in (A_DAY / 2, A_DAY / 2 + 60, A_DAY):

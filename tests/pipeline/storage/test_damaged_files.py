@@ -33,7 +33,7 @@ Damage = Callable[[Path], object]
 
 
 def flip(file: Path) -> None:
-    """Change bytes of the rows; the start and the end of the file stay intact."""
+    """Changes bytes of the rows; the start and the end of the file stay intact."""
     data = bytearray(file.read_bytes())
     for place in range(40, min(200, len(data) // 3)):
         data[place] ^= 0x5A
@@ -68,7 +68,7 @@ SHALLOW: dict[str, tuple[Damage, str]] = {
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """Three days of events of two partitions, with stretches of each day."""
+    """An archive with events of three days and two partitions, and stretches of each day."""
     where = tmp_path / "archive"
     with Archive.open(str(where), "one") as growing:
         for day in range(3):
@@ -85,7 +85,8 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that a test has just damaged does not count as one that is being copied."""
+    """Makes files count as old: an archive skips recently changed files, which can be copies in
+    progress."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", -1e9)
 
 
@@ -129,7 +130,8 @@ def test_damaged_file_is_quarantined_and_the_other_files_are_read(
 
 
 def test_lost_rows_are_replaced_by_damaged_rows(archive: Path) -> None:
-    """A damaged record per partition, after the known records of that day or an earlier one."""
+    """Each partition gets a damaged record after its known records of that day or of an earlier
+    day."""
     for table in ("events", "stretches"):
         os.truncate(live(archive, table, 1), 9)
 
@@ -151,7 +153,7 @@ def test_lost_rows_are_replaced_by_damaged_rows(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
-def test_intact_copy_put_back_is_used_again(
+def test_restored_intact_copy_of_a_damaged_file_is_used_again(
     archive: Path,
     opened: Callable[[str], ArchiveSource | Archive],
     monkeypatch: pytest.MonkeyPatch,
@@ -189,7 +191,7 @@ def test_intact_copy_put_back_is_used_again(
 def test_recently_changed_file_is_quarantined_later(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a copy that is still being written."""
+    """The file can be a copy that is still being written."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", 10.0)
     file = live(archive, "events", 1)
     os.truncate(file, 9)
@@ -327,7 +329,8 @@ def test_reader_continues_when_another_reader_has_moved_a_file(archive: Path) ->
 
 @contextmanager
 def read_only(archive: Path) -> Iterator[Path]:
-    """A copy that this process may read but not write, as for a user other than root."""
+    """A copy of the archive that this process can read but not write, as if by a user other than
+    root."""
     folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
     where = folder / "archive"
     shutil.copytree(archive, where)
@@ -361,7 +364,7 @@ def test_read_only_archive_is_read_and_unchanged(archive: Path) -> None:
 
 
 def test_damaged_copy_in_a_read_only_archive_is_reported(archive: Path) -> None:
-    """The copy replaced a file that had been quarantined."""
+    """The copy replaced a file that is in quarantine."""
     file = live(archive, "events", 1)
     os.truncate(file, 9)
     Archive.open(str(archive)).close()
@@ -401,7 +404,7 @@ def test_file_without_read_permission_is_not_quarantined(
     assert places(archive)
 
 
-def test_reader_names_a_missing_file(archive: Path) -> None:
+def test_reader_error_names_a_missing_file(archive: Path) -> None:
     live(archive, "events", 1).unlink()
     with pytest.raises(PipelineError, match=r"is missing, but _archive.json lists it: restore it"):
         ArchiveSource(str(archive))

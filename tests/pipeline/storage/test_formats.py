@@ -75,7 +75,7 @@ def run(tmp_path: Path) -> Any:
 
 
 def history(*offsets: int) -> GivenSource:
-    """Commits of two days, one per offset."""
+    """A history with commits of two days, one commit for each offset."""
     return GivenSource(
         [committed(number * A_DAY // 2, "g", offset) for number, offset in enumerate(offsets)],
         [stretch(0, 0, 100), stretch(A_DAY, 101, 200)],
@@ -83,7 +83,7 @@ def history(*offsets: int) -> GivenSource:
 
 
 def read_back(form: str, place: str) -> pa.Table:
-    """A table as its format's own library reads it."""
+    """Reads a table with the library of its format."""
     if form == "delta":
         options = s3.Settings.of_environment().delta_options() if s3.is_s3(place) else None
         return DeltaTable(place, storage_options=options).to_pyarrow_table()
@@ -151,7 +151,9 @@ def test_previous_versions_are_kept_in_delta_and_iceberg(run: Any, tmp_path: Pat
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
-def test_written_tables_are_a_source(run: Any, out: str, form: str, tmp_path: Path) -> None:
+def test_written_tables_are_accepted_as_source(
+    run: Any, out: str, form: str, tmp_path: Path
+) -> None:
     run(history(10, 40, 30), out, form)
 
     summary = run(open_source(out), str(tmp_path / "again"), job=JOBS["commits"])
@@ -170,7 +172,9 @@ def test_empty_history_makes_empty_tables(run: Any, out: str, form: str) -> None
     assert run(open_source(out), f"{out}/again", form, JOBS["commits"]).events == 0
 
 
-def test_existing_format_is_kept_and_another_is_rejected(run: Any, tmp_path: Path) -> None:
+def test_existing_table_format_is_kept_and_another_format_is_rejected(
+    run: Any, tmp_path: Path
+) -> None:
     out = str(tmp_path / "out")
     run(history(10), out, "delta")
     run(history(20), out, overwrite=True)
@@ -179,7 +183,8 @@ def test_existing_format_is_kept_and_another_is_rejected(run: Any, tmp_path: Pat
         with pytest.raises(PipelineError, match="is a table in delta, not in"):
             run(history(30), out, form, overwrite=True)
         with pytest.raises(PipelineError, match=f"delta, not in {form}: leave out --format"):
-            run(history(30), out, form, JOBS["rates"])  # views.sql has the tables of one format
+            # views.sql has the tables of one format only
+            run(history(30), out, form, JOBS["rates"])
     assert not (tmp_path / "out" / "rates").exists()
     assert offsets_in(read_back("delta", f"{out}/commits")) == [20]
 
@@ -208,7 +213,7 @@ def test_run_killed_before_publishing_leaves_tables_unchanged(
             run(history(7), out, form, overwrite=True)
     assert offsets_in(read_back(form, f"{out}/commits")) == [10, 40]
 
-    run(history(7), out, form)  # its mark says that it began: it may replace what it left
+    run(history(7), out, form)  # the unfinished run left a mark, so this run may replace its tables
     assert offsets_in(read_back(form, f"{out}/commits")) == [7]
 
 
@@ -242,7 +247,7 @@ def test_killed_write_to_object_storage_leaves_listed_files(
     assert len([each for each in left if each.path.endswith(".parquet")]) == 1
 
 
-def test_archive_in_object_storage_is_a_source(
+def test_archive_in_object_storage_is_accepted_as_source(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in storage.items():

@@ -1,4 +1,4 @@
-"""Clients of common libraries; each records the results that it sees."""
+"""Clients of common libraries; each records the results that it receives."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.pipeline.truth.wire_clients import Asker, Offsets
 WITHIN_S = 30.0
 STABLE = "Stable"
 VALUE = b"x" * 1000
-"""Value of each record: large enough that a topic download shows in the transferred bytes."""
+"""The value of each record, large enough that a topic download shows in the transferred bytes."""
 
 
 def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, list[list[int]]],
             ) -> None:  # fmt: skip
-    """Produce records with these timestamps by partition; each list becomes one batch."""
+    """Produces records with these timestamps by partition; each list becomes one batch."""
     sender = LibProducer({"bootstrap.servers": bootstrap, "linger.ms": 200})
     failed: list[object] = []
     before_ms = 0
@@ -60,7 +60,7 @@ def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, lis
 
 
 class Exactly:
-    """confluent-kafka's transactional producer, for a consumer's offsets."""
+    """The transactional producer of confluent-kafka, which commits the offsets of a consumer."""
 
     def __init__(self, told: Told, bootstrap: str, name: str) -> None:
         self.told, self.name = told, name
@@ -72,8 +72,8 @@ class Exactly:
         self, group: str, consumer: Any, offsets: Offsets, *, commit: bool, by: str | None = None,
         out: str | None = None,
     ) -> None:  # fmt: skip
-        """Run one transaction of these offsets, committed or aborted; produce a record to
-        ``out`` if given."""
+        """Runs one transaction of these offsets, committed or aborted; produces a record to ``out``
+        if given."""
         made = Transaction(number=1 + len(self.told.of(Transaction)))
         commits = [
             Commit(group=group, topic=topic, partition=partition, offset=offset,
@@ -98,7 +98,7 @@ class Exactly:
 
 
 def by_itself(bootstrap: str, group: str) -> Any:
-    """A consumer without group membership, whose metadata a transaction may use."""
+    """A consumer that has not joined the group, whose metadata a transaction can use."""
     made = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     made.assign([TopicPartition("orders", 0, 0)])
     return made
@@ -113,7 +113,7 @@ class Members:
         self.asker = Asker(told, int(bootstrap.rpartition(":")[2]))
 
     def start(self, name: str, protocol: str = "consumer", instance: str | None = None) -> None:
-        """Start one more member; ``protocol`` is the client's setting."""
+        """Starts one more member; ``protocol`` is the client's setting group.protocol."""
         options: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name,
             "enable.auto.commit": False, "auto.offset.reset": "earliest",
@@ -130,7 +130,7 @@ class Members:
         self.consumers[name].subscribe(self.topics)
 
     def pump(self, what: str, condition: Callable[[], Any]) -> None:
-        """Poll every member until a condition holds."""
+        """Polls every member until a condition holds."""
 
         def polled() -> Any:
             for consumer in self.consumers.values():
@@ -142,8 +142,8 @@ class Members:
         waiting.until(what, polled, WITHIN_S, tolerate=())
 
     def settle(self, *names: str, meanwhile: Callable[[], object] = bool) -> Generation:
-        """Wait until the broker describes exactly these members, all with the same epoch; record
-        it.
+        """Waits until the broker describes exactly these members, all with the same epoch, and
+        records the generation.
 
         ``meanwhile`` runs the members of other clients.
         """
@@ -200,7 +200,7 @@ def _person(member: Mapping[str, Any]) -> Person:
 
 
 def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """A kafka-python consumer that assigns itself its partitions and commits."""
+    """Commits offsets with a kafka-python consumer that assigns itself its partitions."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False,
         client_id="by-hand",
@@ -223,7 +223,7 @@ def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offset
 
 
 def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """The same with aiokafka."""
+    """Commits offsets with an aiokafka consumer that assigns itself its partitions."""
 
     async def run() -> None:
         consumer = AIOKafkaConsumer(
@@ -248,7 +248,7 @@ def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -
 
 def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition: int,
                   offset: int) -> None:  # fmt: skip
-    """Reset an offset of an empty group with Apache's kafka-consumer-groups."""
+    """Resets an offset of an empty group with Apache's kafka-consumer-groups."""
     with told.span(Commit(group=group, topic=topic, partition=partition, offset=offset)):
         done = java.run(
             java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -261,7 +261,8 @@ def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition:
 
 
 def lag_by_tool(bootstrap: str) -> dict[tuple[str, str, int], int]:
-    """LAG in the output of Apache's kafka-consumer-groups, by group, topic and partition."""
+    """The column LAG in the output of Apache's kafka-consumer-groups, by group, topic and
+    partition."""
     done = java.run(
         java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         "--bootstrap-server", bootstrap, "--all-groups", "--describe",

@@ -1,4 +1,4 @@
-"""The tables of a history, made by `muster pipeline all`, read back as dicts."""
+"""The tables that `muster pipeline all` makes of a history, read as dicts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Row = dict[str, Any]
 
 @dataclass
 class Made:
-    """The clients' records, and the pipeline's tables of the same log."""
+    """The records of the clients, and the pipeline's tables of the same log."""
 
     told: Told
     source: str
     tables: dict[str, list[Row]]
     summary: dict[str, Any]
-    """As `--json` prints it."""
+    """The summary that `--json` prints."""
     data: Path
     """The broker's data folder."""
 
@@ -35,17 +35,19 @@ class Made:
 
     @property
     def by_questions(self) -> bool:
-        """Whether record times were looked up at a broker, now or when an archive was made."""
+        """Whether record times were looked up at a broker, by this run or when the archive was
+        made."""
         return self.over_the_wire or self.source.endswith("archive")
 
     def of(self, table: str, group: str | None = None) -> list[Row]:
-        """The rows of a table, of one group or of all, in log order where they have one."""
+        """The rows of a table, of one group or of all groups, in log order where the table has log
+        offsets."""
         rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 
 
 def make(told: Told, source: str, out: Path, *options: str) -> Made:
-    """Run the job `all` from the command line."""
+    """Runs the job `all` from the command line."""
     ran = run("pipeline", "all", "--source", source, "--out", str(out), "--json", *options)
     assert (ran.code, ran.err) == (0, ""), ran.err
     return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json, Path(source))
@@ -60,7 +62,7 @@ def read(out: Path, name: str) -> list[Row]:
 
 
 def by(rows: list[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    """Rows by a key, in their order."""
+    """Groups rows by a key, in their order."""
     found: dict[Any, list[Row]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -73,5 +75,5 @@ def place(row: Row) -> tuple[str, str, int]:
 
 
 def ms(at: Any) -> float | None:
-    """A time column as milliseconds."""
+    """The value of a time column in milliseconds."""
     return None if at is None else at.timestamp() * 1000

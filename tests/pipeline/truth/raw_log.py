@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, counted from the bytes of its files."""
+"""Record counts of `__consumer_offsets`, from the bytes of its files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from protocol.records.stored import iter_stored
 
 Counts = dict[str, int]
 AROUND = 9
-"""Bytes of a small record in addition to its key and value."""
+"""The bytes of a small record in addition to its key and value."""
 
 
 def counted(folder: Path) -> Counts:
-    """Record counts of one partition, and of those that a cleaner would drop."""
+    """The record counts of one partition: all records, and records that a cleaner would remove."""
     keyed: dict[bytes, list[tuple[int, bool]]] = {}
     unended: dict[int, list[tuple[bytes, int, bool]]] = {}
     records = size = aborted = markers = 0
@@ -38,7 +38,7 @@ def counted(folder: Path) -> Counts:
                     unended.setdefault(header.producer_id, []).append((key, *row))
                 else:
                     keyed.setdefault(key, []).append(row)
-    for written in unended.values():  # open: it may still be committed
+    for written in unended.values():  # open transactions can still be committed
         for name, offset, gone in written:
             keyed.setdefault(name, []).append((offset, gone))
     return {

@@ -1,4 +1,4 @@
-"""Run the scenario on Apache Kafka and keep its files as tests/data/kafka-groups.
+"""Runs the scenario on Apache Kafka and keeps its files as tests/data/kafka-groups.
 
 PYTHONPATH=. python -m tests.pipeline.truth.save
 """

@@ -1,7 +1,7 @@
 """The scenario: groups of every kind on a broker, and a record of their clients' results.
 
-Each function below is the life of one group. `KAFKA` has all seventeen, `MUSTER` the nine that
-need neither transactions nor a newer kind of group.
+Each function below runs one group. `KAFKA` has all seventeen groups; `MUSTER` has the nine that
+need neither transactions nor a newer group type.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from tests.waiting import until
 
 DATES = {
     "tomorrow": {"message.timestamp.after.max.ms": str(2**62)},
-    "copied": {"retention.ms": "-1"},  # otherwise Kafka deletes last year's records within the run
+    "copied": {"retention.ms": "-1"},  # otherwise Kafka deletes last year's records during the run
 }
 """Settings of topics whose records have timestamps far from the present."""
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
-"""Records of `tomorrow` stay in the future, whenever the kept history is read."""
+"""The lead of the timestamps of `tomorrow`: the records stay in the future whenever the kept
+history is read."""
 YEAR_MS = 365 * 24 * HOUR_MS
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
@@ -58,7 +59,7 @@ KAFKA_SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.assignment.interval.ms": "0",
     "group.coordinator.append.linger.ms": "0",
-    # Their members act once; a busy machine reads their offsets a minute later.
+    # The members act once, and a busy machine reads their offsets a minute later.
     "group.streams.max.session.timeout.ms": "600000",
     "group.streams.session.timeout.ms": "600000",
     "group.share.max.session.timeout.ms": "600000",
@@ -77,7 +78,7 @@ class World:
     data: Path
     told: Told = field(default_factory=Told)
     left_open: list[Any] = field(default_factory=list)
-    """Members that live, and transactions that are open, when the history is read."""
+    """Members and open transactions that still exist when the history is read."""
 
     @property
     def port(self) -> int:
@@ -87,16 +88,17 @@ class World:
         return Asker(self.told, self.port)
 
     def close(self) -> None:
-        """End the members and transactions that are left open."""
+        """Ends the remaining members and open transactions."""
         self.left_open.clear()
 
     def member(self, group: str, name: str, **more: Any) -> Member:
-        """A member of a classic group that subscribes to orders."""
+        """Adds a member of a classic group that subscribes to orders."""
         return Member(self.told, self.port, group, name, ["orders"], **more)
 
 
 def transacted(world: World) -> None:
-    """Committed 10, aborted 150, committed 20, aborted 5; by confluent-kafka."""
+    """The transactions of confluent-kafka committed offset 10, aborted 150, committed 20, and
+    aborted 5."""
     consumer = by_itself(world.bootstrap, "transacted")
     producer = Exactly(world.told, world.bootstrap, "transacted")
     for offset, commit in ((10, True), (150, False), (20, True), (5, False)):
@@ -106,7 +108,7 @@ def transacted(world: World) -> None:
 
 
 def pending(world: World) -> None:
-    """A transaction that never ends, with plain commits before and after it."""
+    """A transaction never ends, with plain commits before and after it."""
     asker = world.asker()
     asker.commit("pending", {ORDERS: 30, ("orders", 1): 31}, "plain")
     producer = Producer(world.told, world.port, "pending")
@@ -117,7 +119,7 @@ def pending(world: World) -> None:
 
 
 def between(world: World) -> None:
-    """Transactional commits that newer commits superseded before the markers were written."""
+    """Newer commits superseded transactional commits before the markers were written."""
     asker, told = world.asker(), world.told
     one, two = (Producer(told, world.port, f"between-{n}") for n in (1, 2))
     asker.commit("between", {ORDERS: 40})
@@ -146,7 +148,8 @@ def between(world: World) -> None:
 
 
 def modern(world: World) -> None:
-    """A KIP-848 group: members join and leave, one static; commits, a rewind, transactions."""
+    """A KIP-848 group: members join and leave, one of them static; commits, a rewind,
+    transactions."""
     group = Members(world.told, world.bootstrap, "modern", ["orders"])
     group.start("ada")
     group.settle("ada")
@@ -168,12 +171,13 @@ def modern(world: World) -> None:
 
 
 def held_by(group: Members, name: str, partition: int) -> bool:
-    """Whether a member has a partition of orders."""
+    """Whether a member owns a partition of orders."""
     return partition in {each.partition for each in group.consumers[name].assignment()}
 
 
 def converted(world: World) -> None:
-    """Classic, then a KIP-848 member joins and the classic one leaves, and back again."""
+    """A KIP-848 member joins a classic group, its classic member leaves, and the group becomes
+    classic again."""
     told = world.told
     old = world.member("converted", "old")
     rebalance({"orders": 3}, old)
@@ -199,7 +203,8 @@ def converted(world: World) -> None:
 
 
 def static(world: World) -> None:
-    """Two static members; one returns with another id, then the other is removed."""
+    """A group has two static members; one returns with another member id, and the other is
+    removed."""
     one, two = (world.member("static", name, instance=f"{name}-1") for name in ("one", "two"))
     rebalance({"orders": 3}, one)
     rebalance({"orders": 3}, one, two)
@@ -216,7 +221,7 @@ def static(world: World) -> None:
 
 
 def reborn(world: World) -> None:
-    """A group deleted and created again: a lower offset afterwards is not a rewind."""
+    """A group is deleted and created again: a lower offset afterwards is not a rewind."""
     member = world.member("reborn", "first")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 70, ("orders", 1): 71})
@@ -231,7 +236,7 @@ def reborn(world: World) -> None:
 
 
 def reset(world: World) -> None:
-    """Reset by Apache's own tool after its member left, and reset back."""
+    """Apache's own tool resets the group after its member has left, and resets it back."""
     member = world.member("reset", "reader")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 80})
@@ -241,7 +246,7 @@ def reset(world: World) -> None:
 
 
 def steady(world: World) -> None:
-    """Two members that stay, one that crashes, and one that rewinds its partition."""
+    """Two members stay, one crashes, and one rewinds its partition."""
     one, two = (world.member("steady", name) for name in ("one", "two"))
     rebalance({"orders": 3}, one)
     one.takes({ORDERS: 10, ("orders", 1): 10, ("orders", 2): 10})
@@ -257,12 +262,12 @@ def steady(world: World) -> None:
 
 
 def future(world: World) -> None:
-    """Reads a topic whose records have timestamps years ahead."""
+    """A group reads a topic whose records have timestamps years ahead."""
     aiokafka_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
 
 
 def simple(world: World) -> None:
-    """Commits without members; one offset is deleted, one is past the log end."""
+    """A group commits without members; one offset is deleted, and one is after the log end."""
     offsets = {ORDERS: 30, ("orders", 1): 16, PAYMENTS: 999}
     kafka_python_commits(world.told, world.bootstrap, "simple", offsets)
     world.asker().commit("simple", {("orders", 1): 26}, "é\u0000")
@@ -270,7 +275,8 @@ def simple(world: World) -> None:
 
 
 def copies(world: World) -> None:
-    """Stopped at copies of last year's records: among live records, before them, and alone."""
+    """Groups stop at copies of last year's records: among live records, before them, and without
+    live records."""
     offsets = {("copied", 0): 50, ("copied", 1): 0, ("copied", 2): 250, ("copied", 3): 40}
     world.asker().commit("copies", offsets)
 
@@ -284,14 +290,14 @@ def gone(world: World) -> None:
 
 
 def idle(world: World) -> None:
-    """Had a member, and never committed."""
+    """A group has had a member, and never committed."""
     member = world.member("idle", "nobody")
     rebalance({"orders": 3}, member)
     emptied(world.told, world.asker(), "idle", member)
 
 
 def vanished(world: World) -> None:
-    """A KIP-848 group that was emptied and deleted."""
+    """A KIP-848 group is emptied and deleted."""
     group = Members(world.told, world.bootstrap, "vanished", ["orders"])
     group.start("eve")
     group.settle("eve")
@@ -360,7 +366,7 @@ KAFKA = (
 
 
 def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
-    """Run the groups on a running broker; the world's members live until it is closed."""
+    """Runs the groups on a running broker; the members of the world stay until it is closed."""
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
@@ -376,11 +382,11 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 
 
 def feed(world: World) -> None:
-    """Produce records with known times: an uneven hour of orders, payments at once, and
-    tomorrow's.
+    """Produces records with known times: an hour of orders at uneven intervals, payments at once,
+    and future records for tomorrow.
 
-    Also copies of last year's: among live records, before them, alone, and by a mirror that is
-    late.
+    It also produces copies of last year's records: among live records, before them, alone, and by a
+    mirror that is a year late.
     """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS

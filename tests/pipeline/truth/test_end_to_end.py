@@ -1,4 +1,4 @@
-"""Every job on the history of real clients and a running Muster."""
+"""Every job runs on the history of real clients on a running Muster."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""A history of groups of every kind, on Apache Kafka and on Muster, compared with its clients'
-records.
+"""The tables of groups of every kind, on Apache Kafka and on Muster, equal the records of their
+clients.
 
-`truth/scenario.py` has the groups, `truth/told.py` the results that their clients recorded.
-Every table is made over the wire and from the files of the same broker, and from kept files of a
-Kafka.
+`truth/scenario.py` has the groups, `truth/told.py` the results that their clients recorded. Every
+table is made from requests to a broker, from its files, and from kept files of a Kafka.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ HISTORIES = (
 
 
 def living(kind: str, folder: Path) -> Iterator[World]:
-    """A broker of that kind on which the groups live."""
+    """A broker of this kind on which the groups run."""
     if kind == "kafka":
         broker: Broker = KafkaBroker(folder / "data", scenario.KAFKA_SETTINGS)
         lives = scenario.KAFKA
@@ -79,7 +78,7 @@ def made(
     tmp_path_factory: pytest.TempPathFactory,
     worlds: dict[str, Any],
 ) -> Made:
-    """A history, and its tables made by DuckDB."""
+    """A history, and the tables that DuckDB makes of it."""
     folder = tmp_path_factory.mktemp(request.param)
     kind, _, way = request.param.partition("-")
     if kind == "kept":
@@ -92,7 +91,7 @@ def made(
 
 
 def archived(source: str, archive: Path) -> str:
-    """An archive of a broker's history, collected twice: the second time finds nothing new."""
+    """An archive of a broker's history, collected twice: the second run finds no new records."""
     for _ in range(2):
         ran = run("pipeline", "events", "--source", source, "--out", str(archive))
         assert ran.code == 0, ran.err
@@ -100,7 +99,7 @@ def archived(source: str, archive: Path) -> str:
 
 
 def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
-    """The world of that kind, started in ``folder`` on first use."""
+    """The world of this kind, started in ``folder`` at its first use."""
     if kind not in worlds:
         ending = living(kind, folder)
         worlds[kind] = next(ending), ending
@@ -116,8 +115,8 @@ def kept(folder: Path) -> tuple[Told, str]:
 
 
 def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
-    """The record's own rules for transactions give the offsets that the broker returns to
-    OffsetFetch."""
+    """The offsets computed from the recorded transactions equal the broker's OffsetFetch
+    response."""
     ends: dict[str, dict[str, int]] = {group: {} for group in made.told.committed}
     for (group, topic, partition), commits in made.told.held().items():
         if commits[-1].offset is not None:
@@ -126,8 +125,8 @@ def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
 
 
 def test_events_equal_the_log_record_by_record(made: Made) -> None:
-    """Events contain every acknowledged commit and deletion, in order and with its time, and no
-    others."""
+    """Events contain exactly the acknowledged commits and deletions, in order and with their
+    times."""
     told, events = made.told, made.of("events")
     for partition, rows in by(events, lambda row: row["log_partition"]).items():
         assert [row["log_offset"] for row in rows] == list(range(len(rows))), partition
@@ -160,7 +159,7 @@ def test_events_equal_the_log_record_by_record(made: Made) -> None:
     assert marked == {{"committed": "commit", "aborted": "abort"}[k]: n for k, n in ended.items()}
 
 
-def test_commits_are_the_effective_ones_with_their_previous_offsets(made: Made) -> None:
+def test_table_commits_has_the_effective_commits_and_previous_offsets(made: Made) -> None:
     expected = {
         where: [commit for commit in commits if commit.offset is not None]
         for where, commits in made.told.held().items()
@@ -183,7 +182,7 @@ def test_commits_are_the_effective_ones_with_their_previous_offsets(made: Made) 
 
 
 def effect(row: dict[str, Any]) -> int:
-    """The log offset from which a commit is effective."""
+    """The log offset at which a commit takes effect."""
     offset: int = row["log_offset"] if row["marker_offset"] is None else row["marker_offset"]
     return offset
 
@@ -207,10 +206,10 @@ def test_record_times_are_correct_within_their_precision(made: Made) -> None:
     for row in rows:
         true = times[row["topic"], row["partition"]].get(row["committed_offset"])
         told = ms(row["record_at"])
-        # ListOffsets returns no record that is older than an earlier one
+        # ListOffsets does not return a record with a lower timestamp than an earlier record,
         if row["topic"] == "copied" and made.by_questions:
             continue
-        # nor records after one with a future timestamp
+        # or a record after one with a future timestamp.
         if true is None or (row["topic"] == "tomorrow" and made.by_questions):
             assert (told, row["record_at_precision_s"]) == (None, None), row
         else:
@@ -263,13 +262,13 @@ def test_rates_add_up_to_the_recorded_commits(made: Made) -> None:
 
 
 def test_generations_equal_those_that_members_saw(made: Made) -> None:
-    """Each has its members and their partitions; other generations are only those invisible to
+    """Each generation has its members and their partitions; all other generations are invisible to
     clients."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         seen = told.setdefault(each.group, [])
         same = [last for last in seen[-1:] if (last.kind, last.number) == (each.kind, each.number)]
-        for last in same:  # a static member returned: its present state counts
+        for last in same:  # a static member has returned: the table has its current state
             seen.remove(last)
         seen.append(replace(each, before_ms=min(last.before_ms for last in [*same, each])))
     rows = by(made.of("generations"), lambda row: row["group_id"])
@@ -283,7 +282,7 @@ def test_generations_equal_those_that_members_saw(made: Made) -> None:
             assert people(row["members"]) == {
                 (who.member_id, who.client_id, who.instance) for who in each.members
             }, row
-            if each.kind != "streams":  # streams groups have tasks
+            if each.kind != "streams":  # streams groups have tasks instead of partitions
                 assert holdings(row["members"]) == {
                     who.member_id: {topic: sorted(held) for topic, held in who.held.items()}
                     for who in each.members
@@ -300,8 +299,8 @@ def test_generations_equal_those_that_members_saw(made: Made) -> None:
 def unseen(row: dict[str, Any]) -> bool:
     """Whether a generation is invisible to clients.
 
-    Kafka 4 writes generation 0 at the first join, and once more when a group is converted; the
-    first epoch of a share group has no partitions yet.
+    Kafka 4 writes generation 0 at the first join, and again when a group is converted; the first
+    epoch of a share group has no partitions yet.
     """
     return (
         row["generation"] == 0
@@ -311,12 +310,12 @@ def unseen(row: dict[str, Any]) -> bool:
 
 
 def people(members: list[dict[str, Any]]) -> set[tuple[str, str, str | None]]:
-    """Members as (client id, host, instance id)."""
+    """The members as tuples of client id, host and instance id."""
     return {(who["member_id"], who["client_id"], who["group_instance_id"]) for who in members}
 
 
 def holdings(members: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    """Partitions of members, by member id."""
+    """The partitions of members by member id."""
     return {
         who["member_id"]: {each["topic"]: sorted(each["partitions"]) for each in who["assignment"]}
         for who in members
@@ -353,7 +352,7 @@ def test_churn_counts_members_that_joined_and_left(made: Made) -> None:
 
 
 def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
-    """Per group, the client and instance ids that joined and left at each of its generations."""
+    """By group, the client and instance ids that joined and left at each of its generations."""
     found: dict[str, list[tuple[set[Any], set[Any]]]] = {}
     before: dict[str, set[Any]] = {}
     for fact in told.facts:
@@ -409,7 +408,8 @@ def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """The last commit, as it was sent: a transactional commit expires by its own time."""
+    """The last commit sent for an offset: a transactional commit expires by the time when it was
+    sent."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -420,12 +420,12 @@ def written_last(told: Told, where: Place) -> Commit:
 
 
 def last_left(told: Told, group: str) -> Generation | None:
-    """The generation in which a group became empty, if it had members."""
+    """The last generation of a group if it is empty and the group has had members."""
     generations = told.of(Generation, group)
     return generations[-1] if generations else None
 
 
-def test_only_deleted_groups_and_empty_ones_without_offsets_are_dead(made: Made) -> None:
+def test_only_deleted_groups_and_empty_groups_without_offsets_are_dead(made: Made) -> None:
     deleted = {each.group: "deleted" for each in made.told.of(Deletion)}
     expected = {g: why for g, why in deleted.items() if g not in made.told.listed}
     expected["idle"] = "empty and nothing kept"
@@ -441,7 +441,7 @@ def test_compaction_counts_equal_those_of_the_files(made: Made) -> None:
 
 
 def test_groups_are_dead_when_their_offsets_expire_but_not_while_stable(tmp_path: Path) -> None:
-    """As of eight days later, without further activity."""
+    """The as-of time is eight days later, without further activity."""
     told, source = kept(tmp_path / "kept")
     later = instant(told.until_ms + 8 * 86_400_000)
     made = make(told, source, tmp_path / "tables", "--as-of", later)
@@ -470,19 +470,20 @@ def test_lag_in_records_is_exact_and_in_seconds_within_its_precision(
     for (_, topic, partition), row in last.items():
         assert ms(row["as_of"]) == as_of_ms
         first = dates.get((topic, partition, row["committed_offset"]))
-        if first is None:  # past the log end
+        if first is None:  # the committed offset is after the log end
             assert (row["unread_at"], row["lag_s"]) == (None, None)
         elif topic == "copied":
             least, most = (as_of_ms - first.after_ms) / 1000, (as_of_ms - first.before_ms) / 1000
-            if row["partition"] == 0:  # among live records
+            if row["partition"] == 0:  # the copies are among live records
                 assert row["lag_precision_s"] <= 5
                 assert row["lag_s"] >= least - row["lag_precision_s"] - 0.002
                 assert row["lag_s"] <= most + row["lag_precision_s"] + 0.002
-            else:  # their arrival is unknown
+            else:  # the arrival of the copies is unknown
                 assert row["lag_precision_s"] is None
                 assert (row["lag_s"] or 0) <= most + 0.002
                 assert (row["lag_s"] is None) == (row["partition"] > 1)
-        elif first.timestamp_ms > as_of_ms:  # future timestamp: its arrival is unknown
+        elif first.timestamp_ms > as_of_ms:
+            # the arrival of a record with a future timestamp is unknown
             assert (row["lag_records"], row["lag_s"]) == (7, None)
         else:
             true = (as_of_ms - first.timestamp_ms) / 1000
@@ -517,7 +518,7 @@ def test_groups_with_unread_records_are_not_caught_up(made: Made) -> None:
 
 
 def test_restore_has_the_recorded_offsets_at_every_mark(made: Made, tmp_path: Path) -> None:
-    """As of each recorded mark, a moment without client activity."""
+    """The as-of time is each recorded mark, a moment without client activity."""
     held = made.told.held()
     engine = DuckEngine(str(tmp_path))
     for moment in made.told.marks.values():
@@ -543,7 +544,7 @@ def test_lag_equals_that_of_kafka_consumer_groups(made: Made) -> None:
 
 
 def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
-    """A few time lookups are allowed in addition."""
+    """The limit allows a few time lookups in addition."""
     log, topic = (
         sum(file.stat().st_size for file in made.data.glob(f"{name}-*/*.log"))
         for name in ("__consumer_offsets", "orders")
@@ -557,8 +558,8 @@ def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
 def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
     worlds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Committed 10, aborted 150: a restore to then plans 10. Committed 20, aborted 5: the
-    current offset is 20."""
+    """After commits of 10 (committed) and 150 (aborted), a restore to that time plans 10. After 20
+    (committed) and 5 (aborted), the current offset is 20."""
     world = played(worlds, "kafka", tmp_path)
     monkeypatch.chdir(tmp_path)
     for source in (world.bootstrap, str(world.data)):
@@ -576,7 +577,7 @@ def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
 def test_past_as_of_ignores_later_commits_and_deletions(
     tmp_path: Path, mark: str, option: str
 ) -> None:
-    """No group is dead only because it was silent since."""
+    """A group is not dead because it has been silent since the as-of time."""
     told, source = kept(tmp_path / "kept")
     moment = told.marks[mark]
     made = make(told, source, tmp_path / "tables", option, instant(moment, to_the_ms=True))
@@ -597,8 +598,8 @@ def test_past_as_of_ignores_later_commits_and_deletions(
     assert not made.of("dead_groups")
 
 
-def test_tables_of_selected_groups_equal_those_rows_of_all_groups(tmp_path: Path) -> None:
-    """A transaction's end marker belongs to no group, and is read for any selection."""
+def test_tables_of_selected_groups_equal_their_rows_in_full_tables(tmp_path: Path) -> None:
+    """The end marker of a transaction belongs to no group, and is read for any selection."""
     told, source = kept(tmp_path / "kept")
     whole = make(told, source, tmp_path / "whole")
     groups = ("between", "modern", "transacted")

@@ -1,7 +1,7 @@
-"""The results that the clients of a history saw, recorded as it happened.
+"""The results that the clients of a history received, recorded as they happened.
 
-Times are milliseconds of this machine's clock, which the broker shares: the time of a broker's
-write between a request and its response is from `before_ms` to `after_ms`.
+Times are milliseconds of this machine's clock, which the broker shares: the broker writes between a
+request (`before_ms`) and its response (`after_ms`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 SUPERSEDED = "superseded"
-"""Committed by its transaction, when a newer commit was already effective."""
+"""The outcome of a transactional commit when a newer commit was effective before its marker."""
 
 QUIET_MS = 3
-"""The largest difference of clocks that are read on two sides."""
+"""The maximum difference between the clock readings of a client and a broker, in milliseconds."""
 
 Place = tuple[str, str, int]
 
@@ -32,13 +32,13 @@ class Span:
     after_ms: int = 0
 
     def holds(self, at_ms: float) -> bool:
-        """Whether a time lies in the span, with one millisecond of tolerance for rounding."""
+        """Whether a time is in the span, with a tolerance of one millisecond for rounding."""
         return self.before_ms - 1 <= at_ms <= self.after_ms + 1
 
 
 @dataclass
 class Commit(Span):
-    """An acknowledged commit of one partition, or (without an offset) its deletion."""
+    """An acknowledged commit of one partition, or its deletion when the offset is None."""
 
     group: str = ""
     topic: str = ""
@@ -46,9 +46,10 @@ class Commit(Span):
     offset: int | None = None
     metadata: str = ""
     transaction: int | None = None
-    """The number of the transaction that wrote it."""
+    """The number of the transaction of the commit; None for a plain commit."""
     by: str | None = None
-    """The client id of the member that sent it; None from outside the group."""
+    """The client id of the member that sent the commit; None for a commit from outside the
+    group."""
 
     @property
     def place(self) -> Place:
@@ -57,17 +58,17 @@ class Commit(Span):
 
 @dataclass
 class Transaction(Span):
-    """A transaction that wrote offsets; the span is that of its end."""
+    """A transaction that wrote offsets; the span is that of its EndTxn request."""
 
     number: int = 0
     producer_id: int | None = None
-    """None where the client does not expose it."""
+    """None when the client does not expose the producer id."""
     outcome: str = OPEN
 
 
 @dataclass
 class Person:
-    """A member, as it knows itself or as a broker describes it."""
+    """A member, as the client knows itself or as a broker describes it."""
 
     member_id: str
     client_id: str
@@ -81,7 +82,7 @@ class Generation(Span):
 
     group: str = ""
     kind: str = "classic"
-    """classic, consumer, share, streams."""
+    """The group type: classic, consumer, share or streams."""
     number: int = 0
     members: list[Person] = field(default_factory=list)
 
@@ -111,7 +112,8 @@ Fact = Commit | Transaction | Generation | Deletion
 
 @dataclass
 class Told:
-    """The whole record: facts in the order in which clients saw them, group by group."""
+    """The complete record of the clients' results, in the order in which the clients received them,
+    group by group."""
 
     facts: list[Fact] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -120,22 +122,22 @@ class Told:
     ends: dict[str, int] = field(default_factory=dict)
     """The final log end offsets, by `topic:partition`."""
     listed: dict[str, str] = field(default_factory=dict)
-    """The final groups, and the state that the broker lists."""
+    """The groups at the end, with the state that ListGroups returns."""
     marks: dict[str, int] = field(default_factory=dict)
     """Moments that tests refer to, in milliseconds."""
     begun_ms: int = 0
     until_ms: int = 0
-    """The time of the first produce, and the end of the scenario."""
+    """The end of the scenario; ``begun_ms`` is the time of the first produce."""
 
     def mark(self, name: str) -> None:
-        """Record a moment without client activity just before and after it."""
+        """Records a moment, with `QUIET_MS` without client activity before and after it."""
         self.marks[name] = now_ms() + QUIET_MS
         while now_ms() <= self.marks[name] + QUIET_MS:
             pass
 
     @contextmanager
     def span(self, *facts: Span) -> Iterator[None]:
-        """Measure the span of a request, and record its facts."""
+        """Measures the span of a request, and records its facts."""
         before = now_ms()
         yield
         after = now_ms()
@@ -145,7 +147,7 @@ class Told:
             self.facts.append(fact)
 
     def of(self, kind: type[Any], group: str | None = None) -> list[Any]:
-        """The facts of a kind, of a group or of all."""
+        """The facts of a class, of one group or of all groups."""
         return [
             fact
             for fact in self.facts
@@ -153,7 +155,7 @@ class Told:
         ]
 
     def members_at(self, commit: Commit) -> list[Person]:
-        """The members of a commit's group when the commit took effect."""
+        """The members of the commit's group when the commit took effect."""
         found: list[Person] = []
         for fact in self.of(Generation, commit.group):
             if fact.after_ms <= commit.before_ms:
@@ -161,9 +163,10 @@ class Told:
         return found
 
     def held(self) -> dict[Place, list[Commit]]:
-        """The effective commits and deletions by place, in the order of their effect.
+        """The effective commits and deletions by group, topic and partition, in the order of their
+        effect.
 
-        Each has the span of its effect; for a transactional commit, that of the transaction's
+        Each has the span of its effect; for a transactional commit, the span of the transaction's
         end.
         """
         held: dict[Place, list[Commit]] = {}
@@ -218,7 +221,7 @@ class Told:
 
     @classmethod
     def read(cls, file: Path) -> Told:
-        """Read the JSON of `write`."""
+        """Reads the JSON file of `write`."""
         value = json.loads(file.read_text())
         value["facts"] = [_fact(each) for each in value["facts"]]
         value["records"] = [Record(**each) for each in value["records"]]
@@ -236,5 +239,5 @@ def _fact(value: dict[str, Any]) -> Fact:
 
 
 def now_ms() -> int:
-    """The clock that all of a history's clients and brokers share."""
+    """The time of the clock that all clients and brokers of a history share, in milliseconds."""
     return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
-"""Clients over plain sockets, for requests that no library sends; each records the results that
-it sees.
+"""Clients on plain sockets, for requests that no library sends; each records the results that it
+receives.
 
-They act one at a time, in the scenario's own thread.
+They act one at a time, in the thread of the scenario.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from tests.waiting import until
 from tests.wire import Wire
 
 LONG_MS = 300_000
-"""A session that outlives the scenario without heartbeats."""
+"""A session timeout that does not end during the scenario without heartbeats, in milliseconds."""
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
 TRY_AGAIN = {14, 15, 16, 51}
-"""The coordinator is loading, is not available yet, or is ending the previous transaction."""
+"""Errors after which a client retries: the coordinator is loading, is not available yet, or is
+ending the previous transaction."""
 
 Offsets = Mapping[tuple[str, int], int]
 
 
 class Asker:
-    """One connection, and the record of its results."""
+    """A connection, which records its results."""
 
     def __init__(self, told: Told, port: int, client_id: str = "asker") -> None:
         self.told = told
         self.wire = Wire(port, client_id)
 
     def ask(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """Send a request, repeatedly while the error says to retry."""
+        """Sends a request, and repeats it as long as the error says to retry."""
 
         def asked() -> dict[str, Any] | None:
             answer = self.wire.call(name, version, value)
@@ -62,7 +63,7 @@ class Asker:
         generation: int = -1,
         by: str | None = None,
     ) -> None:
-        """A plain OffsetCommit; from a member where one is named."""
+        """Sends a plain OffsetCommit, from a member if ``member_id`` is given."""
         commits = _commits(group, offsets, metadata, by=by)
         with self.told.span(*commits):
             answer = self.ask(
@@ -72,7 +73,7 @@ class Asker:
             _check(answer["topics"])
 
     def forget(self, group: str, topic: str, partition: int) -> None:
-        """OffsetDelete of one partition."""
+        """Sends OffsetDelete for one partition."""
         with self.told.span(Commit(group=group, topic=topic, partition=partition)):
             topics = [{"name": topic, "partitions": [{"partition_index": partition}]}]
             answer = self.ask("OffsetDelete", 0, group_id=group, topics=topics)
@@ -80,8 +81,8 @@ class Asker:
             _check(answer["topics"])
 
     def until_marked(self, transactional_id: str) -> None:
-        """Wait until a transaction is complete: EndTxn is answered before the markers are
-        written."""
+        """Waits until a transaction is complete, because the broker answers EndTxn before it writes
+        the markers."""
 
         def marked() -> bool:
             answer = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
@@ -91,7 +92,7 @@ class Asker:
         until("the markers are written", marked, tolerate=())
 
     def delete(self, group: str) -> None:
-        """DeleteGroups, after the last member left."""
+        """Sends DeleteGroups, after the last member has left."""
         deletion = Deletion(group=group)
         with self.told.span(deletion):
             answer = self.ask("DeleteGroups", 1, groups_names=[group])
@@ -113,13 +114,13 @@ class Producer(Asker):
         self.transaction: Transaction | None = None
 
     def begin(self) -> None:
-        """Start the next transaction."""
+        """Starts the next transaction."""
         number = 1 + len(self.told.of(Transaction))
         self.transaction = Transaction(number=number, producer_id=self.producer_id)
         self.told.facts.append(self.transaction)
 
     def send(self, group: str, offsets: Offsets, metadata: str = "", *, modern: bool) -> None:
-        """TxnOffsetCommit; ``modern`` as a client of transaction.version 2 sends it."""
+        """Sends TxnOffsetCommit; ``modern``: as a client with transaction.version 2."""
         assert self.transaction is not None
         who = {
             "transactional_id": self.transactional_id,
@@ -143,7 +144,7 @@ class Producer(Asker):
             until("the offsets are taken", sent, tolerate=())
 
     def end(self, *, commit: bool, modern: bool = False) -> None:
-        """EndTxn, and wait until the markers are written."""
+        """Sends EndTxn, and waits until the markers are written."""
         transaction = self.transaction
         assert transaction is not None
         self.told.facts.remove(transaction)
@@ -160,7 +161,7 @@ class Producer(Asker):
 
 
 class Member(Asker):
-    """A member of a classic group that sends heartbeats only when the scenario says so."""
+    """A member of a classic group that sends heartbeats only when the scenario calls it."""
 
     def __init__(
         self,
@@ -180,11 +181,11 @@ class Member(Asker):
 
     @property
     def person(self) -> Person:
-        """This member as a recorded generation has it."""
+        """This member as a recorded generation lists it."""
         return Person(self.member_id, self.client_id, self.instance, dict(self.held))
 
     def join(self) -> int:
-        """Send JoinGroup; the response arrives when all members have joined."""
+        """Sends JoinGroup; the response arrives when all members have joined."""
         if not self.member_id and self.instance is None:
             asked = self.ask("JoinGroup", 7, **self._join())
             assert asked["error_code"] == MEMBER_ID_REQUIRED, asked
@@ -201,14 +202,14 @@ class Member(Asker):
         }  # fmt: skip
 
     def joined(self) -> dict[str, Any]:
-        """The response to `join`."""
+        """Receives the response to `join`."""
         answer = self.wire.receive()[1]
         assert answer["error_code"] == 0, answer
         self.member_id, self.generation = answer["member_id"], answer["generation_id"]
         return answer
 
     def rejoin(self) -> None:
-        """Join and sync in a group that has no leader: as a static member, or in a converted
+        """Joins and syncs in a group without a leader: as a static member, or in a converted
         group."""
         self.join()
         self.joined()
@@ -216,7 +217,7 @@ class Member(Asker):
         self.synced()
 
     def sync(self, assignments: Mapping[str, Mapping[str, Sequence[int]]]) -> None:
-        """Send SyncGroup, with every member's assignment if this is the leader."""
+        """Sends SyncGroup; the leader sends the assignments of all members."""
         listed = [
             {"member_id": who, "assignment": encode_assignment(held)}
             for who, held in assignments.items()
@@ -228,13 +229,13 @@ class Member(Asker):
         })  # fmt: skip
 
     def synced(self) -> None:
-        """The response to `sync`."""
+        """Receives the response to `sync`."""
         answer = self.wire.receive()[1]
         assert answer["error_code"] == 0, answer
         self.held = assigned_partitions(answer["assignment"])
 
     def must_rejoin(self) -> bool:
-        """Whether the coordinator asks for a rebalance."""
+        """Whether the heartbeat response requires a rebalance."""
         answer = self.ask(
             "Heartbeat", 3, group_id=self.group, generation_id=self.generation,
             member_id=self.member_id, group_instance_id=self.instance,
@@ -243,11 +244,11 @@ class Member(Asker):
         return bool(answer["error_code"])
 
     def takes(self, offsets: Offsets, metadata: str = "") -> None:
-        """Commit as a member."""
+        """Commits offsets as a member."""
         self.commit(self.group, offsets, metadata, self.member_id, self.generation, self.client_id)
 
     def leave(self) -> None:
-        """LeaveGroup. The group is empty after its last member left: that is a generation too."""
+        """Sends LeaveGroup. When the last member leaves, the empty group has a new generation."""
         who = [{"member_id": self.member_id, "group_instance_id": self.instance}]
         answer = self.ask("LeaveGroup", 3, group_id=self.group, members=who)
         assert answer["error_code"] == 0, answer
@@ -255,8 +256,8 @@ class Member(Asker):
 
 
 def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
-    """Have all members of a group join and sync, at most one of them new; partitions are
-    assigned round robin."""
+    """Lets all members of a group join and sync, at most one of them new, and assigns the
+    partitions round robin."""
     told, group = members[0].told, members[0].group
     made = Generation(group=group)
     with told.span(made):
@@ -282,7 +283,8 @@ def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
 
 
 def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
-    """Have the last members of a group leave; wait until the broker reports it Empty."""
+    """Lets the last members of a group leave, and waits until the broker reports the group as
+    Empty."""
     made = Generation(group=group, number=1 + max(member.generation for member in leaving))
     with told.span(made):
         for member in leaving:
@@ -298,7 +300,7 @@ def state(asker: Asker, group: str) -> str:
 
 
 def fresh_id() -> str:
-    """A member id in the form that clients of newer groups generate."""
+    """A member id in the form that clients of newer group types generate."""
     return uuid.uuid4().hex
 
 

@@ -1,4 +1,4 @@
-"""Record batches of magic 2: one worked example, round trips, and exact refusals."""
+"""Record batches of magic 2: a worked example, round trips, and exact refusals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ records_strategy = st.lists(
 
 
 def with_crc(raw: bytearray) -> bytes:
-    """Put the right CRC into a batch whose other bytes were tampered with."""
+    """Writes the right CRC into a batch after a change of other bytes."""
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
     return bytes(raw)
 
@@ -64,7 +64,7 @@ def batch_of_section(section: bytes, count: int, **fields: Any) -> bytes:
     return assemble_batch(section, count, 0, NOON, NOON, **fields)
 
 
-def test_worked_example_of_the_batch_page_is_read_and_written() -> None:
+def test_documented_batch_example_is_decoded_and_encoded() -> None:
     page = (DOCS / "formats" / "record-batches.md").read_text()
     (block,) = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
     data = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
@@ -74,7 +74,7 @@ def test_worked_example_of_the_batch_page_is_read_and_written() -> None:
     assert records_of(data, header) == TWO
 
 
-def test_header_of_a_batch_has_all_its_fields() -> None:
+def test_batch_header_is_decoded_with_all_fields() -> None:
     data = encode_batch(
         TWO,
         compression=2,
@@ -101,7 +101,9 @@ def test_header_of_a_batch_has_all_its_fields() -> None:
     codec=st.integers(0, 4),
     base=st.integers(0, 2**62),
 )
-def test_records_come_back(columns: list[Any], gaps: int, codec: int, base: int) -> None:
+def test_records_of_an_encoded_batch_are_decoded_unchanged(
+    columns: list[Any], gaps: int, codec: int, base: int
+) -> None:
     records = [Record(base + i * gaps, *row) for i, row in enumerate(columns)]
     data = encode_batch(records, compression=codec)
     header = read_header(data)
@@ -112,7 +114,7 @@ def test_records_come_back(columns: list[Any], gaps: int, codec: int, base: int)
 
 
 @given(records_strategy)
-def test_check_without_records_finds_the_same_as_decoding(columns: list[Any]) -> None:
+def test_section_check_returns_null_keys_and_timestamps_of_the_records(columns: list[Any]) -> None:
     records = [Record(i, *row) for i, row in enumerate(columns)]
     base_timestamp = records[-1].timestamp
     section, count = encode_section(records, 0, base_timestamp)
@@ -133,10 +135,10 @@ def test_check_without_records_finds_the_same_as_decoding(columns: list[Any]) ->
     ),
     st.integers(0, 5),
 )
-def test_check_and_decode_refuse_the_same_sections(
+def test_section_check_and_decoder_refuse_the_same_sections(
     changes: list[tuple[int, int | None, int]], count: int
 ) -> None:
-    """A section that a producer gets past the check can be read by every consumer."""
+    """Consumers can read every section that the check of Produce accepts."""
     section = bytearray()
     for index in range(4):
         section += encode_varint(11) + encode_record_body(0, index, b"ke", b"val")
@@ -163,7 +165,7 @@ class TestAppendTime:
         stored = records_of(data, header, stored_timestamps=True)
         assert [record.timestamp for record in stored] == [NOON, NOON + 250]
 
-    def test_append_time_is_patched_with_a_new_crc(self) -> None:
+    def test_patched_append_time_gets_a_new_crc(self) -> None:
         buffer = bytearray(b"before" + encode_batch(TWO))
         header = read_header(buffer, 6)
         batch.patch_max_timestamp(buffer, header, NOON + 9, LOG_APPEND_TIME)
@@ -173,7 +175,7 @@ class TestAppendTime:
 
 
 class TestPlaceInTheLog:
-    def test_offset_and_epoch_are_patched_without_a_new_crc(self) -> None:
+    def test_patched_offset_and_epoch_need_no_new_crc(self) -> None:
         buffer = bytearray(encode_batch(TWO))
         crc = read_header(buffer).crc
         batch.patch_offset_and_epoch(buffer, 0, 1_000_000, 12)
@@ -189,7 +191,7 @@ class TestPlaceInTheLog:
         assert (header.base_offset, header.last_offset, header.record_count) == (5, 11, 1)
         assert records_of(data, header) == [TWO[1]]
 
-    def test_batch_without_records_is_read(self) -> None:
+    def test_batch_without_records_is_decoded(self) -> None:
         data = encode_batch([], base_offset=5, last_offset=11, producer_id=9, base_sequence=3)
         header = read_header(data)
         validate_batch(data, header)
@@ -205,14 +207,14 @@ class TestPlaceInTheLog:
 
 
 class TestManyBatches:
-    def test_batches_are_found_one_after_another(self) -> None:
+    def test_consecutive_batches_are_found_in_order(self) -> None:
         data = encode_batch(TWO) + encode_batch(TWO, base_offset=3)
         assert [(h.base_offset, at) for h, at in iter_batches(data)] == [
             (7, 0),
             (3, len(data) // 2),
         ]
 
-    def test_cut_last_batch_is_left_out_only_on_request(self) -> None:
+    def test_truncated_last_batch_is_omitted_only_on_request(self) -> None:
         whole = encode_batch(TWO)
         for end in range(len(whole), 2 * len(whole)):
             data = (whole * 2)[:end]
@@ -241,7 +243,7 @@ class TestHeaderRefusals:
              "negative length", "huge length", "magic 1", "magic 3", "negative delta",
              "negative count"],
     )  # fmt: skip
-    def test_batch_with_a_false_header_field_is_refused(
+    def test_batch_with_an_invalid_header_field_is_refused(
         self, position: int, field: str, value: int, code: int
     ) -> None:
         raw = bytearray(encode_batch(TWO))
@@ -282,7 +284,9 @@ class TestRecordRefusals:
             ("10 00 ffffffffffffffffff7f 00 01 01 00", 1, "timestamp delta above 64 bits"),
         ],
     )
-    def test_batch_with_a_false_record_is_refused(self, section: str, count: int, why: str) -> None:
+    def test_batch_with_an_invalid_record_is_refused(
+        self, section: str, count: int, why: str
+    ) -> None:
         data = batch_of_section(bytes.fromhex(section), count)
         header = read_header(data)
         with pytest.raises(CorruptRecords):
@@ -290,21 +294,21 @@ class TestRecordRefusals:
         with pytest.raises(CorruptRecords):
             validate_batch(data, header, deep=True)
 
-    def test_record_without_a_fault_is_read(self) -> None:
+    def test_batch_with_a_valid_record_is_accepted(self) -> None:
         data = batch_of_section(bytes.fromhex("10 00 00 00 02 61 02 62 00"), 1)
         validate_batch(data, read_header(data), deep=True)
 
-    def test_false_count_of_two_billion_records_takes_no_memory(self) -> None:
+    def test_wrong_count_of_two_billion_records_allocates_no_memory(self) -> None:
         data = batch_of_section(b"", 2**31 - 1)
         with pytest.raises(CorruptRecords):
             records_of(data, read_header(data))
 
-    def test_batch_with_falling_offsets_is_refused(self) -> None:
+    def test_batch_with_descending_offsets_is_refused(self) -> None:
         data = encode_batch([TWO[1], TWO[0]], base_offset=7, last_offset=8)
         with pytest.raises(CorruptRecords, match="offset delta 0 after 1"):
             records_of(data, read_header(data))
 
-    def test_timestamps_overflow_as_in_java(self) -> None:
+    def test_timestamp_deltas_overflow_as_in_java(self) -> None:
         records = [Record(0, -(2**63), None, b""), Record(1, 2**63 - 1, None, b"")]
         data = encode_batch(records)
         assert records_of(data, read_header(data)) == records

@@ -1,4 +1,5 @@
-"""Checksums agree with an independent implementation; varints are exact and bounded."""
+"""Checksums agree with an independent implementation; varints have the exact bytes and a bounded
+length."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from protocol.records.crc import crc32, crc32c, fallback_crc32c
 CHECK_INPUT = b"123456789"  # every CRC catalogue gives the checksum of these nine bytes
 
 
-def test_crc32c_has_the_checksum_of_the_catalogue() -> None:
+def test_crc32c_returns_the_check_value_of_the_crc_catalogue() -> None:
     assert crc32c(CHECK_INPUT) == 0xE3069283
 
 
-def test_crc32_has_the_checksum_of_the_catalogue() -> None:
+def test_crc32_returns_the_check_value_of_the_crc_catalogue() -> None:
     assert crc32(CHECK_INPUT) == 0xCBF43926
 
 
@@ -43,7 +44,7 @@ def test_checksum_imports_only_the_c_part_of_its_package() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_checksum_fallback_takes_any_buffer(kind: type) -> None:
+def test_checksum_fallback_accepts_any_buffer(kind: type) -> None:
     assert fallback_crc32c()(kind(CHECK_INPUT)) == 0xE3069283
     assert crc32c(kind(CHECK_INPUT)) == 0xE3069283
 

@@ -1,4 +1,5 @@
-"""Conversion from and to message sets: kept parts, dropped parts, batches without an old form."""
+"""Conversion from and to message sets: fields that are preserved or dropped, and batches without an
+older format."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ OFFSETS = [40, 42, 45]
 
 
 def down_convert(entries: bytes, magic: int, first_offset: int = 0) -> bytes:
-    """The bytes alone."""
+    """The bytes of the converted message set."""
     return convert(entries, magic, first_offset).data
 
 
@@ -62,7 +63,7 @@ class TestUp:
         assert (header.record_count, header.compression) == (6, 3)
         assert [record.offset for record in records_of(data, header)] == list(range(6))
 
-    def test_up_conversion_takes_codec_and_time_from_the_topic(self) -> None:
+    def test_up_conversion_uses_the_topics_codec_and_append_time(self) -> None:
         data = to_magic2(
             message_set.encode(THREE, 0, 1), NOON, timestamp_type=LOG_APPEND_TIME, compression=4
         )
@@ -89,7 +90,7 @@ class TestDown:
         assert decoded.compression == codec
 
     @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-    def test_magic_0_has_no_times(self, codec: int) -> None:
+    def test_down_conversion_to_magic_0_drops_timestamps(self, codec: int) -> None:
         records = message_set.decode(down_convert(encode_batch(THREE, compression=codec), 0))
         assert [record.offset for record in records] == OFFSETS
         assert {record.timestamp for record in records} == {-1}
@@ -103,12 +104,12 @@ class TestDown:
             assert decoded.timestamp_type == LOG_APPEND_TIME
             assert {record.timestamp for record in decoded.records} == {NOON + 99}
 
-    def test_down_conversion_leaves_out_records_below_the_fetched_offset(self) -> None:
+    def test_down_conversion_omits_records_before_the_fetched_offset(self) -> None:
         plain, packed = encode_batch(THREE), encode_batch(THREE, compression=1)
         assert [r.offset for r in message_set.decode(down_convert(plain, 1, 42))] == [42, 45]
         assert [r.offset for r in message_set.decode(down_convert(packed, 1, 42))] == OFFSETS
 
-    def test_markers_and_empty_batches_are_left_out(self) -> None:
+    def test_down_conversion_omits_markers_and_empty_batches(self) -> None:
         marker = encode_end_transaction(
             COMMIT, base_offset=46, timestamp=NOON, producer_id=1, producer_epoch=0,
             coordinator_epoch=0,
@@ -118,11 +119,11 @@ class TestDown:
         data = encode_batch(THREE) + marker + emptied + more
         assert [r.offset for r in message_set.decode(down_convert(data, 1))] == [*OFFSETS, 51]
 
-    def test_a_cut_last_batch_is_left_out(self) -> None:
+    def test_down_conversion_omits_a_truncated_last_batch(self) -> None:
         data = encode_batch(THREE) + encode_batch([Record(51, NOON, None, b"z")])
         assert [r.offset for r in message_set.decode(down_convert(data[:-1], 1))] == OFFSETS
 
-    def test_zstd_batch_cannot_go_down(self) -> None:
+    def test_down_conversion_of_a_zstd_batch_raises_unsupported_compression(self) -> None:
         with pytest.raises(NoOldForm, match="offset 40") as refused:
             down_convert(encode_batch(THREE, compression=4), 1)
         assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
@@ -132,7 +133,7 @@ class TestDown:
         data = down_convert(encode_batch(THREE) + packed + encode_batch(THREE), 1)
         assert [r.offset for r in message_set.decode(data)] == OFFSETS
 
-    def test_message_set_of_the_wanted_magic_is_not_changed(self) -> None:
+    def test_message_set_of_the_requested_magic_is_unchanged(self) -> None:
         zero = message_set.encode(THREE, 0, 1)
         one = message_set.encode([Record(50, NOON, None, b"1")], 1)
         two = encode_batch([Record(51, NOON, None, b"2")])
@@ -147,6 +148,6 @@ class TestDown:
         assert [r.offset for r in message_set.decode(both.data)] == [*OFFSETS, 50, 51]
 
     @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-    def test_magic_1_becomes_magic_0(self, codec: int) -> None:
+    def test_down_conversion_turns_magic_1_into_magic_0(self, codec: int) -> None:
         records = message_set.decode(down_convert(message_set.encode(THREE, 1, codec), 0))
         assert records == [record._replace(timestamp=-1) for record in PLAIN_THREE]

@@ -1,4 +1,5 @@
-"""The record at an offset is the one that reading the whole batch finds there, in every format."""
+"""The record found at an offset equals the record that decoding the whole batch returns there, in
+every format."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def made(magic: int, codec: int, records: list[Record]) -> bytes:
 
 
 def taken(found: Found | None) -> Record | None:
-    """The found record as a record of its own."""
+    """The found record as a `Record`."""
     if found is None:
         return None
     headers = tuple(
@@ -48,7 +49,7 @@ def taken(found: Found | None) -> Record | None:
     base=st.integers(0, 2**40),
     texts=st.lists(st.none() | st.binary(max_size=40), min_size=1),
 )
-def test_record_found_at_each_offset_is_that_of_the_whole_batch(
+def test_find_record_returns_the_record_that_decoding_returns(
     magic: int, codec: int, gaps: list[int], base: int, texts: list[bytes | None]
 ) -> None:
     records, offset = [], base
@@ -57,7 +58,7 @@ def test_record_found_at_each_offset_is_that_of_the_whole_batch(
         records.append(Record(offset, NOON + number, key, value, HEADERS[: number % 4]))
         offset += gap
     if magic < 2 and codec == 0:
-        records = records[:1]  # a plain message is an entry of its own
+        records = records[:1]  # a plain message has no other records in its entry
     data = made(magic, codec, records)
     header = read_stored(data)
     whole = stored_records(data, header)
@@ -69,7 +70,7 @@ def test_record_found_at_each_offset_is_that_of_the_whole_batch(
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(1, 1), (2, 0), (2, 4)])
-def test_found_record_has_the_append_time_of_its_batch(magic: int, codec: int) -> None:
+def test_find_record_returns_the_append_time_of_the_batch(magic: int, codec: int) -> None:
     records = [Record(i, NOON + i, None, b"v") for i in range(3)]
     if magic == 2:
         data = encode_batch(records, compression=codec, timestamp_type=LOG_APPEND_TIME)
@@ -80,7 +81,7 @@ def test_found_record_has_the_append_time_of_its_batch(magic: int, codec: int) -
     assert found.timestamp == stored_records(data, read_stored(data))[1].timestamp
 
 
-def test_few_headers_of_many_are_read_and_all_are_counted() -> None:
+def test_find_record_reads_few_headers_and_counts_all() -> None:
     headers = [(f"h{i}", b"x") for i in range(5000)]
     data = encode_batch([Record(7, NOON, b"k", b"v", headers)])
     found = find_record(data, read_stored(data), 7, 3)
@@ -96,7 +97,9 @@ def test_batch_above_the_limit_is_not_decompressed() -> None:
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_records_passed_over_are_bounded(magic: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_record_skips_a_bounded_number_of_records(
+    magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(find, "PASSED_MAX", 50)
     data = made(magic, 1, [Record(i, NOON, None, b"v") for i in range(100)])
     with pytest.raises(OverBudget):
@@ -106,8 +109,9 @@ def test_records_passed_over_are_bounded(magic: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_search_of_a_damaged_batch_has_a_documented_error(magic: int, codec: int) -> None:
-    """Changed bytes cause only the errors that are documented."""
+def test_find_record_in_a_damaged_batch_raises_only_documented_errors(
+    magic: int, codec: int
+) -> None:
     chance = random.Random(4711)
     records = [Record(i, NOON + i, b"key", b"value" * 5, HEADERS) for i in range(5)]
     whole = made(magic, codec, records[:1] if magic < 2 and codec == 0 else records)

@@ -1,4 +1,4 @@
-"""Any mutation of valid record data is an answer or a CorruptRecords, and nothing else."""
+"""Readers of any mutated record data return a result or raise CorruptRecords."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def edit(data: bytes, changes: list[tuple[int, str, bytes]]) -> bytearray:
 
 
 def repair_batch(raw: bytearray) -> None:
-    """Make length and CRC right again, so that what is behind them is reached."""
+    """Corrects length and CRC, so that the readers reach the fields after them."""
     if len(raw) >= 61:
         struct.pack_into(">i", raw, 8, len(raw) - 12)
         raw[16] = 2
@@ -79,7 +79,7 @@ def repair_message(raw: bytearray) -> None:
 
 
 def try_everything(data: bytes) -> None:
-    """Every reader of record data, each of which may only answer or raise CorruptRecords."""
+    """Calls every reader of record data; each must return a result or raise CorruptRecords."""
     for version in (2, 9):
         for rules in (ProduceRules(decompressed_bytes_max=LIMIT), RULES):
             try:
@@ -151,7 +151,7 @@ def test_prefix_of_record_data_is_read_or_corrupt(data: st.DataObject, base: byt
 
 
 @given(section=st.binary(max_size=60), count=st.integers(1, 3))
-def test_random_records_behind_a_right_header_are_read_or_corrupt(
+def test_random_records_after_a_valid_header_are_read_or_corrupt(
     section: bytes, count: int
 ) -> None:
     raw = bytearray(BATCHES[0][:61] + section)
@@ -161,7 +161,7 @@ def test_random_records_behind_a_right_header_are_read_or_corrupt(
     try_everything(bytes(raw))
 
 
-def test_false_count_of_two_billion_takes_no_memory() -> None:
+def test_wrong_count_of_two_billion_allocates_no_memory() -> None:
     raw = bytearray(BATCHES[0])
     struct.pack_into(">i", raw, 23, 2**31 - 2)
     struct.pack_into(">i", raw, 57, 2**31 - 1)

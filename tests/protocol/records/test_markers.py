@@ -1,4 +1,5 @@
-"""Markers are written from one form; it is that of a batch with such a record."""
+"""Markers are encoded from a template, to the bytes of a batch that contains the marker's
+record."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ INT32 = st.integers(0, (1 << 31) - 1)
     INT32,
     st.sampled_from((CREATE_TIME, LOG_APPEND_TIME)),
 )
-def test_marker_has_the_bytes_of_a_batch_with_its_record(
+def test_encoded_marker_equals_a_batch_with_the_markers_record(
     outcome: int,
     offset: int,
     timestamp: int,

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: one worked example, wrappers, and exact refusals."""
+"""Message sets of magic 0 and 1: a worked example, wrappers, and exact refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THREE = [
 
 
 def message(body: bytes, offset: int = 0) -> bytes:
-    """An entry with the right size and CRC around magic, attributes and the rest."""
+    """An entry with the right size and CRC; ``body`` begins with magic and attributes."""
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
@@ -41,7 +41,7 @@ def wrapper(inner: bytes, magic: int = 1, offset: int = 2, codec: int = 1) -> by
     )
 
 
-def test_worked_example_of_the_message_set_page_is_read_and_written() -> None:
+def test_documented_message_set_example_is_decoded_and_encoded() -> None:
     page = (DOCS / "formats" / "message-sets.md").read_text()
     (block,) = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
     data = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
@@ -64,7 +64,9 @@ def test_worked_example_of_the_message_set_page_is_read_and_written() -> None:
     magic=st.sampled_from([0, 1]),
     codec=st.integers(0, 3),
 )
-def test_records_come_back(rows: list[Any], base: int, gap: int, magic: int, codec: int) -> None:
+def test_records_of_an_encoded_message_set_are_decoded_unchanged(
+    rows: list[Any], base: int, gap: int, magic: int, codec: int
+) -> None:
     records = [Record(base + i * gap, *row) for i, row in enumerate(rows)]
     decoded = read_set(encode(records, magic, codec))
     assert (decoded.magic, decoded.compression) == (magic, codec)
@@ -87,7 +89,7 @@ class TestWrappers:
         inner = zlib.decompress(outer.value or b"", wbits=31)
         assert [entry.offset for entry in iter_messages(inner)] == [40, 42, 45]
 
-    def test_magic_1_wrapper_is_placed_by_its_own_offset(self) -> None:
+    def test_magic_1_wrapper_offset_sets_the_inner_offsets(self) -> None:
         data = bytearray(encode(THREE, 1, 2))
         struct.pack_into(">q", data, 0, 1045)
         assert [record.offset for record in decode(data)] == [1040, 1042, 1045]
@@ -98,13 +100,13 @@ class TestWrappers:
         assert decoded.timestamp_type == LOG_APPEND_TIME
         assert {record.timestamp for record in decoded.records} == {NOON + 50}
 
-    def test_inner_offsets_that_are_all_zero_are_accepted(self) -> None:
+    def test_inner_offsets_of_zero_are_accepted(self) -> None:
         inner = b"".join(encode([record._replace(offset=0)], 1) for record in THREE)
         assert [record.value for record in decode(wrapper(inner))] == [b"x", b"y", None]
 
     @pytest.mark.parametrize("offsets", [(0, 2, 1), (1, 1, 2), (3, 0, 0), (-1, 0, 1)])
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_inner_offsets_that_do_not_rise_are_refused(
+    def test_inner_offsets_that_do_not_ascend_are_refused(
         self, offsets: tuple[int, ...], magic: int
     ) -> None:
         inner = b"".join(
@@ -135,7 +137,7 @@ class TestWrappers:
         with pytest.raises(CorruptRecords, match="CRC"):
             decode(wrapper(bytes(inner)))
 
-    def test_cut_inner_message_is_refused(self) -> None:
+    def test_truncated_inner_message_is_refused(self) -> None:
         with pytest.raises(CorruptRecords):
             decode(wrapper(encode(THREE, 1)[:-1]), partial=True)
 
@@ -143,7 +145,7 @@ class TestWrappers:
         with pytest.raises(CorruptRecords, match="does not exist in magic 1"):
             decode(message(b"\x01\x04" + struct.pack(">qi", NOON, -1) + b"\0\0\0\1z"))
 
-    def test_all_wrappers_together_stay_below_the_limit(self) -> None:
+    def test_decompression_limit_counts_all_wrappers(self) -> None:
         big = encode([Record(0, NOON, None, bytes(1000))], 1)
         two = wrapper(big) + wrapper(big)
         assert len(decode(two, 2 * len(big))) == 2
@@ -153,7 +155,7 @@ class TestWrappers:
 
 
 class TestCutTails:
-    def test_cut_last_message_is_left_out_only_on_request(self) -> None:
+    def test_truncated_last_message_is_omitted_only_on_request(self) -> None:
         one = encode(THREE[:1], 1)
         for end in range(len(one) + 1, 2 * len(one)):
             cut = (one + one)[:end]
@@ -173,7 +175,7 @@ class TestRefusals:
             assert refused.value.error_code == CORRUPT_MESSAGE
 
     @pytest.mark.parametrize("size", [-1, 0, 13, 2**31 - 1])
-    def test_message_of_a_false_size_is_refused(self, size: int) -> None:
+    def test_message_with_a_wrong_size_is_refused(self, size: int) -> None:
         data = bytearray(encode(THREE[:1], 1))
         struct.pack_into(">i", data, 8, size)
         with pytest.raises(CorruptRecords, match="has a size of"):
@@ -191,7 +193,7 @@ class TestRefusals:
             ("ff 00 ffffffff ffffffff", "magic -1"),
         ],
     )
-    def test_false_body_with_the_right_crc_is_refused(self, body: str, why: str) -> None:
+    def test_invalid_body_with_a_right_crc_is_refused(self, body: str, why: str) -> None:
         with pytest.raises(CorruptRecords):
             decode(message(bytes.fromhex(body)))
 

@@ -1,4 +1,5 @@
-"""kafka-python and aiokafka, two independent codecs, read what we write and write what we read."""
+"""kafka-python and aiokafka, two independent codecs, read the record data that our codec writes,
+and the reverse."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ RECORDS = [
     )
     for i in range(100)
 ]
-# kafka-python has snappy and zstd only with packages that aiokafka does without, and neither speaks
-# LZ4 in magic 0 without one more; Kafka's own golden bytes cover that.
+# kafka-python needs optional packages for snappy and zstd that aiokafka does not need; both need
+# another package for LZ4 in magic 0. Kafka's golden bytes cover these cases.
 KAFKA_CODECS = (0, 1, 3)
 
 
@@ -86,7 +87,7 @@ def test_other_codecs_read_our_message_sets(codec: int, magic: int, theirs: Any)
 
 
 @batch_codecs(kafka_default, aiokafka_default)
-def test_our_codec_reads_the_batches_of_the_others(codec: int, theirs: Any) -> None:
+def test_our_codec_reads_the_batches_of_other_codecs(codec: int, theirs: Any) -> None:
     builder = theirs.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -106,7 +107,7 @@ def test_our_codec_reads_the_batches_of_the_others(codec: int, theirs: Any) -> N
 
 
 @set_codecs(kafka_legacy, aiokafka_legacy)
-def test_our_codec_reads_the_message_sets_of_the_others(
+def test_our_codec_reads_the_message_sets_of_other_codecs(
     codec: int, magic: int, theirs: Any
 ) -> None:
     builder = theirs.LegacyRecordBatchBuilder(

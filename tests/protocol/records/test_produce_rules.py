@@ -1,4 +1,4 @@
-"""The rules of Produce: an aligned table of refusals, and the changes on the way in."""
+"""The rules of Produce: a table of refusals, and the changes to accepted records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OLD_SET = message_set.encode(RECORDS, 1)
 
 
 def patched(position: int, layout: str, value: int, data: bytes = BATCH) -> bytes:
-    """BATCH with one field of its header changed, and the right CRC."""
+    """BATCH with one changed header field and the right CRC."""
     raw = bytearray(data)
     struct.pack_into(layout, raw, position, value)
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
@@ -136,7 +136,7 @@ REFUSALS = [
     [row[1:] for row in REFUSALS],
     ids=[str(row[0]) for row in REFUSALS],
 )
-def test_produce_refuses_the_records(
+def test_produce_refuses_records_that_break_a_rule(
     version: int, records: bytes, rules: ProduceRules, error: int
 ) -> None:
     with pytest.raises(CorruptRecords) as refused:
@@ -164,7 +164,7 @@ ACCEPTED = [
     [row[1:] for row in ACCEPTED],
     ids=[str(row[0]) for row in ACCEPTED],
 )
-def test_produce_accepts_the_records_without_a_change(
+def test_produce_accepts_valid_records_unchanged(
     version: int, records: bytes, rules: ProduceRules
 ) -> None:
     produced = analyse(records, version, NOON, rules)
@@ -173,19 +173,21 @@ def test_produce_accepts_the_records_without_a_change(
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_produce_takes_any_buffer(kind: Callable[[bytes], bytes]) -> None:
+def test_produce_accepts_any_buffer(kind: Callable[[bytes], bytes]) -> None:
     assert analyse(kind(BATCH), 9, NOON).batches == [read_header(BATCH)]
     assert analyse(kind(OLD_SET), 2, NOON).batches[0].record_count == 3
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("records", [None, b""])
-def test_empty_set_of_an_old_client_is_accepted(version: int, records: bytes | None) -> None:
+def test_empty_message_set_of_an_old_client_is_accepted(
+    version: int, records: bytes | None
+) -> None:
     produced = analyse(records, version, NOON)
     assert (produced.data, produced.batches) == (b"", [])
 
 
-def test_null_set_of_a_later_client_is_refused() -> None:
+def test_null_records_of_a_newer_client_are_refused() -> None:
     with pytest.raises(CorruptRecords, match="must have a record batch"):
         analyse(None, 9, NOON)
 
@@ -202,21 +204,21 @@ def test_produced_message_sets_become_one_batch(magic: int, codec: int) -> None:
 
 
 class TestSingleRecordsToBlame:
-    def test_records_without_keys_are_named(self) -> None:
+    def test_refusal_lists_the_records_without_keys(self) -> None:
         with pytest.raises(CorruptRecords) as refused:
             analyse(encode_batch(NO_KEYS), 9, NOON, COMPACTED)
         assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
         assert "without key" in refused.value.record_errors[0].message
         assert "2 records are rejected" in refused.value.message
 
-    def test_timestamps_out_of_bounds_are_named(self) -> None:
+    def test_refusal_lists_the_records_with_timestamps_out_of_bounds(self) -> None:
         stamps = [NOON, NOON + 1, NOON - DAY_MS - 1, -1]
         batch = encode_batch([Record(i, t, None, b"") for i, t in enumerate(stamps)])
         with pytest.raises(CorruptRecords) as refused:
             analyse(batch, 9, NOON, BOUNDED)
         assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
 
-    def test_refusal_names_a_bounded_number_of_records(self) -> None:
+    def test_refusal_lists_a_bounded_number_of_records(self) -> None:
         batch = encode_batch([Record(i, NOON, None, b"") for i in range(5000)])
         with pytest.raises(CorruptRecords) as refused:
             analyse(batch, 9, NOON, COMPACTED)
@@ -226,7 +228,7 @@ class TestSingleRecordsToBlame:
 
 
 class TestTopicSettings:
-    def test_append_time_is_stamped(self) -> None:
+    def test_produce_sets_the_append_time(self) -> None:
         rules = ProduceRules(timestamp_type=LOG_APPEND_TIME, timestamp_before_max_ms=0)
         produced = analyse(BATCH, 9, NOON + 50, rules)
         (header,) = produced.batches
@@ -235,7 +237,7 @@ class TestTopicSettings:
         assert header.base_timestamp == NOON, "what the producer wrote is kept below"
 
     @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-    def test_the_topics_codec_replaces_the_producers(self, codec: int) -> None:
+    def test_codec_of_the_topic_replaces_the_producers_codec(self, codec: int) -> None:
         sent = encode_batch(
             RECORDS, compression=2, producer_id=7, producer_epoch=1, base_sequence=9
         )
@@ -256,15 +258,15 @@ class TestTopicSettings:
             assert {r.timestamp for r in records_of(produced.data, header)} == {NOON + 50}
 
     @pytest.mark.parametrize("claimed", [NOON + 10**9, 0, -1])
-    def test_false_max_timestamp_is_corrected(self, claimed: int) -> None:
-        """A time index built on the producer's number would hide or misplace its records."""
+    def test_wrong_max_timestamp_is_corrected(self, claimed: int) -> None:
+        """With the producer's wrong value, the time index would hide or misplace records."""
         produced = analyse(patched(35, ">q", claimed), 9, NOON)
         (header,) = produced.batches
         validate_batch(produced.data, header, deep=True)
         assert header.max_timestamp == NOON + 2
         assert records_of(produced.data, header) == RECORDS
 
-    def test_only_the_batch_with_a_false_max_timestamp_is_changed(self) -> None:
+    def test_only_the_batch_with_a_wrong_max_timestamp_is_changed(self) -> None:
         produced = analyse(patched(35, ">q", 0) + BATCH, 2, NOON)
         assert bytes(produced.data) == BATCH + BATCH
         assert [header.position for header in produced.batches] == [0, len(BATCH)]

@@ -1,4 +1,5 @@
-"""Produce into a topic of an older message format, and from clients of one."""
+"""Produce to a topic with an older message format, and Produce requests of clients with older
+formats."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def shifted(records: list[Record], by: int) -> list[Record]:
 
 class TestTheSameMagic:
     @pytest.mark.parametrize("codec", CODECS)
-    def test_magic_1_is_stored_as_it_came_but_for_its_offsets(self, codec: int) -> None:
+    def test_magic_1_message_set_is_stored_with_only_its_offsets_changed(self, codec: int) -> None:
         sent = encode(RECORDS, 1, codec)
         produced = analyse(sent, 2, NOON, ONE)
         assert produced.data == sent
@@ -58,31 +59,31 @@ class TestTheSameMagic:
             assert before.value == after.value, "what is compressed is not touched"
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_magic_0_has_absolute_offsets_inside(self, codec: int) -> None:
+    def test_magic_0_message_set_is_stored_with_absolute_inner_offsets(self, codec: int) -> None:
         produced = analyse(encode(RECORDS, 0, codec), 0, NOON, ZERO)
         data = stored(produced, 100)
         assert records_in(data) == shifted(WITHOUT_TIME, 100)
         assert produced.converted == 0
 
-    def test_offsets_count_through_messages_and_wrappers(self) -> None:
+    def test_offsets_are_consecutive_across_messages_and_wrappers(self) -> None:
         wrapper = encode(RECORDS, 1, 1)
-        sent = wrapper + encode(RECORDS[:2], 1) + wrapper  # a client's offsets mean nothing
+        sent = wrapper + encode(RECORDS[:2], 1) + wrapper  # the broker ignores the client's offsets
         offsets = [record.offset for record in records_in(stored(analyse(sent, 2, NOON, ONE), 50))]
         assert offsets == list(range(50, 60))
 
-    def test_inner_offsets_that_are_all_0_are_corrected(self) -> None:
+    def test_inner_offsets_of_zero_are_corrected(self) -> None:
         inner = b"".join(encode([record._replace(offset=0)], 1) for record in RECORDS)
         wrapped = Record(0, NOON + 3, None, compress(1, inner, 1))
         sent = message_set._encode_message(wrapped, 1, 1)
         assert records_in(stored(analyse(sent, 2, NOON, ONE), 9)) == shifted(RECORDS, 9)
 
-    def test_a_wrapper_gets_the_latest_time_inside(self) -> None:
+    def test_wrapper_gets_the_latest_timestamp_of_its_messages(self) -> None:
         sent = encode(RECORDS, 1, 1, append_time=NOON - 5)
         (message,) = iter_messages(stored(analyse(sent, 2, NOON, ONE)))
         assert message.timestamp == NOON + 3
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_all_records_have_the_log_append_time(self, codec: int) -> None:
+    def test_stored_message_set_has_the_log_append_time(self, codec: int) -> None:
         rules = ProduceRules(magic=1, timestamp_type=LOG_APPEND_TIME)
         produced = analyse(encode(RECORDS, 1, codec), 2, NOON, rules)
         decoded = read_set(stored(produced, 3, NOON + DAY_MS))
@@ -102,14 +103,14 @@ class TestTheSameMagic:
 
 class TestConversion:
     @pytest.mark.parametrize("codec", CODECS)
-    def test_magic_0_to_1_has_no_times(self, codec: int) -> None:
+    def test_conversion_from_magic_0_to_1_sets_no_timestamps(self, codec: int) -> None:
         produced = analyse(encode(RECORDS, 0, codec), 0, NOON, ONE)
         decoded = read_set(stored(produced, 7))
         assert (decoded.magic, decoded.compression, produced.converted) == (1, codec, 4)
         assert decoded.records == shifted(WITHOUT_TIME, 7)
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_magic_1_to_0_loses_its_times(self, codec: int) -> None:
+    def test_conversion_from_magic_1_to_0_drops_timestamps(self, codec: int) -> None:
         produced = analyse(encode(RECORDS, 1, codec), 2, NOON, ZERO)
         decoded = read_set(stored(produced, 7))
         assert (decoded.magic, decoded.compression, produced.converted) == (0, codec, 4)
@@ -117,13 +118,13 @@ class TestConversion:
 
     @pytest.mark.parametrize("rules", [ZERO, ONE])
     @pytest.mark.parametrize("codec", CODECS)
-    def test_batch_becomes_a_message_set(self, codec: int, rules: ProduceRules) -> None:
+    def test_batch_is_converted_to_a_message_set(self, codec: int, rules: ProduceRules) -> None:
         produced = analyse(encode_batch(RECORDS, compression=codec), 9, NOON, rules)
         decoded = read_set(stored(produced, 7))
         assert (decoded.magic, decoded.compression, produced.converted) == (rules.magic, codec, 4)
         assert decoded.records == shifted(RECORDS if rules.magic else WITHOUT_TIME, 7)
 
-    def test_conversion_to_magic_2_is_counted_and_a_batch_is_not(self) -> None:
+    def test_converted_records_are_counted_only_for_message_sets(self) -> None:
         assert analyse(encode(RECORDS, 1), 2, NOON).converted == 4
         assert analyse(encode_batch(RECORDS), 9, NOON).converted == 0
         gzip = ProduceRules(compression=1)
@@ -164,7 +165,7 @@ REFUSALS = [
     [row[1:] for row in REFUSALS],
     ids=[row[0] for row in REFUSALS],
 )
-def test_produce_into_an_old_format_refuses_the_records(
+def test_produce_to_an_old_format_refuses_invalid_records(
     version: int, data: bytes, rules: ProduceRules, error: int
 ) -> None:
     with pytest.raises(CorruptRecords) as refused:
@@ -172,7 +173,7 @@ def test_produce_into_an_old_format_refuses_the_records(
     assert NAMES[refused.value.error_code] == NAMES[error]
 
 
-def test_refusal_names_the_wrong_records() -> None:
+def test_refusal_lists_the_invalid_records() -> None:
     with pytest.raises(CorruptRecords) as refused:
         analyse(encode(KEYLESS, 1), 2, NOON, COMPACTED)
     assert [error.batch_index for error in refused.value.record_errors] == [1]

@@ -1,4 +1,4 @@
-"""Every batch and message set that Apache Kafka wrote is read, and written back the same."""
+"""Every batch and message set that Apache Kafka wrote is decoded, and encoded to the same bytes."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def test_batches_of_kafka_are_read(vector: dict[str, Any]) -> None:
 
 
 @of_magic(2)
-def test_batches_of_kafka_are_written_back_the_same(vector: dict[str, Any]) -> None:
+def test_decoded_batches_of_kafka_are_encoded_to_the_same_bytes(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     header = batch.read_header(data)
     again = encode_again(data, header, header.compression)
     if not header.compression:
         assert again == data
-    # Compressors differ in their choices, so compressed sections are compared plain.
+    # Compressors differ in their output, so the test compares decompressed sections.
     ours = batch.read_header(again)
     assert batch.section_of(again, ours) == batch.section_of(data, header)
     ours.batch_length, ours.crc = header.batch_length, header.crc
@@ -118,7 +118,9 @@ def test_message_sets_of_kafka_are_read(vector: dict[str, Any]) -> None:
 
 
 @of_magic(0, 1)
-def test_message_sets_of_kafka_are_written_back_the_same(vector: dict[str, Any]) -> None:
+def test_decoded_message_sets_of_kafka_are_encoded_to_the_same_bytes(
+    vector: dict[str, Any],
+) -> None:
     data = bytes.fromhex(vector["hex"])
     decoded = message_set.read_set(data)
     again = message_set.encode(
@@ -142,7 +144,7 @@ def test_message_sets_of_kafka_are_written_back_the_same(vector: dict[str, Any])
 
 
 @of_magic(0, 1)
-def test_message_sets_become_one_batch(vector: dict[str, Any]) -> None:
+def test_message_sets_of_kafka_are_converted_to_one_batch(vector: dict[str, Any]) -> None:
     data = convert.to_magic2(bytes.fromhex(vector["hex"]), now_ms=5)
     ((header, _),) = batch.iter_batches(data)
     batch.validate_batch(data, header, deep=True)
@@ -153,7 +155,9 @@ def test_message_sets_become_one_batch(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @of_magic(2)
-def test_batches_of_kafka_go_down_to_its_message_sets(magic: int, vector: dict[str, Any]) -> None:
+def test_batches_of_kafka_are_down_converted_to_message_sets(
+    magic: int, vector: dict[str, Any]
+) -> None:
     data = bytes.fromhex(vector["hex"])
     if vector["compression"] == "zstd":
         with pytest.raises(convert.NoOldForm):

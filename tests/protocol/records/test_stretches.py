@@ -1,4 +1,5 @@
-"""Records of one shape are checked as tables, with the same result as record by record."""
+"""A check of consecutive records of one shape as a table has the result of a check of each
+record."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ BASE_MS = 1_700_000_000_000
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Stretches of one shape, some of other widths and with strangers between."""
+    """Records in stretches of one shape, some with other field widths, and single records of other
+    shapes between the stretches."""
     records: list[Record] = []
     for _ in range(chance.randint(1, 5)):
         key_bytes = chance.choice([None, 0, 8, 70])
@@ -31,7 +33,7 @@ def random_records(chance: random.Random) -> list[Record]:
 
 
 def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """The verdict; of a refusal its words, which name record and position."""
+    """The result of the check, or the text of the refusal, which contains record and position."""
     try:
         return check_section(section, count, base_ms, find_null_keys=True)
     except CorruptRecords as error:
@@ -39,14 +41,14 @@ def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSectio
 
 
 def one_by_one(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """The same without tables."""
+    """The result of the check record by record, without tables."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section_module, "TRIALS_MAX", 0)
         return checked(section, count, base_ms)
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_section_is_checked_with_the_same_result_as_one_by_one(seed: int) -> None:
+def test_table_check_of_a_section_equals_the_check_per_record(seed: int) -> None:
     records = random_records(random.Random(seed))
     section, count = encode_section(records, 0, records[0].timestamp)
     found = checked(section, count, records[0].timestamp)
@@ -59,7 +61,7 @@ def test_section_is_checked_with_the_same_result_as_one_by_one(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_section_has_the_same_verdict_as_one_by_one(seed: int) -> None:
+def test_table_check_of_a_damaged_section_equals_the_check_per_record(seed: int) -> None:
     chance = random.Random(seed)
     section, count = encode_section(random_records(chance), 0, BASE_MS)
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""The judgement once more, in the slowest and plainest way: a walk over all rules each time."""
+"""A naive implementation of ACL decisions: each decision reads all entries."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def is_allowed(
 
 
 OTHER = "~"
-"""A name that no entry has: there are always more names than the entries have."""
+"""A name that no entry contains, for the names that only prefixed entries cover."""
 
 
 def names_worth_trying(entries: Collection[AclEntry]) -> Iterator[str]:
-    """One name of each set of names that some entries cover and others don't."""
+    """At least one name of each set of names that the same entries cover."""
     yield OTHER
     for entry in entries:
         yield entry.pattern.name

@@ -50,7 +50,7 @@ INDEX = AclIndex([T1, STAR, PREFIX, SAME, OTHER, GROUP])
         (AclFilter(host="*", permission=Permission.DENY), set()),
     ],
 )
-def test_trap_13_filter_finds_the_entries_that_kafkas_filter_finds(wanted, found):
+def test_trap_13_filter_matches_the_entries_that_kafkas_filter_matches(wanted, found):
     assert set(INDEX.matching(wanted)) == found
 
 
@@ -63,13 +63,13 @@ def test_trap_13_filter_finds_the_entries_that_kafkas_filter_finds(wanted, found
         st.sampled_from([PatternType.ANY, PatternType.MATCH, LITERAL, PREFIXED]),
     ),
 )
-def test_index_finds_the_entries_that_a_walk_over_all_finds(entries, wanted):
+def test_index_finds_all_entries_that_a_filter_matches(entries, wanted):
     found = AclIndex(entries).matching(wanted)
     assert len(found) == len(set(found))
     assert set(found) == {each for each in entries if wanted.takes(each)}
 
 
-def test_filter_with_an_unknown_part_is_refused_by_its_part():
+def test_error_of_a_filter_names_its_unknown_field():
     assert AclFilter(operation=Operation.UNKNOWN).wrong == "Unknown entryFilter."
     assert AclFilter(pattern_type=PatternType.UNKNOWN).wrong == "Unknown patternFilter."
     assert AclFilter().wrong is None

@@ -1,4 +1,4 @@
-"""Entries as Kafka's JSON and as sentences."""
+"""ACL entries as Kafka's JSON and as sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREFIXED = Pattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED)
 ENTRY = AclEntry(PREFIXED, "User:alice", "*", Operation.DESCRIBE_CONFIGS, Permission.ALLOW)
 
 
-def test_entry_is_written_as_kafka_writes_it():
+def test_acl_entry_is_encoded_as_by_kafka():
     assert json_of(ENTRY) == {
         "principal": "User:alice",
         "permissionType": "Allow",
@@ -32,7 +32,7 @@ def test_entry_is_written_as_kafka_writes_it():
 
 
 @given(ENTRIES)
-def test_written_entry_is_read_as_the_same(entry):
+def test_acl_entry_is_unchanged_after_encoding_and_decoding(entry):
     assert entry_of(entry.pattern, json_of(entry)) == entry
 
 
@@ -45,17 +45,17 @@ def test_operation_is_read_in_any_case():
 @pytest.mark.parametrize(
     "value", [{}, {"principal": "User:a"}, {**json_of(ENTRY), "host": 1}, "x", None]
 )
-def test_json_of_another_shape_is_refused_by_a_sentence(value):
+def test_json_of_another_shape_is_refused_with_a_sentence(value):
     with pytest.raises(ValueError, match="an ACL of 'orders'"):
         entry_of(PREFIXED, value)
 
 
-def test_unknown_operation_is_refused_with_the_known_ones():
+def test_error_of_an_unknown_operation_lists_the_known_operations():
     with pytest.raises(ValueError, match="'lick' is unknown: use one of Any, All, Read, Write"):
         member_of(Operation, "lick")
 
 
-def test_sentence_of_an_entry_has_its_rule():
+def test_sentence_of_a_decision_describes_its_acl():
     assert sentence(ENTRY) == (
         "an ACL allows User:alice from * DescribeConfigs"
         " on each Topic whose name begins with orders"

@@ -1,4 +1,4 @@
-"""The entities of quotas: users, clients and addresses."""
+"""Quota entities: users, clients and addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY_RANK = [
 
 
 @pytest.mark.parametrize("rank", range(len(BY_RANK)))
-def test_most_specific_quota_holds_and_names_its_sharers(rank):
+def test_most_specific_quota_applies_and_names_its_shared_entity(rank):
     quotas = {entity: {PRODUCER_BYTE_RATE: 1000 + i} for i, (entity, _) in enumerate(BY_RANK)}
     for entity, _ in BY_RANK[:rank]:
         del quotas[entity]
@@ -42,13 +42,13 @@ def test_most_specific_quota_holds_and_names_its_sharers(rank):
     assert quota_of(quotas, REQUEST_PERCENTAGE, "alice", "app") is None
 
 
-def test_quota_of_each_key_is_found_apart():
+def test_quotas_of_different_keys_are_found_independently():
     quotas = {Entity("alice"): {PRODUCER_BYTE_RATE: 1}, Entity(None): {REQUEST_PERCENTAGE: 2}}
     assert quota_of(quotas, REQUEST_PERCENTAGE, "alice", "app").entity == Entity(None)
     assert quota_of(quotas, PRODUCER_BYTE_RATE, "bob", "app") is None
 
 
-def test_quota_of_an_address_comes_before_the_default():
+def test_quota_of_an_address_precedes_the_default_quota():
     quotas = {Entity(ip=None): {CONNECTION_CREATION_RATE: 5}}
     assert quota_of_address(quotas, "10.0.0.1") == 5
     assert quota_of_address({}, "10.0.0.1") is None
@@ -130,7 +130,7 @@ QUOTAS = {
         ([Component(CLIENT_ID)], False, [Entity("alice", None)]),
     ],
 )
-def test_filter_finds_the_quotas_that_kafkas_filter_finds(components, strict, found):
+def test_filter_matches_the_quotas_that_kafkas_filter_matches(components, strict, found):
     assert matching(QUOTAS, components, strict=strict) == found
 
 

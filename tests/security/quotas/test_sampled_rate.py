@@ -1,4 +1,4 @@
-"""The rate is Kafka's, to the last figure."""
+"""`SampledRate` equals Kafka's rate to the last digit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from security.quotas.sampled_rate import ClientRate, SampledRate
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas"
-"""Rates that ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured, in random histories."""
+"""Rates that ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured in random histories."""
 FIRST_MS = 1_000_000
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [(SampledRate, "simple_rate.csv"), (ClientRate, "rate.csv")]
 )
-def test_rate_is_the_one_that_kafka_measures(kind: type[SampledRate], name: str) -> None:
+def test_rate_equals_the_rate_that_kafka_measures(kind: type[SampledRate], name: str) -> None:
     rows = csv.DictReader((WRITTEN / name).open())
     compared = 0
     for shape, history in groupby(rows, lambda row: (int(row["windows"]), int(row["window_ms"]))):
@@ -37,21 +37,21 @@ def test_rate_without_records_is_0() -> None:
     assert SampledRate(11, 1000).per_second(FIRST_MS) == 0
 
 
-def test_rate_of_a_part_of_a_window_counts_a_whole_window() -> None:
+def test_rate_counts_a_partial_window_as_a_whole_window() -> None:
     rate = SampledRate(11, 1000)
     rate.record(500, FIRST_MS)
     assert rate.per_second(FIRST_MS + 1) == 500
     assert rate.per_second(FIRST_MS + 2_000) == 250
 
 
-def test_records_older_than_all_windows_are_forgotten() -> None:
+def test_values_older_than_all_windows_are_removed_from_the_rate() -> None:
     rate = SampledRate(2, 1000)
     rate.record(500, FIRST_MS)
     assert rate.per_second(FIRST_MS + 1_999) > 0
     assert rate.per_second(FIRST_MS + 2_000) == 0
 
 
-def test_windows_of_a_rate_are_bounded() -> None:
+def test_number_of_windows_of_a_rate_is_bounded() -> None:
     rate = SampledRate(2, 1000)
     for second in range(100):
         rate.record(10, FIRST_MS + second * 1000)
@@ -67,7 +67,7 @@ def test_burst_is_measured_over_ten_seconds() -> None:
     assert rate.wait_ms(3_000, FIRST_MS) == 0
 
 
-def test_record_that_is_taken_back_does_not_delay_the_client() -> None:
+def test_reverted_record_does_not_delay_the_client() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     rate.take_back(30_000, FIRST_MS)

@@ -1,4 +1,4 @@
-"""The bucket of permits is Kafka's, to the last figure."""
+"""`TokenBucket` has the permits of Kafka's bucket to the last digit."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_bucket_has_the_permits_of_kafkas_bucket():
     assert len(rows) == 180
 
 
-def test_overdraft_of_a_bucket_is_served_once_and_then_waits():
+def test_token_bucket_allows_one_overdraft_and_then_refuses():
     bucket = TokenBucket(11, 1000, 2, now_ms=0)
     assert bucket.take(20, 0)
-    assert bucket.take(10, 0)  # 2 are left: the topic that overdraws is made whole
+    assert bucket.take(10, 0)  # 2 permits are left: this call overdraws the bucket
     assert not bucket.take(1, 0)
     assert bucket.permits(0) == -8
     assert bucket.wait_ms(0) == 4_000
@@ -41,7 +41,7 @@ def test_overdraft_of_a_bucket_is_served_once_and_then_waits():
     assert bucket.take(1, 4_000)
 
 
-def test_new_rate_of_a_bucket_bounds_its_saved_permits():
+def test_new_rate_of_a_token_bucket_limits_its_saved_permits():
     bucket = TokenBucket(10, 1000, 5, now_ms=0)
     bucket.configure(1, 0)
     assert bucket.permits(0) == 10

@@ -1,4 +1,5 @@
-"""Clients of each mechanism: RFC 7677's example, our own servers, and ones not to be believed."""
+"""SASL clients of each mechanism: RFC 7677's example, our own servers, and servers that fail their
+proof."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def test_scram_client_sends_the_messages_of_rfc_7677() -> None:
     assert client.answer(SERVER_FINAL) is None
 
 
-def nobody(name: str, by_token: bool) -> ScramCredential:
+def find_decoy(name: str, by_token: bool) -> ScramCredential:
     return ScramCredential(b"salt", b"", b"", 4096)
 
 
@@ -59,7 +60,7 @@ def test_scram_client_logs_in_at_our_server(mechanism: ScramMechanism, who: Cred
         salted = mechanism.salted_password(who.secret.encode(), b"salt", 4096)
         return Found(credential(mechanism, salted, b"salt", 4096), "owner")
 
-    server = ScramServer(mechanism, find, "server-nonce", nobody)
+    server = ScramServer(mechanism, find, "server-nonce", find_decoy)
     client = client_login(mechanism.mechanism, who, "nonce")
 
     challenge = server.step(client.first())
@@ -80,7 +81,7 @@ def test_plain_client_logs_in_at_our_server() -> None:
     assert client.answer(b"") is None
 
 
-def test_oauth_client_logs_in_by_a_good_token_and_not_by_a_bad_one() -> None:
+def test_oauth_client_logs_in_with_a_valid_token_only() -> None:
     def check(token: str) -> TokenClaims | TokenRefused:
         return TokenClaims("alice", 7) if token == "good.one" else TokenRefused("is bad")
 
@@ -140,7 +141,7 @@ def test_malformed_first_message_of_a_server_is_refused(answer: bytes, said: str
         (b"e=other-error", "other-error"),
     ],
 )
-def test_server_that_does_not_know_the_password_is_not_believed(answer: bytes, said: str) -> None:
+def test_scram_client_refuses_a_server_without_the_password(answer: bytes, said: str) -> None:
     client = ScramClient(SHA_256, PENCIL, NONCE)
     client.answer(SERVER_FIRST)
 
@@ -171,7 +172,7 @@ def test_credentials_are_read_from_the_login_module(mechanism: str) -> None:
         ("PLAIN", f'{module_of("PLAIN")} required username="a" user_a="hidden";', "password="),
     ],
 )
-def test_login_module_without_usable_credentials_is_refused_by_a_sentence(
+def test_login_module_without_credentials_is_refused_with_a_sentence(
     mechanism: str, text: str, said: str
 ) -> None:
     with pytest.raises(JaasError, match=said) as refused:

@@ -1,4 +1,4 @@
-"""The conversation of a login: the answer to each frame, and the resulting login."""
+"""The SASL exchange: the response to each frame, and the resulting login."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Plain:
 
 
 class Slow:
-    """Asks once before it lets alice in, until the wall clock shows 65,000."""
+    """Sends one challenge before it accepts alice, whose credential expires at wall time 65,000
+    ms."""
 
     def tries(self, message):
         return None
@@ -71,7 +72,7 @@ def logged_in(now=START, **session_ms):
     return one
 
 
-def test_tried_name_of_a_token_is_read_by_its_mechanism():
+def test_tried_name_of_a_token_depends_on_the_mechanism():
     one, token = exchange(PLAIN=60_000), GOOD["auth_bytes"]
     assert one.tries(token) is None
     handshake(one)
@@ -100,7 +101,7 @@ def test_login_takes_two_requests():
     assert not one.is_under_way
 
 
-def test_mechanism_with_a_challenge_takes_another_request():
+def test_mechanism_with_a_challenge_needs_another_request():
     one = exchange()
     handshake(one, "SLOW")
     assert authenticate(one, {"auth_bytes": b"first"}).answer["auth_bytes"] == b"and?"
@@ -130,7 +131,7 @@ def test_api_versions_is_served_again_only_after_an_error():
 
 
 @pytest.mark.parametrize("after", [(), (API_VERSIONS,)])
-def test_other_request_before_the_login_fails_without_an_answer(after):
+def test_other_request_before_the_login_fails_without_a_response(after):
     one = exchange()
     for key in after:
         one.request(key, 0, {}, START)
@@ -159,7 +160,7 @@ def test_other_request_during_the_login_is_an_illegal_sasl_state():
     assert (reply.then, reply.error_code, reply.answer) == (Then.FAIL, ILLEGAL_SASL_STATE, {})
 
 
-def test_refused_login_has_the_text_of_its_mechanism_or_a_general_one():
+def test_refused_login_has_the_error_text_of_its_mechanism_or_a_default():
     one = exchange()
     handshake(one)
     refused = authenticate(one, BAD)
@@ -185,7 +186,7 @@ def test_refused_login_has_the_text_of_its_mechanism_or_a_general_one():
         ("SLOW", {"SLOW": 10_000}, 10_000),
     ],
 )
-def test_session_lasts_as_long_as_the_shorter_of_setting_and_credential(
+def test_session_lifetime_is_the_minimum_of_setting_and_credential(
     mechanism, session_ms, lifetime_ms
 ):
     one = exchange(**session_ms)
@@ -205,7 +206,7 @@ def test_login_is_renewed_at_most_once_a_second():
     assert one.renew(1, {"mechanism": "PLAIN"}, Now(2_500, 0)).then == Then.GO_ON
 
 
-def test_login_without_an_end_is_not_renewed():
+def test_login_without_an_expiry_is_not_renewed():
     assert logged_in().renew(1, {"mechanism": "PLAIN"}, START) is None
 
 
@@ -219,7 +220,7 @@ def test_renewal_as_another_user_is_refused():
     assert one.login.principal == user("alice")
 
 
-def test_renewal_by_another_mechanism_is_refused_at_the_next_frame():
+def test_renewal_with_another_mechanism_is_refused_at_the_next_frame():
     one = logged_in(PLAIN=60_000)
     assert one.renew(1, {"mechanism": "SLOW"}, START).then == Then.GO_ON
     closed = authenticate(one, {"auth_bytes": b"final"})
@@ -227,6 +228,6 @@ def test_renewal_by_another_mechanism_is_refused_at_the_next_frame():
     assert "is not supported for re-authentication of mechanism 'PLAIN'" in closed.reason
 
 
-def test_renewal_by_an_unknown_mechanism_is_refused():
+def test_renewal_with_an_unknown_mechanism_is_refused():
     one = logged_in(PLAIN=60_000)
     assert one.renew(1, {"mechanism": "X"}, START).error_code == UNSUPPORTED_SASL_MECHANISM

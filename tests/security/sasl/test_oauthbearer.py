@@ -1,4 +1,4 @@
-"""OAUTHBEARER: the messages around a token."""
+"""OAUTHBEARER: the messages that contain or answer a token."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def first(token=TOKEN, authzid="", extensions=""):
         b"n,,\x01x=y\x01auth=bearer  " + TOKEN.encode() + b"\x01\x01",
     ],
 )
-def test_good_token_logs_its_user_in_until_it_expires(message):
+def test_valid_token_logs_its_user_in_until_the_token_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
-def test_refused_token_is_tried_once_in_its_two_messages():
+def test_refused_token_counts_as_tried_in_its_first_message_only():
     one = OAuthBearerServer(check)
     assert one.tries(first("bad")) == first("bad").decode()
     one.step(first("bad"))
     assert one.tries(b"\x01") is None
 
 
-def test_bad_token_has_an_error_message_before_its_refusal():
+def test_error_status_is_sent_before_an_invalid_token_is_refused():
     one = OAuthBearerServer(check)
     assert one.step(first("bad")) == Challenge(
         b'{"status":"invalid_token"}', "its signature is wrong"

@@ -1,4 +1,4 @@
-"""SCRAM as servers speak it: RFC 7677's example, a client of our own, and every wrong message."""
+"""SCRAM servers: RFC 7677's example, a client of our own, and every invalid message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def made(password, salt=b"salt", iterations=4096, mechanism=SHA_256):
 
 
 class Client:
-    """The other side, by RFC 5802."""
+    """A SCRAM client by RFC 5802."""
 
     def __init__(self, name, password, mechanism=SHA_256, *, authzid="", extensions=""):
         self.mechanism, self.password = mechanism, password.encode()
@@ -61,7 +61,7 @@ class Client:
         return bare + b",p=" + b64encode(proof)
 
 
-def shown_by(mechanism):
+def decoy_finder(mechanism):
     return lambda name, by_token: decoy(mechanism, name.encode(), SECRET, [4096])
 
 
@@ -70,7 +70,7 @@ def server(users, mechanism=SHA_256, nonce="server"):
         known = users.get((name, by_token))
         return None if known is None else Found(*known)
 
-    return ScramServer(mechanism, find, nonce, shown_by(mechanism))
+    return ScramServer(mechanism, find, nonce, decoy_finder(mechanism))
 
 
 ALICE = {("alice", False): (made("secret"), "alice")}
@@ -94,7 +94,7 @@ def test_scram_server_sends_the_messages_of_rfc_7677():
 @pytest.mark.parametrize(
     ("name", "password"), [("alice", "secret"), ("a,b=c", "p,=w"), ("u", "pässwörd\N{SNOWMAN}")]
 )
-def test_right_password_logs_in_and_proves_the_server(mechanism, name, password):
+def test_scram_login_with_the_right_password_proves_the_server(mechanism, name, password):
     one = server({(name, False): (made(password, mechanism=mechanism), name)}, mechanism)
     client = Client(name, password, mechanism)
     assert one.tries(client.first) is None
@@ -103,7 +103,7 @@ def test_right_password_logs_in_and_proves_the_server(mechanism, name, password)
     assert one.step(client.final(challenge.message)) == Accepted(client.expects, name)
 
 
-def test_id_of_a_token_with_its_extension_logs_in_its_owner():
+def test_token_id_with_the_tokenauth_extension_logs_in_the_owner():
     users = {("t0k3n", True): (made("hmac"), "alice", 7_000)}
     client = Client("t0k3n", "hmac", extensions=",tokenauth=true")
     one = server(users)
@@ -125,7 +125,7 @@ def test_authorization_id_other_than_the_name_is_refused():
     )
 
 
-def test_unknown_name_has_the_same_salt_each_time_and_is_refused_at_its_proof():
+def test_unknown_user_gets_a_constant_challenge_and_fails_at_the_proof():
     answers = set()
     for _ in range(2):
         one, client = server(ALICE), Client("bob", "guess")
@@ -137,7 +137,7 @@ def test_unknown_name_has_the_same_salt_each_time_and_is_refused_at_its_proof():
 
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
-def test_unknown_name_takes_the_same_hashes_as_a_wrong_password(monkeypatch, mechanism):
+def test_unknown_user_costs_the_same_hashes_as_a_wrong_password(monkeypatch, mechanism):
     computed = []
     hashed, signed = ScramMechanism.hash, ScramMechanism.hmac
 
@@ -149,7 +149,7 @@ def test_unknown_name_takes_the_same_hashes_as_a_wrong_password(monkeypatch, mec
         computed.append(("hmac", len(key), len(data)))
         return signed(self, key, data)
 
-    salt = bytes(len(shown_by(mechanism)("mabel", False).salt))
+    salt = bytes(len(decoy_finder(mechanism)("mabel", False).salt))
     users = {("alice", False): (made("secret", salt, mechanism=mechanism), "alice")}
     costs = []
     for name in ("alice", "mabel"):
@@ -166,10 +166,10 @@ def test_unknown_name_takes_the_same_hashes_as_a_wrong_password(monkeypatch, mec
     assert costs[0][-1] == ("hash", mechanism.size_bytes), "the proof is computed"
 
 
-def test_decoy_of_an_unknown_name_looks_like_a_credential():
+def test_decoy_of_an_unknown_user_looks_like_a_credential():
     shown = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192]) for number in range(200)]
     assert {each.iterations for each in shown} == {4096, 8192}
-    # As Kafka's tools make them: 130 random bits in base 36.
+    # Kafka's tools make such salts: 130 random bits in base 36.
     assert all(re.fullmatch(b"[0-9a-z]{20,26}", each.salt) for each in shown)
     assert {25, 26} <= {len(each.salt) for each in shown}
     assert int(salt_of((1 << SALT_BITS) - 1), 36) == (1 << SALT_BITS) - 1
@@ -177,7 +177,7 @@ def test_decoy_of_an_unknown_name_looks_like_a_credential():
     assert shown[0] == decoy(SHA_256, b"0", SECRET, [8192, 4096]), "always the same"
     assert shown[0].salt != decoy(SHA_256, b"0", b"another", [4096]).salt
     assert decoy(SHA_256, b"0", SECRET, []).iterations == 4096
-    # Another number of iterations changes what some names show, and no name to an old one.
+    # With more iteration counts in use, some decoys change, each to the new count.
     more = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192, 16384]) for number in range(200)]
     changed = {each.iterations for each, before in zip(more, shown, strict=True) if each != before}
     assert changed == {16384}
@@ -198,7 +198,7 @@ def test_credential_of_too_few_iterations_is_refused():
         ({"nonce": b"server"}, "SCRAM: nonce of client-final-message"),
     ],
 )
-def test_wrong_final_message_is_refused(wrong, reason):
+def test_invalid_final_message_is_refused(wrong, reason):
     one, client = server(ALICE), Client("alice", "secret")
     refused = one.step(client.final(one.step(client.first).message, **wrong))
     assert refused.reason.startswith(reason)
@@ -246,7 +246,7 @@ def test_malformed_credential_is_refused_without_its_text(text):
         parse_credential(text)
 
 
-def test_iterations_are_refused_outside_of_kafkas_bounds():
+def test_iterations_outside_kafkas_bounds_are_refused():
     assert wrong_iterations(4095) == "Too few iterations"
     assert wrong_iterations(16385) == "Too many iterations"
     assert wrong_iterations(4096) is wrong_iterations(16384) is None
