@@ -33,6 +33,7 @@ def test_brokers_with_close_clocks_have_no_faults() -> None:
 
 
 def test_clock_skew_of_one_broker_is_a_fault() -> None:
+    clock = "the clock of broker 2 is at least 90.0 s"
     assert verdicts({1: said(), 2: said(90_000), 3: said(5)}) == [
         ("CLOCKS_APART", f"{clock} ahead of the clocks of the other brokers")
     ]
