@@ -35,11 +35,12 @@ _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
 _PROTOCOL = "http.security.protocol"
 _WITH_ANY_KAFKA = {
-    "groups why": "`muster groups describe GROUP` works",
-    "groups watch": "`muster groups list` and `muster groups describe GROUP` work",
-    "transactions why": "`muster transactions describe ID` works",
-    "offsets expiring": "`muster offsets get GROUP` works",
-    "top": "`muster cluster` and `muster groups lag` work",
+    "groups why": "`muster groups describe GROUP` works with any Kafka broker",
+    "groups watch": "`muster groups list` and `muster groups describe GROUP` work with any Kafka"
+    " broker",
+    "transactions why": "`muster transactions describe ID` works with any Kafka broker",
+    "offsets expiring": "`muster offsets get GROUP` works with any Kafka broker",
+    "top": "`muster cluster` and `muster groups lag` work with any Kafka broker",
 }
 """By command, the commands that show part of the information with any Kafka broker."""
 
@@ -89,8 +90,7 @@ def api_of(
         instead = _WITH_ANY_KAFKA.get(what)
         raise CommandError(
             f"the broker at {cluster.any.address} is not a Muster broker, and `muster {what}` needs"
-            " the history that only Muster keeps"
-            + (f"; {instead} with any Kafka broker" if instead else ""),
+            " the history that only Muster keeps" + (f"; {instead}" if instead else ""),
             REFUSED,
         )
     return found
@@ -200,7 +200,7 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
     host, _, port = address.rpartition(":")
     if not is_port(port):
         why = (
-            f"{wanted} was in use when the broker started"
+            f"address {wanted} was in use when the broker started"
             if wanted != address
             else f"{_LISTENER} is {address}"
         )

@@ -88,7 +88,9 @@ def seconds(*names: str, help: str, least: float) -> Any:
 
 
 Timeout = Annotated[float, seconds("--timeout", least=0.1, help="How long to wait for a response.")]
-Every = Annotated[float, seconds("--every", least=0.05, help="Seconds between two views.")]
+Every = Annotated[
+    float, seconds("--every", least=0.05, help="Seconds between two updates of the view.")
+]
 DryRunAtBroker = Annotated[
     bool, typer.Option("--dry-run", help="Let the broker validate the change, but change nothing.")
 ]

@@ -22,5 +22,7 @@ def answer(ask: Callable[[], T], instead: str) -> T:
         return ask()
     except Abort as error:
         if isinstance(error.__context__, EOFError):
-            raise CommandError(f"no answer, the input has ended: {instead}", USAGE) from None
+            raise CommandError(
+                f"no answer, because the input has ended: {instead}", USAGE
+            ) from None
         raise

@@ -39,7 +39,7 @@ ANYWHERE: Mapping[str, str] = {
     "fix": _FIX,
     "health": "`muster cluster check` shows problems, and a broker serves /healthz over HTTP",
     "help": "`muster --help` lists the commands, `muster COMMAND --help` lists their options",
-    "kcat": "`muster consume` and `muster produce`",
+    "kcat": "use `muster consume` and `muster produce`",
     "kick": "`muster groups evict` removes a member from its group",
     "metrics": "`muster top` shows rates, and a broker serves /metrics over HTTP",
     "offline": _NO_BROKER,
@@ -60,13 +60,14 @@ ANYWHERE: Mapping[str, str] = {
     " `muster configs get`",
     "server": "`muster serve` runs a broker",
     "start": "`muster serve` runs a broker",
-    "status": "`muster cluster` shows brokers, `muster groups list` the groups' verdicts,"
-    " `muster top` the busiest groups, topics and clients",
+    "status": "`muster cluster` shows brokers, `muster groups list` shows the groups' verdicts,"
+    " `muster top` shows the busiest groups, topics and clients",
     "stop": "stop a broker with SIGTERM, `systemctl stop` or Ctrl-C",
     "tail": "`muster consume` prints records as they arrive",
     "truncate": "`muster topics trim` deletes the oldest records of partitions",
     "update": _SETTINGS,
-    "validate": "`muster config check` checks a server.properties, `muster logs dump` log files",
+    "validate": "`muster config check` checks a server.properties, `muster logs dump` checks log"
+    " files",
     "version": "`muster --version`",
 }
 """The commands for a word, after any noun."""
@@ -82,12 +83,12 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     "groups": {
         "alter": _MOVE,
         "create": "a group is created by its first member or its first committed offset:"
-        " `muster offsets set` commits one",
+        " `muster offsets set` commits an offset",
         "explain": "`muster groups why`",
         "export": "`muster offsets export`",
         "import": "`muster offsets import`",
         "leave": "`muster groups evict` removes a member from its group",
-        "offsets": "`muster offsets get GROUP` shows offsets, `muster groups lag GROUP` the lag",
+        "offsets": "`muster offsets get GROUP` shows offsets, `muster groups lag GROUP` shows lag",
         "pause": "stop the consumers' processes; `muster groups evict` removes a member",
         "remove-member": "`muster groups evict` removes a member from its group",
         "remove": "`muster groups delete` deletes a group, `muster groups evict` removes a member",
@@ -133,7 +134,7 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     "transactions": {
         "describe-producers": "`muster transactions describe --topic TOPIC:0`",
         "explain": "`muster transactions why`",
-        "fence": "`muster transactions abort ID` fences the producer of an id",
+        "fence": "`muster transactions abort ID` fences the producer of a transactional id",
         "find-hanging": "`muster transactions hanging`",
         "show": "`muster transactions describe`",
         "terminate": "`muster transactions abort`",
@@ -168,7 +169,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "": _SETTINGS,
         "--describe": "`muster configs get`",
         "--alter": "`muster configs set`",
-        "users": "`muster quotas` for quotas, `muster users` for passwords",
+        "users": "`muster quotas` changes quotas, `muster users` changes passwords",
         "clients": "`muster quotas`",
         "ips": "`muster quotas`",
     },
@@ -189,10 +190,10 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
     "delete-records": {"": "`muster topics trim`"},
     "dump-log": {"": "`muster logs dump`"},
     "get-offsets": {"": "`muster topics describe`"},
-    "log-dirs": {"": "`muster topics list` and `muster cluster` show bytes"},
+    "log-dirs": {"": "`muster topics list` and `muster cluster` show sizes in bytes"},
     "mirror-maker": {"": "`muster pipeline replicate` translates offsets, without copying records"},
     "server-start": {"": "`muster serve --config FILE`"},
-    "server-stop": {"": "SIGTERM to `muster serve`"},
+    "server-stop": {"": "send SIGTERM to `muster serve`"},
     "storage": {"": "`muster serve` creates its data directory itself"},
     "streams-application-reset": {"": "`muster groups reset`"},
     "topics": {

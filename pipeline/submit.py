@@ -74,7 +74,7 @@ def _show(summary: Summary, as_json: bool) -> None:
     if summary.report:
         print(f"The report is {summary.report}")
     if summary.textfile:
-        print(f"The lag for Prometheus is {summary.textfile}")
+        print(f"The lag for Prometheus is in {summary.textfile}")
     print(
         f"{summary.events} records, {summary.damaged} damaged, {summary.unknown} unknown;"
         f" {summary.engine}"

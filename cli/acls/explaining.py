@@ -80,7 +80,7 @@ def explain(
     unknown = _unknown(rules, verdict)
     if host is None and any(each.host != ANYTHING for each in entries):
         unknown.append(
-            "the client's address: name it with --host to check the ACLs for a single host"
+            "The client's address is unknown; --host IP checks the ACLs for a single address"
         )
     entry = verdict.rule if verdict and isinstance(verdict.rule, AclEntry) else None
     if json:
@@ -102,7 +102,7 @@ def explain(
     where = "" if host is None else f" from {host}"
     output.say_folded(f"{who} {may} {spelled(what)} {resources[0]}{where}: {_rule(verdict)}")
     for each in unknown:
-        output.say_folded(f"Unknown: {each}")
+        output.say_folded(each)
     if verdict is not None and not verdict.is_allowed:
         output.say_folded(_remedy(entry, who, what, resources[0]))
 
@@ -136,10 +136,12 @@ def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
     """Unknown facts that could change the decision."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:
-        unknown.append("whether the principal is in super.users: super users may do everything")
+        unknown.append(
+            "It is unknown whether the principal is in super.users; super users may do everything"
+        )
     if verdict is not None and verdict.rule is Rule.NO_ACL_DENIES and rules.allow_everyone is None:
         unknown.append(
-            "the value of allow.everyone.if.no.acl.found: true would allow the operation"
+            "The value of allow.everyone.if.no.acl.found is unknown; true would allow the operation"
         )
     return unknown
 

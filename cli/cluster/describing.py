@@ -23,7 +23,7 @@ _COLUMNS = [
 _TROUBLES = {
     "leaderless": "without a leader",
     "under_replicated": "under-replicated",
-    "under_min_isr": "under min.insync.replicas",
+    "under_min_isr": "below min.insync.replicas",
     "reassigning": "being reassigned",
 }
 

@@ -46,11 +46,14 @@ def _leaderless(facts: Facts) -> list[Fault]:
     awaited = sorted({node for each in hit for node in each.in_sync} - facts.brokers.keys())
     if awaited:
         advice = (
-            f"start {_brokers(awaited, 'or')} with the last in-sync replicas; an unclean election"
-            " would lose records"
+            f"start {_brokers(awaited, 'or')} to bring back the last in-sync replicas; an unclean"
+            " election would lose records"
         )
     else:
-        advice = "check the controller's log for the reason: in-sync replicas are available"
+        advice = (
+            "check in the controller's log why no leader is elected although in-sync replicas are"
+            " available"
+        )
     has = "has" if len(hit) == 1 else "have"
     sentence = f"{_count(hit)} {has} no leader and can't be read or written"
     return _fault("LEADERLESS", sentence, advice, hit)
@@ -83,7 +86,7 @@ def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fa
     advice = "check that the broker runs and that clients can reach its advertised listener"
     if session is not None:
         advice = (
-            f"if the broker runs, check that clients can reach its advertised listener; if the"
+            f"if the broker runs, check that clients can reach its advertised listener. If the"
             f" broker has died, its session with {session.keeper} expires within"
             f" {span(session.timeout_ms)} ({session.setting}), and the broker is reported as down"
         )
@@ -111,8 +114,8 @@ def _out_of_sync(facts: Facts) -> list[Fault]:
 def _down(facts: Facts, node: int) -> list[Fault]:
     hit = _where(facts, lambda each: node in each.assigned)
     advice = (
-        f"start broker {node}, and its replicas catch up; if the broker can't be started any more,"
-        " reassign its partitions to other brokers"
+        f"start broker {node}, so that its replicas catch up; if the broker is lost, reassign its"
+        " partitions to other brokers"
     )
     sentence = f"broker {node} is down and has replicas of {_count(hit)}"
     return _fault("BROKER_DOWN", sentence, advice, hit, node)

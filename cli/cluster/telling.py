@@ -17,10 +17,11 @@ _NOTHING = "no history: no broker that could be queried has recorded an event"
 _KEPT = "  [kept]"
 _LEGEND = "[kept]: recorded before the broker's last start"
 _WAITS_SHOWN = 10
+_MORE_WAITS = "deletions, reassignments and elections that also wait for brokers: {}"
 _WAITS = {
     "deletion": "deletion of {name}: waiting{since} for {brokers} to return or respond",
     "reassignment": "reassignment of {name}: waiting{since} for {brokers} to join the ISR",
-    "leader": "leader of {name}: waiting{since} for {brokers} of the last ISR to return",
+    "leader": "leader election of {name}: waiting{since} for {brokers} of the last ISR to return",
 }
 
 
@@ -75,7 +76,10 @@ def _out(out: Value, leader: str) -> Iterator[str]:
         fetched = instant(out["fetched_ms"])
         yield f"    now: the replica is {behind} behind the leader, last fetch at {fetched}"
     elif out["records"] is None and left is not None:
-        yield "    now: no fetch since the leader's election, or the leader does not report fetches"
+        yield (
+            "    now: the replica has not fetched since the leader's election, or the leader does"
+            " not report fetches"
+        )
     if out["held_up"] is not None:
         yield f"    broker {out['broker']} reports: {out['held_up']}"
 
@@ -146,7 +150,7 @@ def lines_of_controller(found: Value, last: int) -> list[str]:
         waits = lines_of_waits(found["waits"])
         lines += waits or ["the controller is not waiting for any broker"]
         if found["more_waits"]:
-            lines.append(f"and {found['more_waits']} more waits")
+            lines.append(_MORE_WAITS.format(found["more_waits"]))
     elif found["controller"] is not None:
         lines.append(
             "the controller's pending work is unknown: the broker could not be queried, or is not a"
@@ -169,7 +173,7 @@ def _doing(doing: Value) -> Iterator[str]:
     yield f"pending work: {', '.join(busy)}" if busy else "no pending work"
     for each in doing["shutdowns"]:
         left = counted(each["partitions"], "partition")
-        yield f"broker {each['broker']} is shutting down: {left} still to move"
+        yield f"broker {each['broker']} is shutting down; the controller must still move {left}"
     for each in doing["unanswered"]:
         line = f"broker {each['broker']} has not responded to {each['request']} since"
         line += f" {instant(each['since_ms'])}; {counted(each['requests'], 'request')} queued"
@@ -187,7 +191,7 @@ def lines_of_waits(waits: list[Value]) -> list[str]:
         brokers = _brokers(each["brokers"])
         lines.append(_WAITS[each["what"]].format(name=name, brokers=brokers, since=since))
     if len(waits) > _WAITS_SHOWN:
-        lines.append(f"and {len(waits) - _WAITS_SHOWN} more waits")
+        lines.append(_MORE_WAITS.format(len(waits) - _WAITS_SHOWN))
     return lines
 
 

@@ -107,7 +107,7 @@ def _row(name: str, text: str, given: Mapping[str, str]) -> output.Row:
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)
     if wanted is not None:
-        why = f"Muster does not support {wanted}; remove this setting, or Muster does not start"
+        why = f"Muster does not support {wanted}, and does not start until you remove this setting"
         return {**row, "verdict": BAD, "why": why}
     setting, base = row_of(name), base_name(name)
     if base is None:

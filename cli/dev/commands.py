@@ -179,7 +179,7 @@ def _show_started(
     output.say(f"    $ export MUSTER_BOOTSTRAP={bootstrap}")
     output.say("    $ muster topics create orders -p 6")
     output.say("    $ muster cluster describe")
-    last = f"that of broker {len(pages)} is http://{_LOCAL}:{pages[-1]}"
+    last = f"the page of broker {len(pages)} is http://{_LOCAL}:{pages[-1]}"
     more = f", {last}" if len(pages) > 1 else ""
     output.say(f"the page of broker 1 is http://{_LOCAL}:{pages.start}{more}")
     output.say(f"Ctrl-C or SIGTERM stops the cluster; the data stays in {folder}")

@@ -58,10 +58,12 @@ def evict(
     """Remove members from a group, so that the others get the partitions of a stuck member."""
     plan = Plan(dry_run, execute, json, done="evicted").checked()
     if not members and not instance:
-        raise CommandError("name members as MEMBER or --instance ID; quote numbers: '#2'", USAGE)
+        raise CommandError(
+            "name the members as MEMBER or --instance ID; quote a member's number: '#2'", USAGE
+        )
     if execute and any(name.startswith("#") for name in members or ()):
         raise CommandError(
-            "numbers change as members join and leave: with --execute name the member by its id",
+            "with --execute, name members by their ids: numbers change as members join and leave",
             USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -132,7 +134,7 @@ def _result(code: int) -> str:
     if code == errors.NONE:
         return "evicted"
     if code in GONE:
-        return "has already left"
+        return "the member had already left"
     if code == errors.FENCED_INSTANCE_ID:
-        return "not evicted: another process has taken over its instance id"
+        return "not evicted: another process has taken over the instance id"
     return f"not evicted: {errors.NAMES.get(code, f'error {code}')}"

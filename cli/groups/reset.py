@@ -45,13 +45,16 @@ ToDatetime = Annotated[
     typer.Option(
         "--to-datetime",
         metavar="TIME",
-        help="To the first record at or after a time, such as 2026-01-31T12:00:00Z (default UTC).",
+        help="Reset to the first record at or after a time, such as 2026-01-31T12:00:00Z (default"
+        " UTC).",
     ),
 ]
 ByDuration = Annotated[
     str | None,
     typer.Option(
-        "--by-duration", metavar="TIME", help="To the first record of the last PT1H30M, P7D or 90m."
+        "--by-duration",
+        metavar="TIME",
+        help="Reset to the first record since a duration ago, such as PT1H30M, P7D or 90m.",
     ),
 ]
 OF_A_TIME = ("--to-datetime", "--by-duration")
@@ -62,28 +65,36 @@ def reset(
     all_groups: AllGroups = False,
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All topics with committed offsets of the group.")
+        bool, typer.Option("--all-topics", help="Reset all committed offsets of the group.")
     ] = False,
     to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the log start offset.")
+        bool, typer.Option("--to-earliest", help="Reset to the log start offset.")
     ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the log end offset.")] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="Reset to the log end offset.")
+    ] = False,
     to_current: Annotated[
         bool,
         typer.Option(
             "--to-current",
-            help="To the committed offset; in partitions without a commit, to the log end offset.",
+            help="Reset to the committed offset; in partitions without a commit, to the log end"
+            " offset.",
         ),
     ] = False,
-    to_offset: Annotated[int | None, whole_number("--to-offset", help="To this offset.")] = None,
+    to_offset: Annotated[
+        int | None, whole_number("--to-offset", help="Reset to this offset.")
+    ] = None,
     shift_by: Annotated[
         int | None,
-        whole_number("--shift-by", least=-INT64, help="Move by N records; -N moves back."),
+        whole_number(
+            "--shift-by", least=-INT64, help="Move offsets by N; a negative N moves them back."
+        ),
     ] = None,
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
     new_group: Annotated[
-        bool, typer.Option("--new-group", help="Create the group if it does not exist.")
+        bool,
+        typer.Option("--new-group", help="Create the group if it does not exist."),
     ] = False,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -157,8 +168,8 @@ def _change(
     wanted, note = _wanted(target, value, before, log.start, log.end, at_time)
     inside = min(max(wanted, log.start), log.end)
     if inside != wanted:
-        edge = "before the log start" if inside > wanted else "after the log end"
-        note = f"offset {wanted} is {edge}"
+        before_start, after_end = "before the log start", "after the log end"
+        note = f"offset {wanted} is {before_start if inside > wanted else after_end}"
     return Change(group_id, key, before, Committed(inside), note)
 
 

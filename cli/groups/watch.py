@@ -203,7 +203,10 @@ def _one(view: Value, width: int | None) -> list[Text]:
     numbers = {each["member"]: f"#{number}" for number, each in enumerate(members, 1)}
     awaits = view["awaits"]
     if awaits is not None:
-        names = some(_awaited(each, numbers) for each in awaits["members"]) or "the initial delay"
+        names = (
+            some(_awaited(each, numbers) for each in awaits["members"])
+            or "the end of the initial delay"
+        )
         earlier_ms = awaits["deadline_ms"] - awaits["ends_ms"]
         left = span(awaits["remaining_ms"] - earlier_ms)
         lines.append(f"{awaits['phase']} phase: waiting for {names}, at most {left} more")

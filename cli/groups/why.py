@@ -39,7 +39,7 @@ _NOT_ENDED = {
 _KEPT, _LOG = "  [kept]", "  [log]"
 _MARKS = {
     _KEPT: "[kept]: recorded before the broker's last start",
-    _LOG: "[log]: read from __consumer_offsets, which does not hold causes",
+    _LOG: "[log]: read from __consumer_offsets, which does not record causes",
 }
 
 
@@ -213,12 +213,16 @@ def _rebalance(entry: Value) -> list[str]:
     since = "" if heard is None else f", last heard at {instant(heard)}"
     lines = [f"{instant(entry['began_ms'])}  {entry['why']}{since}"]
     if entry["cause"] == "leader_rejoined" and entry["why"].endswith("rejoined"):
-        lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
+        lines[0] += (
+            ", with the same topics (a leader rejoins when the partitions of a topic change)"
+        )
     lines[0] += _mark(entry)
     if entry["phase"] != "ended":
         waits = some(map(name_of, entry["awaited"])) if entry["awaited"] else "no member"
-        lines.append(f"    {entry['phase']} phase in progress: waiting for {waits}")
-        lines[-1] += f", until {instant(entry['until_ms'])} at the latest"
+        lines.append(
+            f"    {entry['phase']} phase in progress: waiting for {waits},"
+            f" until {instant(entry['until_ms'])} at the latest"
+        )
         lines += [
             f"        {name_of(each)} from {each['host'] or 'an unknown host'}: {each['words']}"
             for each in entry["awaited"][:_NAMED]
@@ -231,8 +235,8 @@ def _rebalance(entry: Value) -> list[str]:
         ended = _JOIN_ENDS.get(entry["join_ended_by"], entry["join_ended_by"])
         line = f"    the join phase took {span(entry['join_ms'])}: {ended}"
         if entry["last_member"] and entry["last_wait_ms"]:
-            line += f"; {entry['last_member']} joined last, {span(entry['last_wait_ms'])} after the"
-            line += " previous member"
+            wait = span(entry["last_wait_ms"])
+            line += f"; {entry['last_member']} joined last, {wait} after the previous member"
         if entry["sync_ms"] is not None:
             line += f"; the sync phase took {span(entry['sync_ms'])}"
         lines.append(line)

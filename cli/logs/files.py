@@ -165,7 +165,7 @@ def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iter
     if len(data) > count * size:
         left = len(data) - count * size
         if any(data[count * size :]) or (left < size):
-            yield damage(count * size, f"{left} bytes left, less than one entry")
+            yield damage(count * size, f"truncated entry: {size} bytes expected, {left} left")
         else:
             yield {"kind": "padding", "position": count * size, "bytes": left}
 
@@ -268,7 +268,7 @@ def read_image(path: Path) -> Iterator[Entry]:
     position, checksum = 0, 0
     while position < len(data):
         if len(data) - position < _BLOCK.size + 4:
-            yield damage(position, f"{len(data) - position} bytes left, less than one block")
+            yield damage(position, f"truncated block: only {len(data) - position} bytes left")
             return
         kind, size = _BLOCK.unpack_from(data, position)
         end = position + _BLOCK.size + size

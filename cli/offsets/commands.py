@@ -275,7 +275,7 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
     refuse_members(known.group for known in now.values())
     for group_id, found in groups.items():
         before = now[group_id].committed
-        new = [] if now[group_id].exists else ["creates the group"]
+        new = [] if now[group_id].exists else ["the commit creates the group"]
         for key, after in sorted(found.items()):
             outside = _outside(key, after.offset, logs.get(key))
             if outside and not force:

@@ -123,7 +123,7 @@ class GrowthReport:
         if collected.damaged > len(collected.lost):
             output.warn(
                 f"{output.counted(collected.damaged, 'part')} of the history could not be read:"
-                " see the table quarantine"
+                " see table quarantine of the archive"
             )
         at = "now" if collected.at_ms is None else instant(collected.at_ms)
         self._show(f"{at}: {output.counted(came.added, 'new record')}")

@@ -16,7 +16,8 @@ from cli.pipeline.restore import restore
 from cli.pipeline.views import views
 
 app = typer.Typer(
-    help="Tables, answers and repairs from the history of committed offsets.",
+    help="Make tables and reports from the history of committed offsets; restore, migrate and"
+    " replicate offsets.",
     no_args_is_help=True,
 )
 app.command()(events)

@@ -75,7 +75,7 @@ def compare(
 
 
 def _title(found: Comparison) -> str:
-    moved = f", {found.moved_bytes:,} bytes over the wire" if found.moved_bytes else ""
+    moved = f", {found.moved_bytes:,} bytes fetched" if found.moved_bytes else ""
     windows = f"first {_span(found.first)}, second {_span(found.second)}"
     return f"compare: {windows}; {found.engine}{moved}"
 
@@ -93,10 +93,10 @@ def _warn(found: Comparison) -> None:
                 f"the {word} window begins before the history, which begins at"
                 f" {instant(begins_ms, to_the_ms=True)}"
             )
-    for news in ("new", "gone"):
+    for news, word in (("new", "second"), ("gone", "first")):
         named = [_name(each) for each in found.rows if each.news == news]
         if named:
-            output.warn(f"groups {news} in the second window: {_listed(named)}")
+            output.warn(f"groups only in the {word} window: {_listed(named)}")
 
 
 def _name(each: Compared) -> str:

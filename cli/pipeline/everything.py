@@ -78,7 +78,7 @@ def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
     from pipeline.run.collect import collect
 
     came = Added(wanted.out)
-    with growing(wanted, "the archive is intact, and so is each table") as (feed, news, archive):
+    with growing(wanted, "the archive and each table are intact") as (feed, news, archive):
         before = archive.manifest
         with line() as shown:
             collected = collect(news, archive, wanted.options.with_topics)

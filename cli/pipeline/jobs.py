@@ -115,12 +115,12 @@ def show(summary: Summary, wanted: JobOptions) -> None:
 
     if summary.damaged:
         output.warn(
-            f"{output.counted(summary.damaged, 'part')} of the history could not be read: see the"
-            " table quarantine"
+            f"{output.counted(summary.damaged, 'part')} of the history could not be read: see table"
+            " quarantine"
         )
     if summary.torn:
         output.warn(
-            f"{output.counted(summary.torn, 'log')} ended within a batch: see the table quarantine"
+            f"incomplete last batch in {output.counted(summary.torn, 'log')}: see table quarantine"
         )
     for line in dict.fromkeys(f"  {_place(each)}: {each.reason}" for each in summary.unreadable):
         output.warn(line)
@@ -136,7 +136,8 @@ def show(summary: Summary, wanted: JobOptions) -> None:
     for sentence in failing.sentences(summary.failing):
         output.warn(sentence)
     if summary.unknown:
-        output.warn(f"kept {output.counted(summary.unknown, 'record')} of unknown kinds as events")
+        records = output.counted(summary.unknown, "record")
+        output.warn(f"records of unknown kinds: {records}; table events has a row for each record")
     if wanted.json:
         output.show_json(asdict(summary))
         return
@@ -156,7 +157,7 @@ def show(summary: Summary, wanted: JobOptions) -> None:
     if summary.report:
         output.say(f"The report is {summary.report}")
     if summary.textfile:
-        output.say(f"The lag for Prometheus is {summary.textfile}")
+        output.say(f"The lag for Prometheus is in {summary.textfile}")
 
 
 def _place(each: Unreadable) -> str:
@@ -175,6 +176,6 @@ def _title(summary: Summary, wanted: JobOptions) -> str:
         ("as of", summary.as_of_ms),
     )
     span = ",".join(f" {word} {instant(ms, to_the_ms=True)}" for word, ms in ends if ms is not None)
-    moved = f", {summary.moved_bytes:,} bytes over the wire" if summary.moved_bytes else ""
+    moved = f", {summary.moved_bytes:,} bytes fetched" if summary.moved_bytes else ""
     what = output.counted(summary.events, "record")
     return f"{summary.job}: read {what} of the history{span}; {summary.engine}{moved}"

@@ -150,7 +150,8 @@ def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: 
     target = goal.target
     if target is None:
         raise CommandError(
-            "--back needs --zookeeper or --old-way; `muster offsets export` writes a file", USAGE
+            "--back needs --zookeeper or --old-way; to write a file, use `muster offsets export`",
+            USAGE,
         )
     _check_there(source, asked.groups)
     bounds = bounds_of(log.cluster, {key.log for key in source.positions})
@@ -197,7 +198,7 @@ def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
 def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
     found = paths.offsets.read(asked.groups or paths.offsets.groups())
     for path, text in found.unreadable:
-        output.warn(f"{path} is not an offset: {text!r}")
+        output.warn(f"{path} does not contain an offset: {text!r}")
     if found.unreadable and not asked.skip_unreadable:
         raise CommandError(
             f"nothing was changed, because {output.counted(len(found.unreadable), 'path')} can't be"
@@ -207,8 +208,8 @@ def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
         for group, running in found.running.items():
             output.warn(
                 f"group {group} still commits to ZooKeeper with"
-                f" {output.counted(running, 'consumer')}; run this command again when the group has"
-                " stopped doing so"
+                f" {output.counted(running, 'consumer')}; run this command again after the group"
+                " has stopped committing to ZooKeeper"
             )
     return Side(paths, f"ZooKeeper at {paths.where}", found.positions)
 

@@ -18,7 +18,10 @@ from pipeline.package import ARCHIVE, MAIN_FILE, write_package
 
 def package(
     out: Annotated[
-        str, typer.Option("--out", metavar="FOLDER", help="The folder for the two files.")
+        str,
+        typer.Option(
+            "--out", metavar="FOLDER", help="The folder for the archive and the main file."
+        ),
     ] = "",
     master: Annotated[
         str,

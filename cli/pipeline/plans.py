@@ -44,7 +44,9 @@ PlanFile = Annotated[
 ]
 Undo = Annotated[
     Path | None,
-    typer.Option("--undo", metavar="PLAN", help="Undo a plan: restore the offsets from before it."),
+    typer.Option(
+        "--undo", metavar="PLAN", help="Undo a plan: restore the offsets that the plan replaced."
+    ),
 ]
 Apply = Annotated[
     Path | None,
@@ -54,7 +56,7 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Remove the groups' members first; overwrite offsets that others have changed.",
+        help="Remove the groups' members first; overwrite offsets that other clients changed.",
     ),
 ]
 

@@ -45,7 +45,7 @@ AppliedAt = Annotated[
         "-b",
         metavar="HOST:PORT[,...]",
         envvar="MUSTER_BOOTSTRAP",
-        help="Any broker of the cluster in which offsets change.",
+        help="Any broker of the cluster in which offsets are restored.",
     ),
 ]
 Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The ids of groups.")]
@@ -162,7 +162,7 @@ def _check_cluster(history: str | None, target: KafkaTarget, other_cluster: bool
     if history and target.cluster_id and history != target.cluster_id and not other_cluster:
         raise CommandError(
             f"the history is of cluster {history}, but {target.where} belongs to cluster"
-            f" {target.cluster_id}, in which the offsets may mean other records: `muster pipeline"
+            f" {target.cluster_id}. The offsets may belong to other records there: `muster pipeline"
             " replicate` translates offsets, --other-cluster uses the offsets unchanged"
         )
 

@@ -29,7 +29,7 @@ SourceOption = Annotated[
         "--source",
         metavar="HOST:PORT|FOLDER",
         envvar="MUSTER_SOURCE",
-        help="A broker, a folder of partition folders, or a folder with the table events.",
+        help="A broker, a folder of partition folders, or a folder with table events.",
     ),
 ]
 

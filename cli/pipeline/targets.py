@@ -213,7 +213,7 @@ class OldWayTarget:
         for each in steps:
             if each.after is None:
                 raise CommandError(
-                    f"{each.key}: version 0 can't delete offsets; nothing was changed"
+                    f"{each.key}: OffsetCommit v0 can't delete offsets; nothing was changed"
                 )
         for each in output.progress(steps, "changing offsets"):
             self._commit(each)

@@ -53,4 +53,6 @@ def say_views(where: str) -> None:
             " views.sql"
         )
     else:
-        output.say(f"DuckDB reads the tables: duckdb -init {where}, then FROM ready_queries;")
+        output.say(
+            f"to query the tables in DuckDB, run duckdb -init {where}, then FROM ready_queries;"
+        )

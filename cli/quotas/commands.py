@@ -48,7 +48,8 @@ AnyClient = Annotated[
 ]
 Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="An IP address.")]
 AnyIp = Annotated[
-    bool, typer.Option("--ip-default", help="The default for addresses without their own rate.")
+    bool,
+    typer.Option("--ip-default", help="The default for IP addresses without their own quotas."),
 ]
 
 

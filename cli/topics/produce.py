@@ -137,7 +137,7 @@ def produce(
         partitions = [{"partition": p, "end_offset": end} for p, end in ends]
         output.show_json({"topic": topic, "records": producer.sent, "partitions": partitions})
         return
-    where = ", ".join(f"partition {p} ends at {end}" for p, end in ends)
+    where = ", ".join(f"log end offset of partition {p}: {end}" for p, end in ends)
     sentence = f"Produced {output.counted(producer.sent, 'record')} to {topic}"
     output.say(f"{sentence} ({where})" if where else sentence)
 

@@ -170,7 +170,7 @@ def _trim(
 ) -> Trim:
     note = None
     if wanted is None:
-        after, note = bounds.start, "no group has a committed offset"
+        after, note = bounds.start, "no group has a committed offset in the partition"
     elif wanted > bounds.end:
         after, note = bounds.end, f"offset {wanted} is after the log end"
     elif wanted < bounds.start:
@@ -247,9 +247,9 @@ def _finish(
     for row in failed if not plan.json else ():
         output.say(f"Not trimmed: {row['error']}")
     if failed:
-        trimmed = output.counted(len(going) - len(failed), "partition")
+        partitions = output.counted(len(going), "partition")
         where = " ".join(map(_name, failed))
-        raise CommandError(f"{trimmed} of {len(going)} trimmed; not trimmed: {where}")
+        raise CommandError(f"{len(failed)} of {partitions} could not be trimmed: {where}")
 
 
 def _name(row: output.Row) -> str:

@@ -100,12 +100,18 @@ def abort(
     ] = None,
     producer_epoch: Annotated[
         int | None,
-        whole_number("--producer-epoch", most=INT16, help="Default: the epoch in the partition."),
+        whole_number(
+            "--producer-epoch",
+            most=INT16,
+            help="The producer's epoch; by default the epoch in the partition.",
+        ),
     ] = None,
     coordinator_epoch: Annotated[
         int | None,
         whole_number(
-            "--coordinator-epoch", most=INT32, help="Default: the epoch in the partition."
+            "--coordinator-epoch",
+            most=INT32,
+            help="The coordinator's epoch; by default the epoch in the partition.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -182,7 +188,7 @@ def _say_id(known: Described, open_ms: int) -> None:
     )
     output.say_folded(
         "The whole transaction is aborted and its producer is fenced: the producer's next request"
-        " fails. A new producer can use this id."
+        " fails. A new producer can use the transactional id."
     )
 
 
@@ -250,8 +256,11 @@ def _chosen(
     there = ", ".join(
         f"{each.start_offset} (producer {each.producer_id})" for each in open_ones[:5]
     )
-    known = f" {what}; open transactions begin at {there}" if there else ""
-    raise CommandError(f"{key[0]}:{key[1]} has no open transaction{known}")
+    if not there:
+        raise CommandError(f"{key[0]}:{key[1]} has no open transaction")
+    raise CommandError(
+        f"{key[0]}:{key[1]} has no open transaction {what}; open transactions begin at {there}"
+    )
 
 
 def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
@@ -266,7 +275,7 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
         )
         if owner is not None:
             output.say_folded(
-                f"This is part of the open transaction of transactional id {owner}: abort the whole"
+                f"Transactional id {owner} owns the open transaction in {place}: abort the whole"
                 f" transaction with `{command('transactions abort', owner)}` instead."
             )
     elif plan.shows_json:

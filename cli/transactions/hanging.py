@@ -62,7 +62,8 @@ def hanging(
         typer.Option(
             "--longer-than",
             metavar="TIME",
-            help="Time without a write, such as 15m; transaction.max.timeout.ms by default.",
+            help="Show transactions without a write for longer than this time, such as 15m;"
+            " transaction.max.timeout.ms by default.",
         ),
     ] = None,
     wide: Wide = False,

@@ -22,7 +22,7 @@ _HELD_SHOWN = 5
 _MARKS = {"kept": "  [kept]", "log": "  [log]"}
 _LEGEND = {
     "  [kept]": "[kept]: recorded before the broker's last start",
-    "  [log]": "[log]: read from __transaction_state, which does not hold clients",
+    "  [log]": "[log]: read from __transaction_state, which does not record clients",
 }
 
 
@@ -135,7 +135,7 @@ def _held_lines(held: list[Value], more: int) -> list[str]:
     if not rest:
         return [told["sentence"]]
     places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
-    return [told["sentence"], f"the transaction also holds back {places}"]
+    return [told["sentence"], f"the transaction also holds back consumers of {places}"]
 
 
 def _of_place(found: Value) -> list[str]:

@@ -113,7 +113,7 @@ def test_http_address_is_derived_from_the_settings_of_the_broker(
     ("listener", "bound", "says"),
     [
         ("off", "off", "does not serve the API (http.listener is off); start the broker with"),
-        ("127.0.0.1:9644", "off", "does not serve the API (127.0.0.1:9644 was in use when"),
+        ("127.0.0.1:9644", "off", "does not serve the API (address 127.0.0.1:9644 was in"),
         (
             "127.0.0.1:9644",
             "127.0.0.1:9644",
@@ -422,8 +422,8 @@ def test_transactions_why_lists_held_back_partitions_in_one_line(tmp_path: Path)
 
     assert told[1].startswith("orders-0 is held back at offset 0 by transaction 'billing-1' (")
     assert told[2] == (
-        "the transaction also holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at"
-        " offset 0, orders-4 at offset 0 and 2 more partitions"
+        "the transaction also holds back consumers of orders-1 at offset 0, orders-2 at offset 0,"
+        " orders-3 at offset 0, orders-4 at offset 0 and 2 more partitions"
     )
     assert told[4] == "    $ muster transactions abort billing-1"
 

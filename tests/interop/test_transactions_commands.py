@@ -129,8 +129,8 @@ def test_unknown_transactional_id_gets_a_suggestion(broker: Broker, topic: str) 
     ran = run("transactions", "describe", f"{topic}-alik")
     assert ran.code == 1
     assert (
-        "TRANSACTIONAL_ID_NOT_FOUND); `muster transactions list` shows all ids; did you mean"
-        in (ran.err)
+        "TRANSACTIONAL_ID_NOT_FOUND); `muster transactions list` shows all transactional"
+        " ids; did you mean" in (ran.err)
     )
     producer.abort_transaction(30)
 

@@ -148,7 +148,7 @@ def test_acls_explain_says_when_the_decision_depends_on_host_or_super_users(
         "rule": "no matching ACL allows the operation",
         "entry": None,
         "unknown": [
-            "the client's address: name it with --host to check the ACLs for a single host"
+            "The client's address is unknown; --host IP checks the ACLs for a single address"
         ],
     }
     offline = acls(question, "--data-dir", str(secured.data), "--json").json

@@ -86,13 +86,13 @@ def test_broker_down_is_listed_after_faults_of_higher_severity() -> None:
     assert leaderless.sentence == (
         "1 partition has no leader and can't be read or written: orders:2"
     )
-    assert leaderless.advice.startswith("start broker 3 with the last in-sync replicas")
+    assert leaderless.advice.startswith("start broker 3 to bring back the last in-sync replicas")
     assert under_min.partitions == [{"topic": "orders", "partitions": [1]}]
     assert under_min.advice == "bring brokers 1 or 3 back into the ISR"
     assert (
         down.sentence == "broker 3 is down and has replicas of 4 partitions: events:0, orders:0-2"
     )
-    assert down.advice.startswith("start broker 3, and its replicas catch up")
+    assert down.advice.startswith("start broker 3, so that its replicas catch up")
     assert lagging.sentence == ("broker 1 is out of the ISR of 1 partition: orders:1")
 
 
@@ -162,7 +162,7 @@ def test_brokers_with_different_metadata_or_without_response_are_faults() -> Non
     [
         (
             Session("ZooKeeper", "zookeeper.session.timeout.ms", 18_000),
-            "if the broker runs, check that clients can reach its advertised listener; if the"
+            "if the broker runs, check that clients can reach its advertised listener. If the"
             " broker has died, its session with ZooKeeper expires within 18.0 s"
             " (zookeeper.session.timeout.ms), and the broker is reported as down",
         ),

@@ -194,13 +194,13 @@ def test_lines_of_controller_show_its_pending_work_and_waits() -> None:
         "broker 1 is the controller, epoch 4",
         "broker 2 considers broker 3 the controller",
         "pending work: 3 partitions to check, 1 write to ZooKeeper in flight",
-        "broker 3 is shutting down: 2 partitions still to move",
+        "broker 3 is shutting down; the controller must still move 2 partitions",
         "broker 2 has not responded to LeaderAndIsr since 2023-11-14T22:13:20Z; 4 requests queued:"
         " no connection",
         "deletion of orders: waiting since 1970-01-01T00:00:00Z for broker 3 to return or respond",
-        "leader of orders-1: waiting since 1970-01-01T00:00:00Z for broker 3 of the last ISR to"
-        " return",
-        "and 7 more waits",
+        "leader election of orders-1: waiting since 1970-01-01T00:00:00Z for broker 3 of the last"
+        " ISR to return",
+        "deletions, reassignments and elections that also wait for brokers: 7",
         "no history: no broker that could be queried has recorded an event",
     ]
 

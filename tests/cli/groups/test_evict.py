@@ -223,7 +223,7 @@ def test_evict_sends_member_id_and_instance_id_of_a_static_member() -> None:
     ]
     assert list(map(_result, codes)) == [
         "evicted",
-        "not evicted: another process has taken over its instance id",
+        "not evicted: another process has taken over the instance id",
     ]
 
 
@@ -232,7 +232,7 @@ def test_evict_sends_one_request_per_member_before_kafka_2_4() -> None:
     codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
 
     assert [asked["member_id"] for asked in broker.asked] == ["a-1", "b-2"]
-    assert list(map(_result, codes)) == ["evicted", "has already left"]
+    assert list(map(_result, codes)) == ["evicted", "the member had already left"]
 
 
 def test_group_level_error_of_leave_group_applies_to_each_member() -> None:

@@ -238,7 +238,7 @@ def test_entries_from_before_the_start_are_marked_kept_or_log() -> None:
     assert lines[5].endswith("a-1 from /10.0.0.1 left: bye")
     assert lines[-2:] == [
         "[kept]: recorded before the broker's last start",
-        "[log]: read from __consumer_offsets, which does not hold causes",
+        "[log]: read from __consumer_offsets, which does not record causes",
     ]
 
 

@@ -203,7 +203,7 @@ class Scene:
 
 
 LEFT_OUT = "leader epoch 37 is left out: the log has a different epoch at this offset"
-NEW = "creates the group"
+NEW = "the commit creates the group"
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ def test_invalid_zookeeper_path_stops_migrate_without_skip_unreadable(scene: Sce
     scene.commit_old(1, "later")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute")
     assert ran.code == 1
-    assert f"{scene.path(1)} is not an offset: 'later'" in ran.err
+    assert f"{scene.path(1)} does not contain an offset: 'later'" in ran.err
     assert "nothing was changed, because 1 path can't be read" in ran.err
     assert scene.new() == {}
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--skip-unreadable")

@@ -96,7 +96,7 @@ def test_topics_trim_to_committed_deletes_only_records_read_by_all_groups(orders
     ran = run("topics", "trim", orders, "--to-committed", "--execute", "--json")
 
     assert news(ran) == [4, 5, 0]
-    assert ran.json["changes"][2]["note"] == "no group has a committed offset"
+    assert ran.json["changes"][2]["note"] == "no group has a committed offset in the partition"
     assert [row["groups"] for row in ran.json["changes"]] == [[], [], []]
     assert starts(orders) == [4, 5, 0]
 
@@ -157,4 +157,4 @@ def test_topics_trim_reports_rejected_and_trimmed_partitions(
     assert ran.out.endswith(
         f"Trimmed {orders}:1: 5 records deleted\nNot trimmed: {orders}:0: POLICY_VIOLATION\n"
     )
-    assert ran.err == f"muster: 1 partition of 2 trimmed; not trimmed: {orders}:0\n"
+    assert ran.err == f"muster: 1 of 2 partitions could not be trimmed: {orders}:0\n"

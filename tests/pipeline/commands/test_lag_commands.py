@@ -62,7 +62,7 @@ def test_textfile_has_the_rows_of_table_catch_up(
     told = lag("--textfile", str(file))
 
     assert told.code == 0, told.err
-    assert f"The lag for Prometheus is {file}" in told.out
+    assert f"The lag for Prometheus is in {file}" in told.out
     rows = table(out, "catch_up", CATCH_UP)
     families = {each.name: each for each in text_string_to_metric_families(file.read_text())}
     for name, column in (

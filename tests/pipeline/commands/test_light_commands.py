@@ -84,7 +84,7 @@ def test_damage_is_reported_and_exit_code_is_4_with_fail_on_damage(
     words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
     made = run(*words)
     assert made.code == 0
-    assert "1 part of the history could not be read: see the table quarantine" in made.err
+    assert "1 part of the history could not be read: see table quarantine" in made.err
     assert made.json["damaged"] == 1
     [where] = made.json["unreadable"]
     assert where["file"] in made.err

@@ -216,7 +216,7 @@ def test_exit_code_is_4_for_new_damage_and_0_on_the_next_run(
     words = ["pipeline", "all", "--incremental", "--fail-on-damage", "--source", str(copy)]
     first = run(*words, "--out", str(tmp_path / "out"))
     assert first.code == 4, first.err
-    assert "could not be read: see the table quarantine" in first.err
+    assert "could not be read: see table quarantine" in first.err
     assert list((tmp_path / "out" / "quarantine").glob("*.parquet"))
     assert run(*words, "--out", str(tmp_path / "out")).code == 0
 

@@ -119,7 +119,7 @@ def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
     [both] = [line for line in shown.out.splitlines() if line.startswith("both")]
     assert "2 > 1 (-50%)" in both
     assert "20 > 5 (-75%)" in both
-    assert "groups new in the second window: fresh" in shown.err
+    assert "groups only in the second window: fresh" in shown.err
     assert "window begins before the history, which begins at 2026-01-01T12:00:00.000Z" in early.err
     [row] = [each for each in told.json["rows"] if each["group_id"] == "both"]
     assert (row["topic"], row["change"]["read_records"], row["news"]) == ("orders", -15, None)
