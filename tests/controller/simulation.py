@@ -101,7 +101,7 @@ class Simulation:
         return tuple(self.random.sample(range(1, BROKERS + 1), count))
 
     def topic(self) -> str | None:
-        """A random existing topic; None if there are no topics."""
+        """A random existing topic; None if the world has no topics."""
         return self.random.choice([*self.world.nodes.topics]) if self.world.nodes.topics else None
 
     def key(self) -> TopicPartition | None:
