@@ -89,7 +89,7 @@ def plain_token(name: str = "alice", password: str = "alice-secret") -> bytes:
 
 
 async def log_in(client: Client, name: str = "alice", password: str = "") -> dict[str, Any]:
-    """Logs in by PLAIN in requests and returns the answer to the token."""
+    """Logs in by PLAIN and returns the response to SaslAuthenticate."""
     await client.call(HANDSHAKE, 1, mechanism="PLAIN")
     token = plain_token(name, password or PASSWORDS[name])
     return await client.call(AUTHENTICATE, 2, auth_bytes=token)
@@ -98,8 +98,8 @@ async def log_in(client: Client, name: str = "alice", password: str = "") -> dic
 async def log_in_by_scram(
     client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
 ) -> dict[str, Any]:
-    """Logs in by SCRAM and returns the last answer. ``nonce`` is put before the joined nonce in the
-    last message.
+    """Logs in by SCRAM and returns the response to the last message, where ``nonce`` precedes the
+    joined nonce.
     """
     await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
     bare = b"n=" + name + b",r=abc"
@@ -116,7 +116,7 @@ async def log_in_by_scram(
 
 
 async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
-    """All bytes that the broker sends until it closes the connection."""
+    """Returns all bytes that the broker sends until it closes the connection."""
     try:
         return await asyncio.wait_for(client.reader.read(), within_s)
     except ConnectionResetError:
@@ -124,7 +124,9 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
 
 
 def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
-    """A request cut in the middle of ``secret``: as a whole frame, and as an unfinished frame."""
+    """Returns a frame that ends in the middle of ``secret``, and the same frame with a longer
+    length.
+    """
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4
@@ -139,5 +141,5 @@ async def send_cut(client: Client, request: bytes) -> None:
 
 
 def with_length(token: bytes) -> bytes:
-    """A raw token with its length, as sent after SaslHandshake version 0."""
+    """Returns the frame of a raw token, as a client sends it after SaslHandshake version 0."""
     return struct.pack(">i", len(token)) + token

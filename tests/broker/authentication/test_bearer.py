@@ -99,7 +99,7 @@ def test_valid_token_yields_its_user_name_and_expiry(tmp_path: Path) -> None:
         (lambda: token(sub=7), "the token has no user name in claim sub"),
     ],
 )
-def test_invalid_token_is_refused_with_a_reason_and_not_quoted(
+def test_refusal_of_an_invalid_token_has_a_reason_without_the_token(
     tmp_path: Path, make: Callable[[], str], reason: str
 ) -> None:
     made = make()
@@ -140,7 +140,9 @@ async def test_librdkafka_logs_in_with_a_token(tmp_path: Path) -> None:
         assert await asyncio.to_thread(produce) == 0
 
 
-async def test_forged_token_is_rejected_in_two_messages(tmp_path: Path, lines: list[Any]) -> None:
+async def test_forged_token_is_rejected_by_invalid_token_status_and_then_by_error(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
         good, bad = await connect(broker), await connect(broker)
         for client in (good, bad):
@@ -164,7 +166,9 @@ async def test_forged_token_is_rejected_in_two_messages(tmp_path: Path, lines: l
 
 
 async def connect_with_token(bearer: str, broker: Broker) -> Client:
-    """A client that has sent its token; an invalid token is an error at the next message."""
+    """Connects a client and sends its token. The caller's next message gets the error of an invalid
+    token.
+    """
     client = await connect(broker)
     await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
     answer = await client.call(AUTHENTICATE, 1, auth_bytes=first_message(bearer))
@@ -172,7 +176,7 @@ async def connect_with_token(bearer: str, broker: Broker) -> Client:
     return client
 
 
-async def test_token_whose_algorithm_is_not_a_string_is_a_failed_login(
+async def test_login_fails_when_algorithm_of_the_token_is_not_a_string(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, logins):
@@ -184,7 +188,7 @@ async def test_token_whose_algorithm_is_not_a_string_is_a_failed_login(
     assert line["reason"] == "the token's signature algorithm is not supported"
 
 
-def test_exception_of_the_jwt_library_refuses_the_token(
+def test_token_is_refused_when_the_jwt_library_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(*_: object, **__: object) -> None:

@@ -54,7 +54,7 @@ def accepts_token(tokens: SignedTokens) -> bool:
 
 
 async def fetch_error(lines: list[Any], tokens: SignedTokens) -> str:
-    """The logged reason why the keys can't be fetched."""
+    """Returns the logged reason why the keys can't be fetched."""
     await eventually(lambda: lines)
     await eventually(lambda: not tokens._is_reading)
     (line,) = lines
@@ -139,7 +139,7 @@ async def test_keys_are_not_fetched_from_an_issuer_with_an_invalid_certificate(
         assert issuer.asked == []
 
 
-async def test_a_redirection_from_https_to_http_is_not_followed(
+async def test_key_fetch_does_not_follow_a_redirect_from_https_to_http(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any]
 ) -> None:
     authority = Authority(tmp_path)
@@ -154,7 +154,7 @@ async def test_a_redirection_from_https_to_http_is_not_followed(
         assert (redirecting.asked, plain.asked) == (["/keys"], [])
 
 
-async def test_a_redirection_to_https_is_followed(
+async def test_key_fetch_follows_a_redirect_to_https(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority(tmp_path)
@@ -177,24 +177,26 @@ async def test_a_redirection_to_https_is_followed(
         json.dumps({"keys": [ODD]}).encode(),
     ],
 )
-async def test_invalid_answer_of_an_issuer_is_logged(lines: list[Any], answer: bytes) -> None:
+async def test_invalid_response_of_the_token_issuer_is_logged(
+    lines: list[Any], answer: bytes
+) -> None:
     with Issuer(answer).serving() as issuer:
         assert await fetch_error(lines, SignedTokens(BearerSettings(issuer.url), Clock().time))
 
 
-def test_key_whose_id_is_not_a_string_is_ignored(tmp_path: Path) -> None:
+def test_signing_key_is_ignored_when_its_id_is_not_a_string(tmp_path: Path) -> None:
     tokens = signed_tokens(tmp_path, keys(ODD, {**ODD, "kid": {}}))
     assert accepts_token(tokens)
 
 
 @pytest.mark.parametrize("text", [json.dumps({"keys": [ODD]}), '{"keys": ' + "[" * 100_000])
-def test_file_without_usable_keys_is_a_config_error(tmp_path: Path, text: str) -> None:
+def test_key_file_without_usable_keys_is_a_config_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConfig, match="has no signing keys"):
         signed_tokens(tmp_path, text)
 
 
 @pytest.mark.parametrize("url", ["", "http://example.com/keys", "file:///nowhere/keys.json"])
-async def test_start_fails_when_the_url_of_the_keys_is_unusable(tmp_path: Path, url: str) -> None:
+async def test_start_fails_when_the_jwks_endpoint_url_is_unusable(tmp_path: Path, url: str) -> None:
     given = {**settings(tmp_path), "sasl.oauthbearer.jwks.endpoint.url": url}
     with pytest.raises(CannotListen):
         async with broker_with_logins(tmp_path / "data", given):

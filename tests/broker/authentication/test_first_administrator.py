@@ -1,4 +1,4 @@
-"""The first user is added while the broker is stopped, logs in by SCRAM, and adds the next."""
+"""The first user is added while the broker is down, logs in by SCRAM, and adds the second user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def users(words: str, *more: str, password: str = "secret") -> Ran:
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_the_first_administrators_password_is_its_utf_8_bytes(tmp_path: Path) -> None:
+async def test_trap_7_scram_user_added_offline_logs_in_with_a_non_ascii_password(
+    tmp_path: Path,
+) -> None:
     data = tmp_path / "data"
     assert users("add root", "--data-dir", str(data), password="pass\u00f6rd").code == 0
     only_scram = {"sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"}

@@ -1,4 +1,4 @@
-"""The waiting time of logins: arithmetic on failed logins by user name and address."""
+"""The delay of logins after failed logins with the same user name and address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spray(guesses: Guesses, names: int, now_ms: int = 0) -> None:
         fail(guesses, f"name-{number}", 1, now_ms=now_ms)
 
 
-def test_logins_of_a_name_wait_one_after_the_other_after_a_few_failures() -> None:
+def test_logins_of_a_user_name_are_serialized_after_failures() -> None:
     guesses = Guesses()
     for _ in range(FAILURES_AT_ONCE):
         assert guesses.wait_ms(HOST, ALICE, 0) == 0
@@ -40,7 +40,7 @@ def test_logins_of_a_name_wait_one_after_the_other_after_a_few_failures() -> Non
     assert guesses.wait_ms(HOST, "bob", 0) == 0
 
 
-def test_any_number_of_failures_expires_within_seconds() -> None:
+def test_login_delay_ends_within_seconds_after_any_number_of_failures() -> None:
     guesses = Guesses()
     fail(guesses, ALICE, 100_000)
     assert guesses.wait_ms(HOST, ALICE, 0) is None
@@ -49,7 +49,7 @@ def test_any_number_of_failures_expires_within_seconds() -> None:
     assert guesses.wait_ms(HOST, ALICE, LATEST_MS + TURN_MS) == 0
 
 
-def test_names_beyond_the_bound_share_one_row_of_turns() -> None:
+def test_user_names_beyond_the_bound_share_one_login_queue() -> None:
     guesses = Guesses()
     spray(guesses, NAMES_MAX + FAILURES_AT_ONCE)
     assert guesses.wait_ms(HOST, "another", 0) == 0
@@ -60,8 +60,8 @@ def test_names_beyond_the_bound_share_one_row_of_turns() -> None:
     assert len(guesses._clear_ms[HOST]) == NAMES_MAX + 1
 
 
-def test_name_counts_towards_the_bound_after_its_failures_expired() -> None:
-    """Otherwise no row of turns would bound a client that tries each name once."""
+def test_user_name_counts_towards_the_bound_after_its_failures_expired() -> None:
+    """A client that tries each name once would otherwise never reach the bound."""
     guesses = Guesses()
     spray(guesses, NAMES_MAX)
     later_ms = NAME_KEPT_MS
@@ -71,7 +71,7 @@ def test_name_counts_towards_the_bound_after_its_failures_expired() -> None:
     assert len(guesses._clear_ms[HOST]) == 2, "the shared row, and x"
 
 
-def test_name_that_has_logged_in_keeps_its_own_row_when_other_names_fail() -> None:
+def test_logged_in_user_keeps_its_own_login_queue_when_other_names_fail() -> None:
     guesses = Guesses()
     guesses.judged(HOST, ALICE, 0, is_right=True)
     spray(guesses, 1000)

@@ -1,4 +1,4 @@
-"""Logins that wait while others from their address fail: a broker on virtual time."""
+"""Delayed logins in virtual time, while other logins from the same address fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.authentication.virtual import LoginWorld
 from tests.simulation.whole.agenda import MS
 
 AT_ONCE_S = 0.05
-"""A login on the simulated network takes less than this unless the broker delays it."""
+"""A login that the broker does not delay takes less than this on the simulated network."""
 HELD_BACK = 30
 
 
@@ -69,10 +69,10 @@ def test_login_of_a_known_name_is_not_delayed_when_many_names_fail(
 
 @pytest.mark.parametrize("closes", [False, True], ids=["stays", "closes_early"])
 @pytest.mark.parametrize("names", [1, 10_000], ids=["one_name", "a_name_a_login"])
-def test_judged_guesses_from_one_address_are_bounded(
+def test_password_checks_are_bounded_per_address(
     world: LoginWorld, names: int, closes: bool
 ) -> None:
-    """The client guesses 250 passwords a second for 4 s, each on its own connection."""
+    """The client guesses 250 passwords per second for 4 s, each on a new connection."""
     tried = 0
     for _ in range(100):
         for _ in range(10):

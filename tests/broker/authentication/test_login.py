@@ -1,4 +1,6 @@
-"""The bytes that a client receives before its login, as from Kafka, and the bounds of a login."""
+"""The bytes that a client receives before its login, compared with Kafka's, and the bounds of a
+login.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def reasons(lines: list[Any]) -> list[str]:
 
 
 async def serves(client: Client) -> bool:
-    """Whether the client is logged in: its requests are answered."""
+    """Returns whether the broker serves the client's requests."""
     return (await client.call(GROUPS, 0))["error_code"] == 0
 
 
@@ -110,7 +112,7 @@ async def test_login_succeeds_when_each_byte_arrives_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.proves("security 2")
-async def test_trap_2_api_versions_may_be_repeated_when_its_version_is_unknown(
+async def test_trap_2_api_versions_with_unknown_version_may_be_repeated(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -146,7 +148,7 @@ async def test_trap_2_second_valid_api_versions_closes_the_connection(
 
 
 @pytest.mark.proves("security 3")
-async def test_trap_3_unknown_mechanism_is_answered_with_the_list_after_the_delay(
+async def test_trap_3_unknown_mechanism_gets_delayed_error_with_mechanism_list(
     tmp_path: Path,
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
@@ -165,7 +167,7 @@ async def test_trap_3_unknown_mechanism_is_answered_with_the_list_after_the_dela
 
 
 @pytest.mark.proves("security 3")
-async def test_trap_3_metadata_before_the_login_is_not_answered(
+async def test_trap_3_metadata_request_before_login_gets_no_response(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -179,7 +181,7 @@ async def test_trap_3_metadata_before_the_login_is_not_answered(
 
 
 @pytest.mark.proves("security 4")
-async def test_trap_4_valid_raw_token_gets_an_empty_frame_invalid_one_nothing(
+async def test_trap_4_only_a_valid_raw_token_gets_a_response(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -196,7 +198,7 @@ async def test_trap_4_valid_raw_token_gets_an_empty_frame_invalid_one_nothing(
 
 
 @pytest.mark.proves("security 4")
-async def test_trap_4_frame_of_a_wrong_size_is_refused_once_its_size_is_read(
+async def test_trap_4_frame_of_invalid_size_is_refused_before_its_body_arrives(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
@@ -217,7 +219,7 @@ async def test_trap_4_frame_of_a_wrong_size_is_refused_once_its_size_is_read(
         ]
 
 
-async def test_empty_raw_token_is_judged_as_a_token(tmp_path: Path, lines: list[Any]) -> None:
+async def test_empty_raw_token_fails_the_login(tmp_path: Path, lines: list[Any]) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         await client.call(HANDSHAKE, 0, mechanism="PLAIN")
@@ -235,7 +237,7 @@ async def test_empty_raw_token_is_judged_as_a_token(tmp_path: Path, lines: list[
         (b"no", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
     ],
 )
-async def test_failed_login_is_answered_after_the_delay(
+async def test_response_to_a_failed_login_is_delayed(
     tmp_path: Path, token: bytes, said: str
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
@@ -262,7 +264,7 @@ async def test_failed_login_is_answered_after_the_delay(
         (1, with_length(encode_request_header(METADATA, 9, 1, "x") + b"\0\1")),
     ],
 )
-async def test_unanswered_connection_is_closed_after_the_delay(
+async def test_connection_without_a_login_response_is_closed_after_the_delay(
     tmp_path: Path, handshake: int | None, said: bytes
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
@@ -289,7 +291,7 @@ async def test_other_request_during_login_gets_an_error_and_closes_the_connectio
         assert await all_until_closed(client) == b""
         other = await connect(broker)
         await other.call(HANDSHAKE, 1, mechanism="PLAIN")
-        other.send(METADATA, 9, topics=[])  # Metadata v9 has no field for an error
+        other.send(METADATA, 9, topics=[])  # Metadata v9 has no field for an error.
         assert await all_until_closed(other) == b""
 
 
@@ -303,7 +305,7 @@ async def test_other_request_during_login_gets_an_error_and_closes_the_connectio
         with_length(struct.pack(">hhih", HANDSHAKE, 1, 1, 500)),
     ],
 )
-async def test_malformed_login_request_closes_the_connection_without_an_answer(
+async def test_malformed_login_request_closes_the_connection_without_a_response(
     tmp_path: Path, frame: bytes
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
@@ -361,7 +363,7 @@ async def test_login_fails_after_64_messages(tmp_path: Path, lines: list[Any]) -
         assert reasons(lines) == ["the client did not log in within 64 messages"]
 
 
-async def test_oldest_connection_of_the_busiest_address_is_closed_at_the_bound(
+async def test_oldest_login_of_the_busiest_address_is_closed_at_the_bound(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "STRANGERS_MAX", 5)
@@ -394,7 +396,7 @@ async def test_bytes_of_unfinished_logins_are_bounded_over_all_connections(
         ]
 
 
-async def test_guessing_is_bounded_by_name_and_address_and_delays_no_other_user(
+async def test_failed_logins_delay_only_the_same_user_and_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "FAILURES_AT_ONCE", 3)
@@ -410,7 +412,7 @@ async def test_guessing_is_bounded_by_name_and_address_and_delays_no_other_user(
         loop = asyncio.get_running_loop()
         began = loop.time()
         client = await connect(broker)
-        await log_in(client)  # a right password waits for its turn too
+        await log_in(client)  # A correct password is delayed too.
         assert loop.time() - began >= 0.199
         assert await serves(client)
         assert logins.guesses.wait_ms("10.0.0.1", "alice", 0) == 0
@@ -418,7 +420,7 @@ async def test_guessing_is_bounded_by_name_and_address_and_delays_no_other_user(
         await log_in(await connect(broker), "bob")
         assert loop.time() - began < 0.199
 
-        # Logins whose turn would come too late are refused without a check of the password.
+        # The broker refuses a login without checking the password if the delay would be too long.
         monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
         late = await connect(broker)
         await late.call(HANDSHAKE, 1, mechanism="PLAIN")
@@ -428,7 +430,9 @@ async def test_guessing_is_bounded_by_name_and_address_and_delays_no_other_user(
         assert logins.counts.total() == before, "nothing was judged"
 
 
-async def test_scram_login_takes_one_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scram_login_is_delayed_only_at_its_last_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
     async with broker_with_logins(tmp_path, scram=True, time=frozen_clock()) as (broker, logins):
         for _ in range(guesses.FAILURES_AT_ONCE + 1):
@@ -447,7 +451,7 @@ async def test_scram_login_takes_one_turn(tmp_path: Path, monkeypatch: pytest.Mo
         assert done["error_code"] == 0
         assert waits == [guesses.TURN_MS]
         counts = broker.watchdog.counts
-        # Three messages, and the check of the last one at its turn.
+        # Three messages, and the delayed check of the last message.
         assert counts["logins"] == 4
         assert await serves(client)
 
@@ -496,7 +500,7 @@ async def test_300_unfinished_logins_do_not_delay_other_connections(tmp_path: Pa
         assert max(waits) < 0.05
 
 
-async def test_start_warns_of_plain_without_tls_and_of_an_ignored_login_module(
+async def test_start_logs_plain_without_tls_and_ignored_login_module(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     unused = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="planted";'

@@ -1,4 +1,4 @@
-"""Logins inside TLS: the TLS layer hands its bytes to the protocol that follows the login."""
+"""Logins inside TLS: the next protocol receives the bytes that follow the login."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_requests_in_tls_records_after_the_last_token_are_served(tmp_path:
                 "127.0.0.1", port_of(broker), ssl=context, server_hostname="localhost"
             )
         )
-        # Each write is a TLS record of its own, and all may arrive in one segment.
+        # Each write is a separate TLS record. All records may arrive in one segment.
         handles = [
             client.send(HANDSHAKE, 1, mechanism="PLAIN"),
             client.send(AUTHENTICATE, 1, auth_bytes=plain_token()),

@@ -1,4 +1,4 @@
-"""Sessions that expire, and the re-authentications that renew them (KIP-368), byte by byte."""
+"""The expiry of SASL sessions, and the reauthentications that renew them (KIP-368)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def list_groups(client: Client) -> int:
 
 
 async def end_session(broker: Broker, time: MockTime) -> None:
-    """Ends the only session, one of SHORT; it does not end earlier, however long the test takes."""
+    """Expires the only session. SHORT is its lifetime, which real time does not reduce."""
     time.move(100)
     (connection,) = broker.server.connections
     session = connection.session
@@ -66,7 +66,8 @@ async def test_session_lifetime_is_returned_and_renewed_by_reauthentication(tmp_
         assert (await log_in(client))["session_lifetime_ms"] == 60_000
         (connection,) = broker.server.connections
         before = connection.principal
-        # A request sent before the renewal is answered before it; all arrive in one segment.
+        # The broker serves the first request before the renewal; all requests arrive in one
+        # segment.
         first = client.send(GROUPS, 0)
         handshake = client.send(HANDSHAKE, 1, mechanism="PLAIN")
         token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
@@ -99,7 +100,7 @@ async def test_trap_5_expired_session_stays_open_until_its_next_request(tmp_path
         assert logins.counts[Result(LISTENER, "PLAIN", EXPIRED)] == 1
 
 
-async def test_jump_of_the_wall_clock_changes_no_session(tmp_path: Path) -> None:
+async def test_session_expiry_ignores_jumps_of_the_wall_clock(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path / "long", LONG, time=time) as (broker, _):
         client = await connect(broker)
@@ -125,14 +126,13 @@ async def test_trap_5_expired_session_can_be_renewed(tmp_path: Path) -> None:
         assert (await log_in(client))["session_lifetime_ms"] == 100
         assert await list_groups(client) == 0
         await end_session(broker, time)
-        # A second renewal within a second of the first one's start does not count: the session is
-        # over.
+        # The session has expired, so a second renewal within one second closes the connection.
         client.send(HANDSHAKE, 1, mechanism="PLAIN")
         assert await all_until_closed(client) == b""
 
 
 @pytest.mark.proves("security 5")
-async def test_trap_5_session_of_a_raw_token_client_is_closed_when_it_expires(
+async def test_trap_5_session_of_a_raw_token_client_is_closed_on_expiry(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -148,14 +148,14 @@ async def test_trap_5_session_of_a_raw_token_client_is_closed_when_it_expires(
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_second_renewal_within_a_second_is_refused_and_does_not_close(
+async def test_trap_6_second_renewal_within_a_second_fails_and_keeps_connection(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, LONG, time=time) as (broker, _):
         client = await connect(broker)
         await log_in(client)
-        await log_in(client)  # the first renewal may follow at once
+        await log_in(client)  # The first renewal may immediately follow the login.
         answer = await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         assert answer == {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
         assert await list_groups(client) == 0
@@ -194,7 +194,7 @@ async def test_trap_6_renewal_as_another_user_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_renewal_by_another_mechanism_closes_at_the_next_frame(
+async def test_trap_6_renewal_by_another_mechanism_closes_after_the_next_frame(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
@@ -231,7 +231,8 @@ async def test_password_guesses_in_renewals_count_as_failed_logins(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):
-        for password in ["wrong"] * guesses.FAILURES_AT_ONCE + ["bob-secret"]:  # all fail
+        # All passwords are wrong.
+        for password in ["wrong"] * guesses.FAILURES_AT_ONCE + ["bob-secret"]:
             client = await connect(broker)
             await log_in(client)
             await log_in(client, "bob", password)
@@ -249,7 +250,7 @@ async def test_password_guesses_in_renewals_count_as_failed_logins(
         assert loop.time() - began >= 0.399, "and a renewal does"
         assert (await client.receive(behind))["error_code"] == 0
 
-        # A renewal whose turn would come too late is refused without a check of the password.
+        # The broker refuses a renewal without checking the password if the delay would be too long.
         monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
         now_ms = broker.time.now().mono_ms
         logins.guesses.judged("127.0.0.1", "bob", now_ms, is_right=False)
@@ -264,7 +265,7 @@ async def test_password_guesses_in_renewals_count_as_failed_logins(
         assert lines[-1]["reason"] == "too many failed logins of this user from this address"
 
 
-async def test_no_timer_is_left_when_client_closes_while_its_renewal_waits(
+async def test_timers_are_cancelled_when_client_closes_during_a_delayed_renewal(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):
@@ -302,7 +303,7 @@ async def test_other_requests_are_not_served_during_a_renewal(tmp_path: Path, ve
         if version == 1:
             await client.call(HANDSHAKE, 1, mechanism="PLAIN")
             assert await list_groups(client) == ILLEGAL_SASL_STATE
-        else:  # clients without re-authentication send raw tokens
+        else:  # Clients without reauthentication send raw tokens.
             client.send(HANDSHAKE, 0, mechanism="PLAIN")
         assert await all_until_closed(client) == b""
 
@@ -328,7 +329,7 @@ async def test_session_that_expires_during_its_renewal_is_renewed(tmp_path: Path
         assert await list_groups(client) == 0
 
 
-async def test_closed_connection_leaves_no_timer(tmp_path: Path) -> None:
+async def test_session_timer_is_cancelled_when_connection_closes(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)

@@ -1,4 +1,4 @@
-"""Delegation tokens of a standalone broker: their requests, logins with them, and their expiry."""
+"""Delegation tokens of a standalone broker: requests, logins by token, and expiry."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def logged_in(broker: Broker, name: str = "alice") -> Client:
 async def log_in_by_token(
     broker: Broker, token: dict[str, Any], mechanism: str = MECHANISM, secret: bytes = b""
 ) -> tuple[Client, dict[str, Any]]:
-    """Logs in with a delegation token and returns the client and the last answer."""
+    """Logs in with a delegation token. Returns the client and the response to the last message."""
     client = await connect_to(broker)
     proof = b64encode(secret or token["hmac"]).decode()
     login = client_login(mechanism, Credentials(token["token_id"], proof, by_token=True), "nonce")
@@ -110,7 +110,9 @@ async def ended(client: Client, proof: bytes, period_ms: int = -1) -> tuple[int,
 
 
 async def described_ids(client: Client, *owners: str) -> list[str]:
-    """The ids of the tokens that DescribeDelegationToken returns, of these owners or of all."""
+    """Returns the token ids in a DescribeDelegationToken response, for ``owners`` or for all
+    owners.
+    """
     named = [{"principal_type": "User", "principal_name": each} for each in owners] or None
     answer = await client.call(DESCRIBE, 3, owners=named)
     assert not answer["error_code"]
@@ -127,7 +129,7 @@ async def test_number_of_tokens_is_bounded_per_owner_and_in_total(
             alice, other = await logged_in(broker), await logged_in(broker)
             bob = await logged_in(broker, "bob")
             first = await created(alice)
-            # Of two requests at once, the second exceeds the bound.
+            # The second of two simultaneous requests exceeds the bound.
             codes = await asyncio.gather(created(alice), created(other))
             assert sorted(each["error_code"] for each in codes) == [NONE, POLICY_VIOLATION]
             assert (await created(bob))["error_code"] == NONE
@@ -136,12 +138,13 @@ async def test_number_of_tokens_is_bounded_per_owner_and_in_total(
             await ended(alice, first["hmac"])
             assert (await created(bob))["error_code"] == NONE
             assert (await created(bob, owner="alice"))["error_code"] == POLICY_VIOLATION
-        async with tokens_at(tmp_path) as broker:  # tokens count after a restart too
+        async with tokens_at(tmp_path) as broker:  # Loaded tokens count after a restart.
             bob = await logged_in(broker, "bob")
             assert (await created(bob))["error_code"] == POLICY_VIOLATION
     told = [line for line in lines if line["event"] == "delegation token not created"]
     assert [(line["owner"], line["reason"]) for line in told] == [
-        ("User:alice", "the owner already has 2 tokens"),  # once a minute by a frozen clock
+        # The broker logs a line once a minute, and the clock is frozen.
+        ("User:alice", "the owner already has 2 tokens"),
         ("User:bob", "the owner already has 2 tokens"),
     ]
 
@@ -188,7 +191,7 @@ async def test_token_is_created_and_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [each.mechanism for each in ScramMechanism])
-async def test_login_by_token_is_its_owner_until_the_token_expires(
+async def test_login_by_token_has_the_owners_principal_until_the_token_expires(
     tmp_path: Path, mechanism: str
 ) -> None:
     time = MockTime()
@@ -352,7 +355,7 @@ async def test_tokens_survive_a_restart_and_their_file_has_no_hmac(tmp_path: Pat
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_login_by_token_derives_no_credential_again(
+async def test_login_by_token_uses_the_stored_scram_credential(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with tokens_at(tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""SCRAM messages that are accepted or refused, and places that must not contain secrets."""
+"""SCRAM messages that a login accepts or refuses, and outputs that must not contain secrets."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ async def test_trap_7_nonce_that_only_ends_with_the_servers_nonce_is_refused(
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_name_with_a_comma_is_escaped_and_passwords_are_not_prepared(
+async def test_trap_7_scram_unescapes_user_name_and_uses_raw_password_bytes(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         assert broker.secured.users is not None
-        # SASLprep would drop U+00AD and turn U+2168 into IX; passwords are not prepared.
+        # SASLprep would remove U+00AD and change U+2168 to IX. The broker does not apply SASLprep.
         await add_scram_user(broker.secured.users, "a,b=c", "p\u00adw\u2168", SHA.mechanism)
         right, prepared = "p\u00adw\u2168".encode(), b"pwIX"
         client = await connect(broker)
@@ -75,7 +75,7 @@ async def test_trap_7_name_with_a_comma_is_escaped_and_passwords_are_not_prepare
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_unknown_users_cannot_be_distinguished_from_known_ones(tmp_path: Path) -> None:
+async def test_trap_7_scram_responses_do_not_reveal_whether_a_user_exists(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, scram=True, iterations=8192) as (broker, _):
         shown: dict[bytes, set[tuple[bytes, bytes]]] = {}
         names = [b"alice", b"bob", *(b"nobody-%d" % number for number in range(20))]
@@ -100,7 +100,7 @@ async def test_trap_7_unknown_users_cannot_be_distinguished_from_known_ones(tmp_
 
 
 @pytest.mark.proves("security 8")
-async def test_trap_8_secrets_are_in_no_log_line_metric_answer_or_file(
+async def test_trap_8_secrets_are_absent_from_logs_metrics_responses_and_files(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     jaas = SETTINGS["plain.sasl.jaas.config"].replace("alice-secret", "planted-plain")
@@ -152,15 +152,14 @@ async def test_trap_8_secrets_are_in_no_log_line_metric_answer_or_file(
     for name in ("AlterUserScramCredentials", "SaslAuthenticate"):
         assert any(f"{name} request" in each for each in told), "cut requests are told of"
     for secret in (b"planted-plain", b"planted-wrong", b"planted-token", salted):
-        part = secret[: len(secret) // 3 * 3 - 3]  # the part of a cut secret that was sent
+        # The client sent this part of the secret in a truncated frame.
+        part = secret[: len(secret) // 3 * 3 - 3]
         assert part.decode() not in text, secret
         assert b64encode(part).decode() not in text, secret
     assert "planted-salt" not in "\n".join(map(repr, shown))
 
 
-async def test_long_name_of_an_unknown_user_is_cut_in_the_log(
-    tmp_path: Path, lines: list[Any]
-) -> None:
+async def test_long_user_name_is_truncated_in_the_log(tmp_path: Path, lines: list[Any]) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):
         answer = await log_in_by_scram(await connect(broker), b"n" * 4000, b"x")
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED

@@ -95,7 +95,7 @@ async def test_credentials_are_altered_and_described(tmp_path: Path) -> None:
         assert await described(client) == {"al": [(1, 4096)]}
 
 
-async def test_invalid_alterations_fail_by_user_and_the_others_succeed(tmp_path: Path) -> None:
+async def test_invalid_alteration_fails_only_for_its_user(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         client = await connect(broker)
         await alter(client, [upsertion("al")])
@@ -136,7 +136,7 @@ async def test_invalid_alterations_fail_by_user_and_the_others_succeed(tmp_path:
         }
 
 
-async def test_users_survive_a_restart_in_a_file_that_only_its_owner_reads(
+async def test_users_survive_a_restart_in_a_file_with_owner_permissions(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -212,7 +212,7 @@ class ImmediateStore:
         }
 
 
-async def test_change_of_many_users_yields_to_other_tasks() -> None:
+async def test_alteration_of_many_users_yields_to_other_tasks() -> None:
     users = Users(ImmediateStore(), {}, b"secret")
     slices = Slicer(Time(), slice_ns=0).work("test")
     many = [Upsertion(f"user-{number}", 1, 4096, SALT, SALTED) for number in range(50)]
@@ -233,7 +233,7 @@ async def test_change_of_many_users_yields_to_other_tasks() -> None:
     assert turns >= 50, "one for each password"
 
 
-def test_decoy_of_an_unknown_user_has_iterations_of_known_users() -> None:
+def test_decoy_of_an_unknown_user_has_an_iteration_count_of_known_users() -> None:
     def having(iterations: int, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Credentials:
         return {mechanism: credential(mechanism, SALTED, SALT, iterations)}
 
@@ -252,7 +252,7 @@ def test_decoy_of_an_unknown_user_has_iterations_of_known_users() -> None:
     users.update("a", {})
     users.update("c", {})
     assert shown() == {4096}
-    # As token ids, known and unknown user names can't be distinguished.
+    # The decoys of a user name and of an equal token id have different salts.
     assert decoy_of("x", True).salt != decoy_of("x", False).salt
 
 

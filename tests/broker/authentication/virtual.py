@@ -1,4 +1,4 @@
-"""A broker with logins on virtual time, and clients that log in by PLAIN from given addresses."""
+"""A broker with logins in virtual time, and clients that log in by PLAIN from given addresses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from tests.simulation.whole.process import PORT, Process
 
 
 class Login:
-    """One client's login; ``code`` is the error code of the answer, or None."""
+    """A client's login. ``code`` is the error code of the response, or None before the response."""
 
     def __init__(self, world: LoginWorld, host: str, name: str, password: str) -> None:
         self.code: int | None = None
         self.took_s: float | None = None
-        """Seconds from the connection to the answer, or to its closing by the broker."""
+        """Seconds from the connection until the response or until the broker closes; None before.
+        """
         self._world = world
         self._token = plain_token(name, password)
         self._began_ns = world.agenda.now_ns
@@ -78,7 +79,7 @@ class LoginWorld:
         return self._process.broker.secured.logins
 
     def serves(self) -> None:
-        """The process calls it when the broker listens."""
+        """Does nothing. The simulated process calls this method when the broker listens."""
 
     def log_in(self, name: str, password: str, host: str = "10.0.0.9") -> Login:
         return Login(self, host, name, password)
@@ -89,5 +90,5 @@ class LoginWorld:
             self._process.run()
 
     def end(self) -> None:
-        """Releases the broker's memory."""
+        """Frees the broker's resources."""
         self._process.bury()

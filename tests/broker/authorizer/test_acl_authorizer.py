@@ -25,7 +25,7 @@ def authorizer(*entries, super_users=frozenset(), allow_everyone=False):
     return AclAuthorizer(AclIndex(entries), super_users, allow_everyone=allow_everyone, audit=audit)
 
 
-async def test_matching_acl_or_super_user_allows_and_other_requests_are_denied():
+async def test_request_is_allowed_only_by_a_matching_acl_or_for_a_super_user():
     rights = authorizer(allow("t"), super_users={"User:root"})
     assert rights.allows(peer(), READ, TOPIC, "t", api="Fetch")
     assert rights.allows(peer(), DESCRIBE, TOPIC, "t", api="Metadata")
@@ -38,7 +38,7 @@ async def test_matching_acl_or_super_user_allows_and_other_requests_are_denied()
     rights.audit.stop()
 
 
-async def test_denial_is_not_audited_when_a_list_is_filtered():
+async def test_denial_that_only_filters_a_list_is_not_audited():
     rights = authorizer()
     assert not rights.allows(peer(), READ, TOPIC, "t", api="Metadata", is_logged=False)
     assert rights.operations(peer(), TOPIC, "t") == 0
@@ -94,7 +94,7 @@ def allowed_somewhere(rights, connection, operation):
     return result_of(rights.allows_somewhere(connection, operation, TOPIC, api="InitProducerId"))
 
 
-async def test_right_on_any_topic_is_decided_from_the_acls():
+async def test_allows_somewhere_is_decided_by_all_acls_of_the_resource_type():
     rights = authorizer(allow("t", WRITE))
     connection = peer()
     assert allowed_somewhere(rights, connection, WRITE)
@@ -105,7 +105,7 @@ async def test_right_on_any_topic_is_decided_from_the_acls():
     rights.audit.stop()
 
 
-async def test_right_on_any_topic_is_cached_by_principal_until_an_acl_changes(monkeypatch):
+async def test_allows_somewhere_is_cached_per_principal_until_an_acl_changes(monkeypatch):
     judged = []
     real = AclRules.may_somewhere
     monkeypatch.setattr(
@@ -147,7 +147,7 @@ async def test_cached_decisions_are_bounded_over_all_connections(what, monkeypat
     assert 50 <= len(rights.verdicts) + len(rights.bits) <= 100
 
 
-async def test_cache_keeps_a_name_in_use_when_names_used_once_overflow_it(monkeypatch):
+async def test_decision_cache_keeps_a_reused_name_when_other_names_are_evicted(monkeypatch):
     monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
     judged = []
     real = AclRules.verdict

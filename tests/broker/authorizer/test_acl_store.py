@@ -1,4 +1,6 @@
-"""ACLs in the data directory: changes take effect once they are on disk, and share writes."""
+"""ACLs in the data directory: a change takes effect once it is on disk, and changes share
+writes.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ async def test_acl_change_is_on_disk_before_it_is_in_effect() -> None:
     assert set(acls.index) == {DENIED} == set(acls_on(fs).index)
 
 
-async def test_acl_file_has_the_keys_and_values_of_kafkas_znode() -> None:
+async def test_acl_file_has_the_keys_and_values_of_kafkas_acl_znode() -> None:
     fs = directory()
     await acls_on(fs).change([DENIED], [])
     assert json.loads(fs.written("/data/acls.json")) == {
@@ -79,7 +81,7 @@ async def test_acl_file_has_the_keys_and_values_of_kafkas_znode() -> None:
     }
 
 
-async def test_change_without_effect_writes_nothing() -> None:
+async def test_acl_change_without_effect_does_not_write_the_file() -> None:
     fs = directory()
     acls = acls_on(fs)
     await acls.change([READ], [])
@@ -98,7 +100,7 @@ async def test_acl_is_not_in_effect_when_its_write_failed() -> None:
     assert await acls.change([READ], []) == {}
 
 
-async def test_changes_made_during_a_write_share_the_next_write() -> None:
+async def test_acl_changes_requested_during_a_write_share_the_next_write() -> None:
     fs = directory()
     go_on = asyncio.Event()
     writes: list[int] = []
@@ -172,7 +174,7 @@ def test_100_000_acls_load_within_2_s(tmp_path: Path) -> None:
         )
         for n in range(100_000)
     )  # fmt: skip
-    with uncollected():  # as at the start of a broker
+    with uncollected():  # The start of a broker loads ACLs under the same setting.
         began = thread_time()
         index = AclIndex(file.read())
         took = thread_time() - began

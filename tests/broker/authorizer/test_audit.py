@@ -79,7 +79,7 @@ async def test_repeated_denials_are_counted_and_logged_once_a_minute(
     assert (denial.count, denial.last_ms - denial.first_ms) == (1000, 999)
 
 
-async def test_lines_and_memory_of_denials_are_bounded(
+async def test_logged_and_stored_denials_are_bounded(
     lines: list[dict[str, Any]],
 ) -> None:
     audit = Audit(MockTime())
@@ -99,7 +99,7 @@ async def test_lines_and_memory_of_denials_are_bounded(
     audit.stop()
 
 
-async def test_stop_logs_denials_that_were_only_counted(lines: list[dict[str, Any]]) -> None:
+async def test_stop_logs_counted_denials(lines: list[dict[str, Any]]) -> None:
     audit = Audit(MockTime())
     denied(audit)
     denied(audit)
@@ -107,7 +107,7 @@ async def test_stop_logs_denials_that_were_only_counted(lines: list[dict[str, An
     assert [line["count"] for line in lines] == [1, 1]
 
 
-async def test_timer_runs_only_while_counted_denials_are_unlogged(
+async def test_audit_timer_runs_only_while_unlogged_denials_exist(
     lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOG_EVERY_S", 0.001)
@@ -123,7 +123,9 @@ async def test_timer_runs_only_while_counted_denials_are_unlogged(
     assert 1 <= len(timers) <= 3
 
 
-def test_change_line_names_its_principal_host_and_client(lines: list[dict[str, Any]]) -> None:
+def test_audit_line_of_a_change_has_principal_host_and_client_id(
+    lines: list[dict[str, Any]],
+) -> None:
     audit = Audit(MockTime())
     audit.changed(peer(), "ACLs added", count=1)
     assert lines == [
@@ -143,7 +145,7 @@ def test_change_line_names_its_principal_host_and_client(lines: list[dict[str, A
     assert lines[1]["first"].split("; ") == [f"u{number}" for number in range(NAMED_MAX)]
 
 
-async def test_denial_and_change_succeed_when_the_logger_fails(
+async def test_audit_of_denials_and_changes_raises_no_error_when_the_logger_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken:

@@ -1,4 +1,4 @@
-"""Quotas in their file: they survive a restart, or a failed write leaves them unchanged."""
+"""The quota file: quotas survive a restart, and a failed write leaves them unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from security.quotas.entities import Entity
 from tests.broker.serving import asked, serving
 
 
-async def test_quotas_survive_a_restart_in_a_file_that_only_its_owner_reads(
+async def test_quotas_survive_a_restart_in_a_file_with_owner_permissions(
     tmp_path: Path,
 ) -> None:
     entities = [Entity("a b*"), Entity("a b*", None), Entity(client_id="c"), Entity(ip="10.0.0.1")]
@@ -68,7 +68,7 @@ async def test_quota_is_not_in_effect_when_its_write_failed(
         assert not quotas.quotas.bound_clients
 
 
-async def test_a_request_for_many_entities_writes_the_file_once(
+async def test_alter_client_quotas_of_many_entities_writes_the_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writes = []

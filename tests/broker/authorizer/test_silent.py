@@ -1,4 +1,4 @@
-"""Denied checks that Kafka does not audit: attempts with a fallback, and entries omitted from
+"""Denied checks that Kafka does not audit: a check before a fallback, and entries omitted from
 lists.
 """
 
@@ -29,7 +29,7 @@ def send_unaudited_requests(wire: Wire) -> None:
     topics = [{"topic": "mine", "partitions": epochs}]
     answer = wire.call("OffsetForLeaderEpoch", 4, {"replica_id": -2, "topics": topics})
     assert answer["topics"][0]["partitions"][0]["error_code"] == 0
-    # The principal may not write idempotently to the cluster, but it may write to a topic.
+    # The cluster denies IDEMPOTENT_WRITE to the principal, but a topic allows WRITE.
     new = {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1}
     assert wire.call("InitProducerId", 4, new | {"producer_epoch": -1})["error_code"] == 0
     made = {"name": "made", "num_partitions": 1, "replication_factor": 1}
@@ -50,7 +50,7 @@ def send_audited_request(wire: Wire) -> None:
 
 
 async def test_only_the_denial_of_a_named_topic_is_audited(tmp_path: Path) -> None:
-    """Trap 19 of security, for ListGroups and the other requests that Kafka does not audit."""
+    """Trap 19 of security: ListGroups and the other requests whose denials Kafka does not audit."""
     async with serving(tmp_path, SETTINGS) as broker:
         for name in ("mine", "theirs"):
             await broker.topics.create(name, 1, {})
@@ -76,7 +76,7 @@ async def test_only_the_denial_of_a_named_topic_is_audited(tmp_path: Path) -> No
 
 
 class AdminConnection:
-    """The principal that adds the ACLs."""
+    """The connection of the principal that adds the ACLs."""
 
     principal = "User:admin"
     client_host = "/127.0.0.1"

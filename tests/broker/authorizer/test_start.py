@@ -1,4 +1,4 @@
-"""A broker's start with an authorizer: a whole ACL file is required."""
+"""The start of a broker with an authorizer, which requires a readable ACL file."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ TOPIC_ID = bytes([9] * 16)
 
 
 class Nodes:
-    """Replaces ZooKeeper: serves the nodes of topics."""
+    """A fake of ZooKeeper with the nodes of topics."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = dict(counts)
@@ -51,7 +51,7 @@ class Nodes:
 
 
 class Leaders:
-    """Replaces the leaders of partitions: keeps each marker and the ticket of its answer."""
+    """A fake of the partition leaders: stores each marker and the ticket of its response."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, Marker, Ticket]] = []
@@ -64,7 +64,7 @@ class Leaders:
 
 
 class CoordinatingBroker(EdgeBroker):
-    """Broker 1 with replicas of the coordinators' topics, whose leader the test sets."""
+    """Broker 1 with replicas of the coordinators' topics; the test sets the leader."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class CoordinatingBroker(EdgeBroker):
         return task
 
     def replica(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> Replica:
-        """A replica; its log is opened from the disk at the first call."""
+        """Returns a replica; the first call opens the log from the disk."""
         known = self.replicas.get((topic, index))
         if known is None:
             path = str(self.directory / f"{topic}-{index}")
@@ -138,7 +138,7 @@ class CoordinatingBroker(EdgeBroker):
         isr: tuple[int, ...] = (1,),
         topic: str = OFFSETS_TOPIC,
     ) -> Replica:
-        """Makes this broker the leader, with ``isr`` in sync."""
+        """Makes this broker the leader, with in-sync replicas ``isr``."""
         replica = self.replica(index, topic)
         replica.lead(state(1, epoch, isr, epoch, (1, 2)))
         self.coordinators.on_leader(replica, epoch)
@@ -151,21 +151,21 @@ class CoordinatingBroker(EdgeBroker):
         self.coordinators.on_follower(replica, epoch)
 
     def learnt(self, *topics: str) -> None:
-        """Metadata of topics has arrived."""
+        """Processes new metadata of topics."""
         self.coordinators.on_learnt(Learnt((), topics))
 
     def deleted(self, *topics: str) -> None:
-        """Topics of one partition are deleted."""
+        """Processes the deletion of topics with one partition."""
         for topic in topics:
             self.coordinators.on_deleted(topic, 0)
         self.coordinators.on_learnt(Learnt(tuple((topic, 0) for topic in topics), topics))
 
     async def serves(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> None:
-        """Waits until the shard of a partition is loaded."""
+        """Waits until the shard of the partition is loaded."""
         await eventually(lambda: self.phase(index, topic) == "active")
 
     def phase(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> str:
-        """The phase of a partition's shard, "" without a shard."""
+        """The phase of the partition's shard, or "" without a shard."""
         runtime: Runtime[Any, Any] = self.groups if topic == OFFSETS_TOPIC else self.transactions
         hosted = runtime.life.by_partition.get(index)
         return "" if hosted is None else hosted.phase.value

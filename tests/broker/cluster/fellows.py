@@ -1,7 +1,7 @@
 """Brokers of one cluster in one process: real logs, fetchers, sockets and APIs.
 
-The controller sends what the test says. In-sync replicas that a leader wants are written at once,
-unless the test holds them back.
+The test defines the controller's requests. ISR changes of a leader are written immediately, unless
+the test delays the writes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ CONTROLLER = 1
 
 
 class FakeIsrWriter:
-    """Replaces the writer of in-sync replicas: it writes at once, or when the test says."""
+    """A fake ISR writer that writes immediately, or when the test calls `_write`."""
 
     def __init__(self) -> None:
         self.is_held = False
@@ -98,13 +98,10 @@ class FakeIsrWriter:
 
 @dataclass
 class FakeGroupCoordinator:
-    """The group coordinator as other brokers see it: the number of partitions of its topic.
-
-    It has no groups.
-    """
+    """A fake group coordinator without groups; it has the partition count of the offsets topic."""
 
     partitions: int = 0
-    """0 while it is unknown."""
+    """The value is 0 while the partition count is unknown."""
     hosted_shards: tuple[()] = ()
     errors: InternalErrors = field(default_factory=InternalErrors)
 
@@ -155,11 +152,11 @@ class Fellow:
         self.registry = ClusterRegistry(node_id, "c" * 22, self.cache)
         self.isr = FakeIsrWriter()
         self.topic_configs: dict[str, str] = {}
-        """Settings of topics that this broker creates."""
+        """The settings of the topics that this broker creates."""
         self.sessions = FetchSessions(1000, self.time.chance)
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
-        """The calls of the hooks."""
+        """The recorded calls of the hooks."""
         known = {"listener": LISTENER, "wait_max_ms": 100, "backoff_ms": 20, **settings}
         self.settings = ReplicationSettings(node_id, self.spoken, **known)
         self.long_polls = LongPolls(self.time)
@@ -297,12 +294,12 @@ class Fellow:
         return session_id
 
     def checkpoints(self) -> set[tuple[str, int]]:
-        """The partitions in any checkpoint."""
+        """The partitions in any checkpoint file."""
         paths = [f"{self.logs.directory}/{name}" for name in FILES]
         return {place for path in paths for place in read_offsets(self.fs, path)}
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """The high watermarks on disk."""
+        """The high watermarks in the checkpoint on disk."""
         return read_offsets(self.fs, f"{self.logs.directory}/{HIGH_WATERMARK}")
 
     async def stop(self) -> None:
@@ -318,7 +315,7 @@ class Fellow:
             self.node_id, self.epoch, (brokers.Endpoint(self.listener, "127.0.0.1", self.port),)
         )
 
-    # -- its replicas
+    # -- replicas of the broker
 
     def replica(self, topic: str = "t", index: int = 0) -> Replica:
         found = self.replica_logs.get(topic, index)
@@ -329,13 +326,15 @@ class Fellow:
         return self.replica(topic, index).log.log_end_offset
 
     def bytes_of(self, topic: str = "t", index: int = 0) -> bytes:
-        """All batches of a log, as they are in its files."""
+        """All batches in the files of the log."""
         log = self.replica(topic, index).log
         info = log.read(log.log_start_offset, 1 << 30, True, log.log_end_offset)
         return b"".join(each.file.read(each.position, each.length) for each in info.slices)
 
     def append(self, count: int = 1, value: bytes = b"v", topic: str = "t", index: int = 0) -> int:
-        """Appends ``count`` batches of one record, as of a producer; returns the log end offset."""
+        """Appends ``count`` batches of one record, as a producer would; returns the log end
+        offset.
+        """
         replica = self.replica(topic, index)
         for _ in range(count):
             replica.append(batch(0, value), NOW_MS)
@@ -346,7 +345,7 @@ class Fellow:
 async def cluster(
     *fellows: Fellow, topic_id: bytes | None = TOPIC_ID, shown: bool = True
 ) -> AsyncIterator[Controller]:
-    """Starts the brokers, and shows them to each other if ``shown``; stops them at the end."""
+    """Starts the brokers, sends them metadata if ``shown``, and stops them at the end."""
     for each in fellows:
         await each.start()
     controller = Controller(fellows, topic_id)
@@ -363,7 +362,7 @@ async def cluster(
 
 
 class Controller:
-    """A controller that sends what the test says."""
+    """A controller whose requests the test defines."""
 
     def __init__(self, fellows: Iterable[Fellow], topic_id: bytes | None) -> None:
         self.fellows = list(fellows)
@@ -372,7 +371,7 @@ class Controller:
         self.leader_epoch = -1
 
     def show(self, *topics: ShownTopic) -> None:
-        """Sends UpdateMetadata with all brokers to all."""
+        """Sends UpdateMetadata with all brokers to all brokers."""
         for each in self.fellows:
             self.update(each, *topics)
 
@@ -381,7 +380,7 @@ class Controller:
         return fellow.manager.update_metadata(self._update(fellow, topics))
 
     def update_message(self, fellow: Fellow, *topics: ShownTopic, version: int) -> Message:
-        """The UpdateMetadata message of that version."""
+        """The UpdateMetadata message of version ``version``."""
         return _message(self._update(fellow, topics), version)
 
     def _update(self, fellow: Fellow, topics: Sequence[ShownTopic]) -> UpdateMetadataRequest:
@@ -390,7 +389,7 @@ class Controller:
         return UpdateMetadataRequest(*head, facts, topics)
 
     def tell_message(self, fellow: Fellow, *topics: LeaderAndIsrTopic, version: int) -> Message:
-        """The LeaderAndIsr message of that version."""
+        """The LeaderAndIsr message of version ``version``."""
         return _message(self._tell(fellow, fellow.epoch, topics), version)
 
     def _tell(
@@ -410,7 +409,7 @@ class Controller:
         to: Iterable[Fellow] | None = None,
         partition_epoch: int = 0,
     ) -> dict[int, LeaderAndIsrResult]:
-        """Makes a broker the leader in a new leader epoch; returns the answers by broker."""
+        """Makes ``leader`` the leader with a new leader epoch; returns the results by broker."""
         self.leader_epoch += 1
         ids = tuple(each.node_id for each in self.fellows) if replicas is None else tuple(replicas)
         state = PartitionState(
@@ -460,14 +459,14 @@ class Controller:
     async def tell(
         self, fellow: Fellow, *topics: LeaderAndIsrTopic, broker_epoch: int | None = None
     ) -> LeaderAndIsrResult:
-        """Sends LeaderAndIsr."""
+        """Sends LeaderAndIsr to one broker and returns the result."""
         epoch = fellow.epoch if broker_epoch is None else broker_epoch
         return await fellow.manager.leader_and_isr(self._tell(fellow, epoch, topics))
 
     async def stop(
         self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
     ) -> LeaderAndIsrResult:
-        """Sends StopReplica for one partition."""
+        """Sends StopReplica for one partition and returns the result."""
         told = [StoppedPartition(index, leader_epoch, delete)]
         return await self.stop_all(fellow, StoppedTopic(topic, told))
 
@@ -483,7 +482,7 @@ def _message(request: Send, version: int) -> Message:
 
 
 async def identical_logs(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:
-    """Waits until all logs have the same bytes, and returns them."""
+    """Waits until the logs of all brokers have the same bytes, and returns these bytes."""
     await eventually(lambda: len({each.end_offset(topic, index) for each in fellows}) == 1)
     found = {each.bytes_of(topic, index) for each in fellows}
     assert len(found) == 1

@@ -1,4 +1,6 @@
-"""Brokers that host the controller in one simulated ZooKeeper, and others that obey them."""
+"""Brokers that host the controller in one simulated ZooKeeper, and brokers that accept its
+requests.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class ObedientBroker:
             other.answers[api.key] = partial(self._answer, api)
 
     async def _answer(self, api: Api, version: int, value: Value) -> Value:
-        """Answers that each request succeeded."""
+        """Returns a response without errors."""
         told = value["topic_states"] if api is leader_and_isr.API else ()
         topics = [
             {
@@ -55,7 +57,7 @@ class ObedientBroker:
         return fitting(api.response, version, answer)
 
     async def register(self, host: str = "127.0.0.1") -> int:
-        """Registers the broker and returns its epoch."""
+        """Registers the broker and returns the broker epoch."""
         endpoint = brokers.Endpoint(LISTENER, host, self.other.node.port)
         said = brokers.Registration(self.node_id, (endpoint,))
         data = brokers.encode_registration(said)
@@ -66,7 +68,9 @@ class ObedientBroker:
         return stat.czxid
 
     async def register_again(self) -> int:
-        """Ends its session and registers it in a new one; returns the new epoch."""
+        """Ends the session, registers the broker in a new session, and returns the new broker
+        epoch.
+        """
         self.zookeeper.ensemble.end_session(self.zookeeper.session)
         self.zookeeper = SimulatedZooKeeper(self.zookeeper.ensemble)
         return await self.register()
@@ -101,7 +105,7 @@ class Host:
         self.host = ControllerHost(services, self.events.extend)
 
     def seen(self, kind: type[Event]) -> list[Any]:
-        """The events of one type."""
+        """The observed events of type ``kind``."""
         return [each for each in self.events if isinstance(each, kind)]
 
     async def stop(self) -> None:
@@ -123,7 +127,7 @@ class Cluster:
         self.zookeeper = SimulatedZooKeeper(ensemble)
 
     def data(self, path: str) -> bytes | None:
-        """The data of a node; None if it does not exist."""
+        """The data of a node, or None if the node does not exist."""
         node = self.ensemble.nodes.get(path)
         return None if node is None else node.data or b""
 
@@ -133,16 +137,16 @@ class Cluster:
         return None if data is None else cluster.decode_controller(data)
 
     def active(self) -> list[int]:
-        """The brokers that regard themselves as controller."""
+        """The brokers that consider themselves the controller."""
         return [each.node_id for each in self.hosts if each.host.is_active]
 
     def state(self, topic: str, partition: int = 0) -> topics.StateNode | None:
-        """The content of a partition's state node."""
+        """The content of the state node of a partition."""
         data = self.data(topics.state_path(topic, partition))
         return None if data is None else topics.decode_state(topic, partition, data)
 
     async def topic(self, name: str, *assignment: Sequence[int], data: bytes | None = None) -> None:
-        """Creates a topic's node."""
+        """Creates the node of a topic."""
         partitions = {index: tuple(each) for index, each in enumerate(assignment)}
         node = topics.encode_topic(topics.TopicNode(partitions), 1) if data is None else data
         await self.zookeeper.create(topics.topic_path(name), node)
@@ -150,7 +154,7 @@ class Cluster:
 
 @asynccontextmanager
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
-    """Hosts with these ids that are not started yet, and registered brokers 11, 12, ..."""
+    """Hosts with these ids that have not started, and registered brokers 11, 12, ..."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(SimulatedZooKeeper(ensemble))

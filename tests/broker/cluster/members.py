@@ -20,7 +20,7 @@ from tests.wire import Wire
 
 LISTENER = "PLAINTEXT"
 GROUP, TRANSACTION = 0, 1
-"""The key types of FindCoordinator."""
+"""The key types of FindCoordinator: group, transaction."""
 SETTINGS = {
     "http.listener": "off",
     "zookeeper.connect": "simulated:2181",
@@ -34,17 +34,17 @@ SETTINGS = {
 
 @dataclass
 class Members:
-    """The running brokers, by id."""
+    """The running brokers, by broker id."""
 
     folder: Path
     settings: Mapping[str, str]
     ensemble: Ensemble = field(default_factory=Ensemble)
     brokers: dict[int, Broker] = field(default_factory=dict)
     files: Mapping[int, FileSystem] = field(default_factory=dict)
-    """The file systems of brokers that do not use the real one."""
+    """The file systems of the brokers that do not use the real file system."""
 
     async def start(self, node_id: int, port: int = 0, time: Time | None = None) -> Broker:
-        """Starts a broker on ``port``, with the directory of an earlier start if any."""
+        """Starts a broker on ``port``; the broker reuses the directory of an earlier start."""
         flags = {
             "listeners": f"{LISTENER}://127.0.0.1:{port}",
             "log.dirs": f"/data-{node_id}"
@@ -75,7 +75,7 @@ class Members:
     # -- brokers and their roles
 
     async def settled(self) -> None:
-        """Waits until each running broker knows all others."""
+        """Waits until each running broker knows all running brokers."""
         count = len(self.brokers)
         await eventually(
             "all know all",
@@ -85,12 +85,14 @@ class Members:
         )
 
     def leaders_known(self, topic: str, partition: int) -> set[int]:
-        """The leaders of a partition by each broker's metadata; -1 for an unknown partition."""
+        """The leaders of the partition in the metadata of each broker; -1 for an unknown
+        partition.
+        """
         views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
         return {-1 if view is None else view.leader for view in views}
 
     async def leader(self, topic: str, partition: int) -> Broker:
-        """The leader of a partition, once all brokers agree on it."""
+        """Returns the leader of the partition after all brokers agree on it."""
         found: list[Broker] = []
 
         def known() -> bool:
@@ -103,7 +105,7 @@ class Members:
         return found[-1]
 
     async def create(self, topic: str, partitions: int) -> None:
-        """Creates a topic with a replica on each of three brokers."""
+        """Creates a topic with a replica on each of the three brokers."""
         at = next(iter(self.brokers.values()))
         controller = self.brokers[at.cluster.controller_id]
         made = {
@@ -120,7 +122,7 @@ class Members:
             await self.leader(topic, partition)
 
     async def coordinator(self, key: str, key_type: int) -> Broker:
-        """The coordinator of a key, found as clients do."""
+        """The coordinator of ``key``, found by FindCoordinator as clients do."""
         value = {"key_type": key_type, "coordinator_keys": [key]}
         found: list[int] = []
         for _ in range(300):
@@ -136,7 +138,9 @@ class Members:
     async def at_coordinator(
         self, key: str, key_type: int, work: Callable[[Wire], Any], *errors: int
     ) -> Any:
-        """The result of ``work`` at the coordinator; retries while it is one of ``errors``."""
+        """Runs ``work`` on the coordinator and returns the result; repeats it while the result is
+        in ``errors``.
+        """
         said: Any = None
         for _ in range(300):
             coordinator = await self.coordinator(key, key_type)
@@ -153,7 +157,7 @@ async def members(
     settings: Mapping[str, str] | None = None,
     files: Mapping[int, FileSystem] | None = None,
 ) -> AsyncIterator[Members]:
-    """Three brokers that know each other."""
+    """Starts three brokers, waits until they know each other, and stops them at the end."""
     cluster = Members(folder, settings or {}, files=files or {})
     async with AsyncExitStack() as stack:
         for node_id in (1, 2, 3):

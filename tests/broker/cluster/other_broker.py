@@ -1,4 +1,4 @@
-"""A broker that answers what the test says, and a cluster view with leaders set by the test."""
+"""A broker with scripted responses, and a cluster view whose leaders the test sets."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ SETTINGS = PeerSettings(1, LISTENER, 2000, 2000)
 
 Value = dict[str, Any]
 Answer = Callable[[int, Value], Awaitable[Value | None]]
-"""Maps a version and a request to an answer; None ends the connection."""
+"""Maps version and request body to a response body; None closes the connection."""
 
 
 class OtherBroker:
-    """A broker on its own socket."""
+    """A broker that serves a separate socket."""
 
     def __init__(self, node_id: int, port: int) -> None:
         self.node = BrokerNode(node_id, "127.0.0.1", port, None)
         self.answers: dict[int, Answer] = {API_VERSIONS.key: self._versions}
         self.versions: dict[int, tuple[int, int]] = {}
-        """The version range that it advertises, by API."""
+        """The advertised version range of each API."""
         self.asked: list[tuple[int, int, Value]] = []
-        """API, version and body of each request except ApiVersions."""
+        """The API key, version and body of each request except ApiVersions."""
 
     def serve(self, key: int, oldest: int, newest: int, answer: Answer) -> None:
-        """Serves an API from now on."""
+        """Serves an API in these versions with responses of ``answer``."""
         self.versions[key] = (oldest, newest)
         self.answers[key] = answer
 
@@ -49,7 +49,7 @@ class OtherBroker:
         }
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers each request of a connection."""
+        """Answers each request of one connection."""
         try:
             while head := await reader.read(4):
                 frame = await reader.readexactly(struct.unpack(">i", head)[0])
@@ -86,7 +86,7 @@ async def other_broker(node_id: int = 2) -> AsyncIterator[OtherBroker]:
 
 
 class FakeView:
-    """A cluster view with leaders set by the test."""
+    """A cluster view whose leaders the test sets."""
 
     controller_id = 1
 

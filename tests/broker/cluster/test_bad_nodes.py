@@ -1,4 +1,4 @@
-"""Invalid ZooKeeper nodes: brokers log them, serve what does not depend on them, and recover."""
+"""Invalid ZooKeeper nodes: brokers log the nodes, serve all independent topics, and recover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAD = b'{"no": JSON'
 
 
 class InvalidNodes:
-    """Nodes whose data is replaced and later restored."""
+    """Nodes whose data the test replaces with invalid data and later restores."""
 
     def __init__(self, there: Members) -> None:
         self.zookeeper = SimulatedZooKeeper(there.ensemble)
@@ -37,7 +37,7 @@ class InvalidNodes:
 
 
 def named(lines: Iterable[EventDict], path: str) -> list[str]:
-    """The lines about an invalid node."""
+    """The events of the log lines about the invalid node ``path``."""
     return [each["event"] for each in lines if path in str(each.get("reason"))]
 
 
@@ -47,7 +47,7 @@ def in_sync(there: Members, topic: str) -> int:
 
 
 async def write(there: Members, topic: str) -> int:
-    """Produces one record with acks=all; returns the error code."""
+    """Produces one record with acks=all and returns the error code."""
     leader = await there.leader(topic, 0)
     answer = await asked(leader, lambda wire: produce(wire, topic))
     error_code: int = answer["error_code"]

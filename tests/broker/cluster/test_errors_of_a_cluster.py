@@ -1,7 +1,7 @@
-"""Each broker of a cluster returns the error of Apache Kafka 3.9.2.
+"""Each broker of a cluster returns the error code of Apache Kafka 3.9.2.
 
-The table is tests/cluster_errors/; Kafka's answers are in tests/data/cluster/, which
-tests/interop/test_cluster_errors.py compares with a real cluster.
+The table is in tests/cluster_errors/. Kafka's responses are in tests/data/cluster/;
+tests/interop/test_cluster_errors.py compares them with a real cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.simulated_zookeeper import SimulatedZooKeeper
 CONTROLLER = "/controller"
 
 
-def test_each_cell_has_a_unique_name_and_a_recorded_answer() -> None:
+def test_each_cell_has_a_unique_name_and_a_recorded_response() -> None:
     names = [cell.name for cell in (*CELLS, *LEADERLESS, *WITHOUT_CONTROLLER)]
     assert len(set(names)) == len(names)
     assert set(names) == set(written())
@@ -60,7 +60,7 @@ async def test_each_broker_returns_the_error_of_kafka(tmp_path: Path) -> None:
 async def answers(
     cluster: Cluster, cells: Iterable[Cell], ready: Callable[[Cluster], None] | None = None
 ) -> dict[str, Codes]:
-    """The answers to the cells, once the cluster is ready for them."""
+    """The responses to the cells, after ``ready`` has prepared the cluster."""
     if ready is not None:
         await asyncio.to_thread(ready, cluster)
     return await asyncio.to_thread(ask, cluster, cells)

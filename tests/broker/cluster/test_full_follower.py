@@ -1,6 +1,6 @@
-"""A follower with a full disk leaves the ISR, logs it, and returns with every record.
+"""A follower with a full disk leaves the ISR, logs the reason, and later returns with every record.
 
-A replica that had no room for its log is created when there is room.
+A replica whose log could not be created on a full disk is created when the disk has room.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def in_sync(there: Members) -> set[int]:
 
 
 async def write(leader: Broker, value: bytes) -> int:
-    """Produces a record with acks=all; returns the error code."""
+    """Produces a record with acks=all and returns the error code."""
     answer = await asked(leader, lambda wire: produce(wire, "t", batch(value)))
     error_code: int = answer["error_code"]
     return error_code
@@ -71,7 +71,7 @@ async def test_follower_with_a_full_disk_leaves_the_isr_and_returns(
         await eventually("it has all", lambda: log.log_end_offset == 4)
 
 
-async def test_replica_is_created_when_its_full_disk_has_room(
+async def test_replica_is_created_when_the_full_disk_has_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(missing_logs, "AGAIN_S", 0.05)
@@ -81,7 +81,8 @@ async def test_replica_is_created_when_its_full_disk_has_room(
         disk.full = range(1 << 40)
         await there.create("t", 1)
         await eventually("it is out", lambda: in_sync(there) == {1, 2})
-        # It was elected before it could create its log; the others must elect another leader.
+        # The broker was elected before it could create its log; the controller must elect another
+        # leader.
         await eventually("another leads", lambda: there.leaders_known("t", 0) <= {1, 2})
         leader = await there.leader("t", 0)
         assert await write(leader, b"meanwhile") == 0

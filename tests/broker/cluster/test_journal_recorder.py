@@ -1,4 +1,4 @@
-"""The journal of a broker in a cluster: its failures affect nothing else (law 10)."""
+"""The journal of a broker in a cluster: a failing journal does not affect other parts (law 10)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from broker.loop.internal_errors import InternalErrors
 
 
 class Broken:
-    """A journal, a cache and an event that raise on each use."""
+    """A journal, cache and event that raises an error at each use."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("a bug in a report")
 
 
-def test_hooks_and_callbacks_run_when_the_journal_fails() -> None:
+def test_replica_hooks_and_callbacks_run_when_the_journal_fails() -> None:
     errors = InternalErrors()
     broken = cast("Any", Broken())
     journal_recorder = JournalRecorder(1, broken, broken, errors)

@@ -1,4 +1,4 @@
-"""The log has few lines, whatever happens."""
+"""Log lines are few when many partitions change or a failure continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.broker.mock_time import MockTime
 
 
 @pytest.mark.parametrize("count", [1, FEW])
-def test_few_partitions_have_one_line_each(count: int) -> None:
+def test_changes_of_few_partitions_are_logged_as_one_line_each(count: int) -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(count):
@@ -22,7 +22,7 @@ def test_few_partitions_have_one_line_each(count: int) -> None:
     ]
 
 
-def test_many_partitions_share_one_line() -> None:
+def test_changes_of_many_partitions_share_one_log_line() -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(3000):
@@ -36,7 +36,7 @@ def test_many_partitions_share_one_line() -> None:
     assert written[0]["partitions"] == [*[f"t-{index}" for index in range(FEW)], "..."]
 
 
-def test_continuing_trouble_is_logged_at_once_and_then_once_a_minute() -> None:
+def test_continuing_failure_is_logged_immediately_and_then_once_a_minute() -> None:
     time = MockTime()
     trouble = Trouble(time)
     told = []

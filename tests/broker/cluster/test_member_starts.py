@@ -1,4 +1,4 @@
-"""Whole brokers that restart: they accept connections when they can answer."""
+"""Whole brokers that restart: they accept connections only when they can answer requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from tests.simulated_zookeeper import SimulatedZooKeeper
 
 
 async def test_connections_are_refused_until_the_previous_session_ends(tmp_path: Path) -> None:
-    """A client that connects would time out on ApiVersions and take the broker for Kafka 0.9."""
+    """A client that connects would time out on ApiVersions and assume that the broker is
+    Kafka 0.9.
+    """
     async with members(tmp_path) as there:
         await there.stop(3)
         before = SimulatedZooKeeper(there.ensemble)
@@ -67,14 +69,16 @@ NAMES_BROKERS: list[tuple[Api, int, str, dict[str, Any]]] = [
     (METADATA, 9, "node_id", {"topics": [], "allow_auto_topic_creation": False}),
     (DESCRIBE_CLUSTER, 1, "broker_id", {}),
 ]
-"""API, version, the field of a broker's id in its answer, and the request."""
+"""The API, the version, the response field with a broker id, and the request body."""
 
 
 @pytest.mark.parametrize(("api", "version", "key", "asked"), NAMES_BROKERS)
-async def test_metadata_waits_until_live_brokers_are_known(
+async def test_metadata_response_waits_until_live_brokers_are_known(
     tmp_path: Path, api: Api, version: int, key: str, asked: dict[str, Any]
 ) -> None:
-    """After an answer without brokers librdkafka forgets all, and sends no more requests."""
+    """After a response without brokers, librdkafka forgets all brokers and sends no more
+    requests.
+    """
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())
@@ -92,7 +96,7 @@ async def test_metadata_waits_until_live_brokers_are_known(
         client.close()
 
 
-async def test_metadata_has_the_rack_of_each_broker(tmp_path: Path) -> None:
+async def test_metadata_response_has_the_rack_of_each_broker(tmp_path: Path) -> None:
     async with members(tmp_path, {"broker.rack": "cellar"}) as there:
         await there.settled()
         client = await client_of(there.brokers[1])

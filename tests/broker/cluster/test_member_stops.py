@@ -1,4 +1,4 @@
-"""Whole brokers that stop: leadership moves first, the session ends last."""
+"""Whole brokers that stop: the leaderships move first, and the session ends last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.serving import eventually
 
 
 def led_by(there: Members, node_id: int) -> list[int]:
-    """The partitions of the topic that a broker leads, by the state nodes in ZooKeeper."""
+    """The partitions of the topic whose leader is ``node_id`` in ZooKeeper."""
     states = {
         index: topics.decode_state("t", index, node.data or b"")
         for index in range(6)
@@ -52,7 +52,7 @@ async def test_stopping_broker_moves_its_leaderships_before_its_node_is_deleted(
             assert (await there.leader("t", index)).config.configured_id != stopping
 
 
-async def test_stopping_broker_only_leaves_when_controlled_shutdown_is_disabled(
+async def test_stopping_broker_skips_controlled_shutdown_when_disabled(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path, {"controlled.shutdown.enable": "false"}) as there:

@@ -1,4 +1,4 @@
-"""The view of a cluster is that of the controller's last requests."""
+"""The metadata cache has the content of the controller's last requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cache() -> MetadataCache:
     return MetadataCache(1)
 
 
-def test_cache_is_empty_before_the_first_update(cache: MetadataCache) -> None:
+def test_metadata_cache_is_empty_before_the_first_update(cache: MetadataCache) -> None:
     assert cache.controller_id == -1
     assert cache.brokers(LISTENER) == []
     assert cache.node(1, LISTENER) is None
@@ -29,8 +29,8 @@ def test_cache_is_empty_before_the_first_update(cache: MetadataCache) -> None:
 
 
 @pytest.mark.proves("clusters 10")
-def test_brokers_are_those_of_the_last_update(cache: MetadataCache) -> None:
-    """Trap 10: a broker that an update omits is gone."""
+def test_metadata_cache_has_only_the_brokers_of_the_last_update(cache: MetadataCache) -> None:
+    """Trap 10: a broker that an update omits has left."""
     tell(cache, alive=brokers((3, 1, 2), {1: "a"}), controller=2)
     assert cache.broker_ids == [1, 2, 3]
     assert cache.controller_id == 2
@@ -43,7 +43,7 @@ def test_brokers_are_those_of_the_last_update(cache: MetadataCache) -> None:
     assert not cache.is_alive(2)
 
 
-def test_update_merges_partitions(cache: MetadataCache) -> None:
+def test_update_metadata_is_merged_by_partition(cache: MetadataCache) -> None:
     tell(cache, topic("t", [1, 2], ID))
     learnt = tell(cache, ShownTopic("t", ID, [ShownPartition(1, 1, 3, 5, (3,), 1, (2, 3), ())]))
 
@@ -53,7 +53,7 @@ def test_update_merges_partitions(cache: MetadataCache) -> None:
     assert cache.topic_name(ID) == "t"
 
 
-def test_partition_with_a_dead_leader_has_no_leader(cache: MetadataCache) -> None:
+def test_partition_whose_leader_is_down_has_no_leader(cache: MetadataCache) -> None:
     shown = ShownPartition(0, 1, 2, 5, (2, 1), 1, (2, 1, 3), (3,))
     tell(cache, ShownTopic("t", ID, [shown]), alive=brokers((1, 3)))
 
@@ -63,7 +63,7 @@ def test_partition_with_a_dead_leader_has_no_leader(cache: MetadataCache) -> Non
     assert found.offline == [2, 3]
 
 
-def test_topic_that_is_being_deleted_is_removed(cache: MetadataCache) -> None:
+def test_topic_in_deletion_is_removed_from_the_metadata_cache(cache: MetadataCache) -> None:
     tell(cache, topic("t", [1, 2], ID))
 
     learnt = tell(cache, deleted("t", 2, ID), deleted("never", 1))
@@ -73,7 +73,7 @@ def test_topic_that_is_being_deleted_is_removed(cache: MetadataCache) -> None:
     assert cache.topic_name(ID) is None
 
 
-def test_topic_id_can_be_added_removed_and_replaced(cache: MetadataCache) -> None:
+def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: MetadataCache) -> None:
     """Trap 17: an older controller does not send topic ids."""
     for topic_id in (None, ID, None, OTHER_ID):
         tell(cache, topic("t", [1], topic_id))
@@ -82,7 +82,7 @@ def test_topic_id_can_be_added_removed_and_replaced(cache: MetadataCache) -> Non
     assert cache.topic_name(OTHER_ID) == "t"
 
 
-async def test_wait_returns_the_names_whose_condition_is_not_met(cache: MetadataCache) -> None:
+async def test_until_returns_the_names_whose_condition_is_false(cache: MetadataCache) -> None:
     def is_led(name: str) -> bool:
         return cache.partition(name, 0) is not None
 

@@ -1,4 +1,4 @@
-"""A cluster works when its brokers have CLUSTER_ACTION and no other right."""
+"""Brokers of a cluster need only the right CLUSTER_ACTION."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.wire import Wire
 pytestmark = pytest.mark.proves("security 30")
 
 CLIENT = "wire"
-"""The client id of each connection of the test; all others are of brokers."""
+"""The client id of the test's connections; all other connections are of brokers."""
 
 
 class RulesOfBrokers(Rules):
-    """Allows clients everything, and brokers what the ACLs say."""
+    """Allows all requests of clients; requests of brokers need ACLs."""
 
     def __init__(self) -> None:
         super().__init__("broker: CLUSTER_ACTION CLUSTER")
@@ -37,7 +37,7 @@ class RulesOfBrokers(Rules):
 
     @property
     def epoch(self) -> int:
-        """Changes at each read, so that nothing is cached and each request is authorized."""
+        """Changes at each read, so that no decision is cached."""
         self._epoch += 1
         return self._epoch
 
@@ -55,7 +55,7 @@ class RulesOfBrokers(Rules):
 
 
 @pytest.mark.campaign
-async def test_cluster_action_is_all_that_brokers_need(
+async def test_brokers_of_a_cluster_work_with_only_cluster_action(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = RulesOfBrokers()
@@ -81,14 +81,14 @@ async def test_cluster_action_is_all_that_brokers_need(
 
 
 def _committed(wire: Wire) -> None:
-    """Commits a transaction with partitions of all brokers."""
+    """Commits a transaction with partitions that all brokers lead."""
     producer = initialized(wire, "id", rules=1)
     assert producer.add({"t": [0, 1, 2]}) == NONE
     assert producer.end(commit=True) == NONE
 
 
 def _reserved(wire: Wire) -> int:
-    """A Kafka broker sends AllocateProducerIds; Muster brokers take ids from ZooKeeper."""
+    """A Kafka broker sends AllocateProducerIds; Muster brokers allocate ids in ZooKeeper."""
     code: int = wire.call("AllocateProducerIds", 0, {"broker_id": 2})["error_code"]
     return code
 

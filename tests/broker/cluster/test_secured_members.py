@@ -1,4 +1,6 @@
-"""Brokers of a cluster with an authorizer: ACLs are in effect on all, local files on none."""
+"""Brokers of a cluster with an authorizer: ACLs apply on all brokers, and local ACL files are
+ignored.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ ENTRY = AclEntry(
 ALONE = ("acls.json", "users.json", "quotas.json", "tokens.json")
 
 
-async def test_changes_at_one_broker_take_effect_on_all(tmp_path: Path) -> None:
+async def test_security_changes_on_one_broker_take_effect_on_all_brokers(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         one, *others = cluster.brokers.values()
         assert one.secured.acls is not None
         assert one.secured.users is not None
         zookeeper = one.sources.member.joined.zookeeper
-        assert await zookeeper.exists(SECRET_NODE) is None  # no user logs in by SCRAM
+        assert await zookeeper.exists(SECRET_NODE) is None  # No user logs in by SCRAM.
         assert await one.mode.stores.acls.change([ENTRY], []) == {}
         await one.secured.quotas.alter({Entity("alice"): {"producer_byte_rate": 9.0}})
         alice = Upsertion("alice", 1, 4096, b"salt", b"salted")

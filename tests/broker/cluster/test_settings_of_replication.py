@@ -1,4 +1,4 @@
-"""Each setting of replication and of the controller has an effect."""
+"""Each setting of replication and of the controller is applied."""
 
 from __future__ import annotations
 

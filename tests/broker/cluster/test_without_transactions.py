@@ -1,4 +1,4 @@
-"""Before inter.broker.protocol.version 0.11 transactions are unavailable, as in Kafka 3.9.2."""
+"""Transactions are unavailable before inter.broker.protocol.version 0.11, as in Kafka 3.9.2."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
         },
     ),
 ]
-"""API, version, request, and the fields that the answer must have."""
+"""The API, version and body of each request, and the expected fields of the response."""
 NAMES = {name for name, *_ in REFUSED}
 
 

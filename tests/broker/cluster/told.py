@@ -1,4 +1,4 @@
-"""Short forms of a controller's requests to a metadata cache, for tests."""
+"""Short forms of a controller's requests to a metadata cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTROLLER = 1
 
 
 def brokers(ids: Iterable[int], racks: Mapping[int, str] | None = None) -> list[BrokerFact]:
-    """Live brokers, each at its own host."""
+    """Live brokers with a different host for each broker."""
     return [
         BrokerFact(each, each, (Endpoint(LISTENER, f"h{each}", 9092),), (racks or {}).get(each))
         for each in ids
@@ -27,7 +27,9 @@ def topic(
     topic_id: bytes | None = None,
     replicas: Sequence[int] | None = None,
 ) -> ShownTopic:
-    """A topic with a leader for each partition, on ``replicas`` or on the leader alone."""
+    """A topic with these leaders; each partition has ``replicas``, or only its leader as
+    replica.
+    """
     partitions = [
         ShownPartition(
             index, 1, leader, 0, tuple(replicas or [leader]), 0, tuple(replicas or [leader]), ()

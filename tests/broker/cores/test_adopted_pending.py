@@ -1,7 +1,7 @@
 """A data directory of Apache Kafka 4.3.1 with an open transaction that commits offsets.
 
-tests/data/kafka-groups/README.md describes it: transactions that committed, aborted, or were
-overtaken by plain commits, and one that is open.
+tests/data/kafka-groups/README.md describes the directory: it has transactions that committed,
+aborted, or were superseded by plain commits, and one open transaction.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ async def test_committed_and_pending_offsets_of_kafka_are_loaded(adopted: Path) 
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_open_transaction_of_kafka_can_be_ended(adopted: Path, committed: bool) -> None:
+async def test_open_transaction_of_kafka_is_ended_by_end_offsets(
+    adopted: Path, committed: bool
+) -> None:
     ended = {0: (99 if committed else 30, NONE), 1: (32, NONE)}
     async with EdgeBroker(adopted, partitions=PARTITIONS) as broker:
         await eventually(lambda: not broker.groups.life.loading)
@@ -89,7 +91,9 @@ async def test_open_transaction_of_kafka_can_be_ended(adopted: Path, committed: 
 
 
 def own_batches(adopted: Path) -> list[tuple[bytes, BatchHeader]]:
-    """Kafka's transactional commits and markers of partition 1."""
+    """The transactional commits and the markers that Kafka wrote to partition 1: bytes and batch
+    headers.
+    """
     data = (adopted / "__consumer_offsets-1" / f"{0:020}.log").read_bytes()
     return [
         (data[header.position : header.end], header)
@@ -98,8 +102,8 @@ def own_batches(adopted: Path) -> list[tuple[bytes, BatchHeader]]:
     ]
 
 
-def test_marker_has_the_bytes_and_commit_the_header_of_kafka(adopted: Path) -> None:
-    """The values of commits differ: Kafka 4.3 writes their version 4, and Muster version 3."""
+def test_marker_bytes_and_commit_header_equal_those_of_kafka(adopted: Path) -> None:
+    """The values of the commits differ: Kafka 4.3 writes version 4, and Muster writes version 3."""
     found = own_batches(adopted)
     markers = 0
     for data, header in found:
@@ -121,7 +125,7 @@ def test_marker_has_the_bytes_and_commit_the_header_of_kafka(adopted: Path) -> N
 
 
 @pytest.mark.proves("transactions 37")
-def test_first_unstable_offset_of_kafkas_log_is_known(adopted: Path) -> None:
+def test_first_unstable_offset_is_recovered_from_a_log_of_kafka(adopted: Path) -> None:
     broker = EdgeBroker(adopted, partitions=PARTITIONS)
     logs: list[PartitionLog] = [partition.log for partition in broker.open_partitions()]
     assert logs[0].first_unstable_offset == 2

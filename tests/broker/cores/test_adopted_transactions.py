@@ -1,4 +1,4 @@
-"""Reads of committed records in a topic whose transactions another broker wrote."""
+"""Reads with isolation level read_committed from a topic with transactions of another broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(KIND != "muster", reason="it writes into the bro
 
 READ_COMMITTED = 1
 ABORTED, COMMITTED, OPEN = 91, 92, 93
-"""Producer ids."""
+"""The producer ids of an aborted, a committed and an open transaction."""
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def adopted(brokers: Callable[..., Broker]) -> Broker:
     folder = str(broker.partition_folder("t", 0))
     log = PartitionLog.open(OsFileSystem(), folder, "t", 0, LogConfig())
     transactional(log, ABORTED, 0, b"a", b"b")  # offsets 0 and 1
-    transactional(log, COMMITTED, 0, b"c")  # 2
-    end(log, ABORTED, ABORT)  # 3
-    transactional(log, OPEN, 0, b"d")  # 4
-    end(log, COMMITTED, COMMIT)  # 5
+    transactional(log, COMMITTED, 0, b"c")  # offset 2
+    end(log, ABORTED, ABORT)  # offset 3
+    transactional(log, OPEN, 0, b"d")  # offset 4
+    end(log, COMMITTED, COMMIT)  # offset 5
     return broker.start()
 
 
-def test_fetch_returns_aborted_transactions_and_ends_at_an_open_one(adopted: Broker) -> None:
+def test_read_committed_fetch_ends_at_an_open_transaction(adopted: Broker) -> None:
     with Wire(adopted.port) as wire:
         answer = fetch(wire, "t", isolation_level=READ_COMMITTED)
         assert (answer["high_watermark"], answer["last_stable_offset"]) == (6, 4)
@@ -65,7 +65,7 @@ def test_fetch_returns_aborted_transactions_and_ends_at_an_open_one(adopted: Bro
         assert keys == [b"a", b"b", b"c", b"d"], "who reads uncommitted records reads all"
 
 
-def test_list_offsets_of_committed_records_ends_at_an_open_transaction(adopted: Broker) -> None:
+def test_read_committed_list_offsets_ends_at_an_open_transaction(adopted: Broker) -> None:
     def asked(timestamp: int, isolation_level: int) -> int:
         with Wire(adopted.port) as wire:
             request = {
@@ -88,7 +88,9 @@ def test_list_offsets_of_committed_records_ends_at_an_open_transaction(adopted: 
     assert asked(newest, READ_COMMITTED) == 0
 
 
-def test_describe_producers_returns_the_start_offset_of_a_transaction(adopted: Broker) -> None:
+def test_describe_producers_returns_the_start_offset_of_an_open_transaction(
+    adopted: Broker,
+) -> None:
     with Wire(adopted.port) as wire:
         topics = [{"name": "t", "partition_indexes": [0]}]
         [topic] = wire.call("DescribeProducers", 0, {"topics": topics})["topics"]
@@ -101,10 +103,10 @@ def test_describe_producers_returns_the_start_offset_of_a_transaction(adopted: B
 
 
 @pytest.mark.parametrize("rules", [1, 2])
-def test_committed_records_are_read_after_a_later_coordinator_epoch(
+def test_transactions_end_when_the_log_has_a_later_coordinator_epoch(
     brokers: Callable[..., Broker], rules: int
 ) -> None:
-    """The directory comes from a cluster whose coordinator epoch was 40."""
+    """The directory comes from a cluster with coordinator epoch 40."""
     broker = brokers()
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t")["error_code"] == 0

@@ -1,4 +1,6 @@
-"""The runtime hosts any core: here a counter, which stores its increments in a topic of its own."""
+"""The runtime hosts any core. Here the core is a counter that stores its increments in a separate
+topic.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ WAIT_MS = 50
 
 @dataclass
 class Increment:
-    """Counts ``name`` up; the answer is (error, count)."""
+    """A call that increments counter ``name``; the reply is (error code, count)."""
 
     ticket: Any
     name: str
@@ -56,13 +58,13 @@ class Read:
 
 @dataclass
 class Wait:
-    """Is parked, and answered after WAIT_MS."""
+    """A call that is parked and answered after WAIT_MS."""
 
     ticket: Any
 
 
 class Answer:
-    """A ticket that keeps its replies for the test."""
+    """A ticket that stores its replies for the test."""
 
     def __init__(self) -> None:
         self.replies: list[Any] = []
@@ -77,7 +79,7 @@ class Answer:
 
 
 class IncrementRun:
-    """The run of an increment: a record with the counter's name as its key."""
+    """The run of one increment: a record with the counter's name as key."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -87,7 +89,7 @@ class IncrementRun:
 
 
 class CounterCore:
-    """Counters whose only state is what their records say."""
+    """A core with counters; the records of its log are its only state."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -185,7 +187,7 @@ COUNTERS: Kind[CounterCore] = Kind(
 
 
 class NoDuties:
-    """Counters have no work besides their calls."""
+    """The duties of a counter shard: none."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -250,7 +252,7 @@ async def count(runtime: CounterRuntime, name: str) -> Any:
     return await answer.reply()
 
 
-async def test_calls_of_a_turn_are_one_append_and_are_loaded_after_a_restart(
+async def test_calls_of_a_turn_share_one_append_and_survive_a_restart(
     tmp_path: Path,
 ) -> None:
     disk = FullDisk()
@@ -276,17 +278,19 @@ async def test_calls_of_a_turn_are_one_append_and_are_loaded_after_a_restart(
 
 
 def error_at_once(runtime: CounterRuntime) -> int:
-    """The error that a read gets without waiting."""
+    """Submits a read and returns the error code of its immediate reply."""
     answer = Answer()
     runtime.submit("ab", Read(answer, "ab"))
     ((error, _),) = answer.replies
     return int(error)
 
 
-async def test_failed_append_fails_dependent_replies_and_reloads_the_core(
+async def test_failed_append_reloads_the_core_and_fails_dependent_calls(
     tmp_path: Path,
 ) -> None:
-    """Law 6, with the error codes of the kind; the other partition is not affected."""
+    """Law 6: failed writes get the error codes of this kind of core; other partitions are not
+    affected.
+    """
     disk = FullDisk()
     async with counting(tmp_path, disk) as runtime:
         assert await increment(runtime, "ab") == await increment(runtime, "a") == (NONE, 1)
@@ -318,7 +322,7 @@ async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
         disk.broken = False
 
 
-async def test_timer_answers_due_calls_and_unload_answers_parked_calls(tmp_path: Path) -> None:
+async def test_parked_calls_are_answered_by_the_timer_and_by_unload(tmp_path: Path) -> None:
     waiting = Answer()
     async with counting(tmp_path) as runtime:
         due = Answer()
@@ -332,7 +336,7 @@ async def test_timer_answers_due_calls_and_unload_answers_parked_calls(tmp_path:
     assert (gone.replies, waiting.replies) == ([], [(NOT_COORDINATOR, 0)])
 
 
-async def test_core_is_loaded_again_after_an_exception(tmp_path: Path) -> None:
+async def test_core_is_reloaded_after_an_exception(tmp_path: Path) -> None:
     async with counting(tmp_path) as runtime:
         assert await increment(runtime, "ab") == (NONE, 1)
         assert await increment(runtime, "ab") == (NONE, 2)

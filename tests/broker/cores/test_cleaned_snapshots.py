@@ -1,7 +1,7 @@
-"""The cleaner and the snapshots together, in a whole broker, during commits and group deletions.
+"""The cleaner and the snapshots in a whole broker, during commits and group deletions.
 
-After each cleaning and each snapshot, the partition's directory is copied as a crash would leave
-it, and loaded twice: from its snapshot and the tail, and from the log alone.
+After each cleaning and each snapshot, the test copies the partition's directory, as after a crash,
+and loads the copy twice: from its snapshot and the later log, and from the log alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Content = tuple[dict[str, Any], dict[str, Any]]
 
 
 def content(shard: GroupShard) -> Content:
-    """All state that a shard has from its log."""
+    """All state of a shard that comes from its log."""
     cache = shard.view.offsets
     entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
     return entries, dict(shard.view.recorded)
@@ -59,7 +59,7 @@ def open_copy(directory: Path) -> PartitionLog:
 
 
 async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
-    """The loaded content and the offset where its snapshot began; without a topic id, -1."""
+    """The loaded content and the begin offset of the loaded snapshot; without a topic id, -1."""
     hosted = HostedShard(KIND, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
     found = None
     if topic_id is not None:
@@ -69,7 +69,9 @@ async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[
 
 
 class Copies:
-    """Copies of the offsets partition, made between two turns, each with the live content."""
+    """Copies of the offsets partition, each made between two turns, and the content of the live
+    shard.
+    """
 
     def __init__(self, broker: Broker, directory: Path) -> None:
         self.broker = broker
@@ -80,13 +82,13 @@ class Copies:
         hosted = self.broker.groups.hosted_shards[0]
         settled = hosted.accepted == hosted.appended
         there = self.directory / str(len(self.made))
-        # Files that threads and the cleaner are writing or removing; a start would drop them, too.
+        # Threads and the cleaner write or remove these files. A start would delete them too.
         not_yet_or_no_more = shutil.ignore_patterns("*.cleaned", "*.swap", "*.deleted", "*.tmp")
         shutil.copytree(hosted.log.directory, there, ignore=not_yet_or_no_more)
         self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
-        """From now on, makes a copy after each cleaning and each snapshot."""
+        """Makes a copy after each later cleaning and each later snapshot."""
         cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
@@ -106,7 +108,7 @@ class Copies:
 
 
 async def ready(broker: Broker) -> Client:
-    """A client of a broker that has the topic `orders` and a loaded coordinator."""
+    """Returns a client of a broker that has topic `orders` and a loaded coordinator."""
     client = await Client.connect(broker.sockets.addresses()[0][1])
     topic = {"name": "orders", "num_partitions": 20, "replication_factor": 1}
     made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
@@ -117,7 +119,7 @@ async def ready(broker: Broker) -> Client:
 
 
 async def churn(client: Client, number: int) -> None:
-    """Commits of 8 groups, and a group that is created and deleted."""
+    """Commits offsets of 8 groups; creates and deletes one more group."""
     handles = [client.send_commit(f"group-{n}", number, partitions=20) for n in range(8)]
     handles.append(client.send_commit(f"brief-{number}", number, partitions=3))
     for handle in handles:
@@ -173,14 +175,14 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     assert begin >= 0
 
 
-async def test_snapshot_begins_after_the_cleaned_part_when_a_cleaning_succeeds(
+async def test_snapshot_covers_the_cleaned_part_when_a_cleaning_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start right after the replacement of the segments need not read the whole log."""
+    """A start right after the segment replacement does not need to read the whole log."""
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)
-    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # only requested snapshots are written
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # Only requested snapshots are written.
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
         [hosted], images = broker.groups.hosted_shards, broker.groups.life.snapshots
@@ -208,15 +210,15 @@ async def test_snapshot_begins_after_the_cleaned_part_when_a_cleaning_succeeds(
     assert quick == (await content_loaded_from(directory, None))[0]
 
 
-async def test_snapshot_is_dropped_when_a_foreign_cleaner_passed_its_begin_offset(
+async def test_snapshot_is_deleted_when_kafka_cleaned_beyond_its_begin_offset(
     tmp_path: Path,
 ) -> None:
-    """Kafka's cleaner does not know the snapshot and drops old tombstones."""
+    """Kafka's cleaner ignores the snapshot and removes old tombstones."""
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
         await client.commit("a", 1, partitions=3)
         await client.commit("b", 1, partitions=3)
-        await client.commit("d", 4)  # the batch before the begin offset stays
+        await client.commit("d", 4)  # The batch before the begin offset stays.
         [hosted], images = broker.groups.hosted_shards, broker.groups.life.snapshots
         assert images is not None
         assert await images.write(hosted)
@@ -231,7 +233,8 @@ async def test_snapshot_is_dropped_when_a_foreign_cleaner_passed_its_begin_offse
     assert (await content_loaded_from(directory, topic_id))[1] >= 0, "so far it is good"
     log = open_copy(directory)
     log.roll()
-    for now_ms in (2**42, 2**42 + 86_400_001):  # mark tombstones, drop them
+    # The first cleaning marks tombstones; the second cleaning removes the tombstones.
+    for now_ms in (2**42, 2**42 + 86_400_001):
         clean_log(log, 0, now_ms)
     log.close()
 
@@ -241,7 +244,7 @@ async def test_snapshot_is_dropped_when_a_foreign_cleaner_passed_its_begin_offse
     assert not (directory / IMAGE).exists()
 
 
-async def test_snapshots_and_cleanings_wait_for_the_settling_time_after_a_load(
+async def test_snapshots_and_cleanings_begin_after_the_settling_time_of_a_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, SETTINGS | {"log.cleaner.enable": "false"}) as broker:

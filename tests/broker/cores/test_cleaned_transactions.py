@@ -1,4 +1,6 @@
-"""Cleaning of `__transaction_state`: due when dead records outweigh live ones; loses no state."""
+"""The cleaning of `__transaction_state`: it begins when dead records outweigh live records, and
+loses no state.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def values(broker: Broker) -> dict[str, Any]:
 
 
 async def churn(broker: Broker, rounds: int) -> None:
-    """Transactions of the three ids t0 to t2."""
+    """Commits transactions of the three ids t0 to t2."""
     producers = [await initialised(broker, f"t{n}") for n in range(3)]
     for number in range(rounds):
         for index, producer in enumerate(producers):
@@ -40,7 +42,7 @@ async def churn(broker: Broker, rounds: int) -> None:
             )
 
 
-async def test_cleaning_bounds_the_log_by_its_live_records(
+async def test_cleaning_bounds_transaction_log_size_by_its_live_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
@@ -67,7 +69,7 @@ async def test_cleaning_bounds_the_log_by_its_live_records(
         assert state_now(broker, "open") == "Ongoing"
 
 
-async def test_expired_id_and_its_tombstone_are_removed(
+async def test_cleaning_removes_an_expired_transactional_id_and_its_tombstone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 100)

@@ -1,4 +1,4 @@
-"""Committed offsets of deleted topics stay deleted, whenever the process is killed."""
+"""Committed offsets of deleted topics stay deleted after a kill at any time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.wire import Wire
 SETTINGS = {"offsets.topic.num.partitions": "4", "log.cleaner.enable": "false"}
 DATA = "/data"
 GROUPS = [f"group-{number}" for number in range(12)]
-"""Groups in all four partitions."""
+"""These groups are in all four partitions of the offsets topic."""
 
 
 def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: int = 1) -> int:
@@ -39,7 +39,7 @@ def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: in
 
 
 def committed(wire: Wire, group: str, topic: str = "t") -> int:
-    """The group's offset of partition 0, once its shard is loaded."""
+    """The committed offset of partition 0, after the group's shard has loaded."""
     answer: dict[str, Any] = {}
     topics = [{"name": topic, "partition_indexes": [0]}]
 
@@ -69,10 +69,12 @@ def no_deletion_pending(broker: Broker) -> bool:
     return not broker.registry.dying
 
 
-async def test_no_offset_is_left_when_killed_between_mark_and_tombstones(
+async def test_offsets_of_deleted_topic_are_dropped_after_a_kill_before_tombstones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise consumers of a new topic of the name would start at offsets of the old one."""
+    """Consumers of a new topic with the same name would otherwise start at offsets of the deleted
+    topic.
+    """
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     drop = DroppedOffsets.drop
@@ -107,12 +109,14 @@ async def test_no_offset_is_left_when_killed_between_mark_and_tombstones(
 
 
 @pytest.mark.parametrize("power", [False, True])
-async def test_offsets_of_a_recreated_topic_are_kept_while_old_ones_remain(
+async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_dropped(
     power: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the shards could not drop them before the kill; each knows where the new ones begin.
+    """Before the kill, half of the shards could not drop the offsets of the deleted topic. Each
+    shard knows the first log offset of the new topic's commits.
 
-    After a power loss a log may end before that offset; its new offsets begin at the new end.
+    After a power loss a log may end before this log offset; the new commits then begin at the new
+    end.
     """
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
@@ -144,7 +148,7 @@ async def test_offsets_of_a_recreated_topic_are_kept_while_old_ones_remain(
         killed = fs.as_killed()
     monkeypatch.undo()
     if power:
-        for partition in range(4):  # the new commits and a part of the old ones
+        for partition in range(4):  # These bytes are the new commits and some of the old commits.
             inode = killed.names[f"{DATA}/__consumer_offsets-{partition}/{0:020d}.log"]
             del inode.data[:]
     async with serving(DATA, SETTINGS, fs=killed) as broker:
@@ -162,8 +166,8 @@ async def test_offsets_of_a_recreated_topic_are_kept_while_old_ones_remain(
         assert json.loads(killed.written(f"{DATA}/topics.json"))["version"] == 1
 
 
-async def test_shard_drops_offsets_later_when_the_disk_was_full() -> None:
-    """The topic is recreated; its registry entry stays until the tombstones are written."""
+async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() -> None:
+    """The topic is recreated. Its registry entry stays until the tombstones are written."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -191,8 +195,10 @@ async def test_shard_drops_offsets_later_when_the_disk_was_full() -> None:
         assert found == [-1] * len(GROUPS)
 
 
-async def test_undropped_offsets_are_not_returned_when_the_disk_is_full() -> None:
-    """Otherwise consumers of a new topic of the name would start at offsets of the old one."""
+async def test_offset_fetch_omits_offsets_of_deleted_topic_when_disk_is_full() -> None:
+    """Consumers of a new topic with the same name would otherwise start at offsets of the deleted
+    topic.
+    """
     fs = SimulatedFiles()
     partitions = 2000
 
@@ -242,7 +248,7 @@ async def test_undropped_offsets_are_not_returned_when_the_disk_is_full() -> Non
 
 
 async def test_offsets_of_a_deleted_topic_are_dropped_in_small_appends() -> None:
-    """No append has more than 500 of the 5,000 tombstones, so that a heartbeat is not delayed."""
+    """Each append has at most 500 of the 5,000 tombstones, to avoid delays of heartbeats."""
     fs = SimulatedFiles()
     partitions = 5000
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -275,7 +281,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped_in_small_appends() -> None
         assert not hosted.core.view.offsets.count()
 
 
-async def test_offset_delete_of_many_partitions_is_split_and_answered_once() -> None:
+async def test_offset_delete_of_many_partitions_uses_small_appends_and_one_response() -> None:
     fs = SimulatedFiles()
     partitions = 2000
     async with serving(DATA, SETTINGS, fs=fs) as broker:

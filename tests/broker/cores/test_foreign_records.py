@@ -1,4 +1,6 @@
-"""Records that Kafka's admin client writes to ``__consumer_offsets``: checked before the append."""
+"""Records that Kafka's admin client writes to ``__consumer_offsets``: the broker checks the records
+before the append.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ GROUP = GroupValue("consumer", 3, "range", "m", 1, [MEMBER])
 
 
 def no_members(count: int) -> bytes:
-    """A group value that claims ``count`` members and has none."""
+    """A group value with member count ``count`` and without members."""
     value = group_value(dataclasses.replace(GROUP, members=[]))
     return value[:-4] + count.to_bytes(4, "big", signed=True)
 
@@ -109,7 +111,7 @@ async def produce_as_admin(broker: Broker, data: bytes, **fields: Any) -> dict[s
 
 
 async def begin(broker: Broker) -> None:
-    """Creates the topic ``t`` and commits offset 1 of it for the group ``g``."""
+    """Creates topic ``t`` and commits its offset 1 for group ``g``."""
     await asked(broker, lambda wire: create_topic(wire, "t"))
     await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
     assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
@@ -117,7 +119,7 @@ async def begin(broker: Broker) -> None:
 
 @pytest.mark.parametrize("compression", [0, GZIP, LZ4], ids=["plain", "gzip", "lz4"])
 @pytest.mark.parametrize("what", UNREADABLE)
-async def test_unreadable_record_is_refused_and_the_log_is_unchanged(
+async def test_unreadable_foreign_record_is_refused_and_the_log_is_unchanged(
     tmp_path: Path, what: str, compression: int
 ) -> None:
     key, value, why = UNREADABLE[what]
@@ -164,7 +166,7 @@ async def test_unreadable_record_is_refused_and_the_log_is_unchanged(
     ],
     ids=["tombstone", "group", "a kind to come", "control", "transactional"],
 )
-async def test_record_is_accepted_when_a_load_would_accept_it(
+async def test_foreign_record_is_accepted_when_a_load_accepts_the_record(
     tmp_path: Path, data: bytes, code: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
@@ -175,15 +177,17 @@ async def test_record_is_accepted_when_a_load_would_accept_it(
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
-async def test_other_clients_cannot_write_the_offsets_topic(tmp_path: Path) -> None:
+async def test_produce_to_the_offsets_topic_is_refused_for_other_clients(tmp_path: Path) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         answer = await asked(broker, lambda wire: produce(wire, TOPIC, records((KEY, VALUE)), HERE))
         assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
 
 
-async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Path) -> None:
-    """Each partition, also of other topics, is appended or refused on its own."""
+async def test_produce_response_has_the_partitions_in_the_order_of_the_request(
+    tmp_path: Path,
+) -> None:
+    """The broker appends or refuses the records of each partition separately."""
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         good, bad = records((KEY, VALUE)), records((b"", VALUE))
@@ -214,7 +218,9 @@ async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Pa
 async def test_foreign_records_are_appended_at_turn_end_after_accepted_commits(
     tmp_path: Path,
 ) -> None:
-    """No handler appends them, so that offsets promised in the same turn are kept."""
+    """The runtime appends the records, so that commits accepted in the same turn keep their
+    offsets.
+    """
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -231,7 +237,7 @@ async def test_foreign_records_are_appended_at_turn_end_after_accepted_commits(
 
         ends: list[int] = []
         foreign = asyncio.ensure_future(edge.groups.append_foreign(0, append))
-        for offset in (1, 2):  # both after the foreign append, in the same turn
+        for offset in (1, 2):  # Both commits follow the foreign append in the same turn.
             asyncio.get_running_loop().call_soon(edge.groups.submit, hosted, commit_of(offset))
             asyncio.get_running_loop().call_soon(lambda: ends.append(hosted.log.log_end_offset))
         info = await foreign
@@ -242,7 +248,7 @@ async def test_foreign_records_are_appended_at_turn_end_after_accepted_commits(
         assert await (await edge.client()).fetch("g") == 41
 
 
-async def test_foreign_append_fails_while_the_shard_loads(tmp_path: Path) -> None:
+async def test_foreign_append_is_refused_while_the_shard_loads(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -255,8 +261,10 @@ async def test_foreign_append_fails_while_the_shard_loads(tmp_path: Path) -> Non
             await edge.groups.append_foreign(0, pytest.fail)
 
 
-async def test_failed_foreign_append_unloads_the_shard_as_its_own_would() -> None:
-    """The shard is probed as after its own failed append, and serves again when there is room."""
+async def test_shard_is_unloaded_and_probed_after_a_failed_foreign_append() -> None:
+    """The runtime probes the shard as after a failed append of the shard; the shard then serves
+    again.
+    """
     fs = SimulatedFiles()
     async with serving("/data", SETTINGS, fs) as broker:
         await begin(broker)

@@ -1,8 +1,10 @@
-"""Loading a snapshot and the log after it equals a full replay, for any history and any slices.
+"""A snapshot and the later log restore the same state as a full replay, for any history and any
+slices.
 
-A history is a list of runs at log offsets, which a core replays. The snapshot begins before any of
-the runs and is written in slices, between which the core replays further runs. It is loaded with
-any later end of the log. The log is unchanged, or cleaned below the snapshot's begin offset.
+A history is a list of runs at log offsets, which a core replays. The snapshot begins before one of
+the runs and is written in slices, between which the core replays more runs. The test loads the
+snapshot with any later log end offset. The log is unchanged, or cleaned below the begin offset of
+the snapshot.
 """
 
 from __future__ import annotations
@@ -50,12 +52,14 @@ histories = st.lists(
 
 
 class Case(NamedTuple):
-    """A history, the run before which the snapshot begins, and the runs between its slices."""
+    """A history, the index of the run before which the snapshot begins, and the runs between its
+    slices.
+    """
 
     runs: list[Run | OwnBatch]
     begin: int
     gaps: list[int]
-    """The number of runs before each slice but the first; 0 after the end of the list."""
+    """The number of runs before each slice except the first; 0 after the end of the log."""
 
 
 @st.composite
@@ -90,7 +94,7 @@ def content(shard: GroupShard) -> object:
 
 
 def take(case: Case, log: Based) -> tuple[bytes, int]:
-    """The snapshot, and the number of runs in the log at its end."""
+    """Returns the snapshot, and the number of runs in the log when the snapshot is complete."""
     shard = live_shard()
     for offset, run in log[: case.begin]:
         shard.replay(run, offset)
@@ -100,7 +104,8 @@ def take(case: Case, log: Based) -> tuple[bytes, int]:
     seen = case.begin
     gaps = iter(case.gaps)
     head = ImageHead(bytes(16), 0, 0, begin, NO_MARK)
-    for block in blocks_of(shard, writer, head, lambda: True):  # one (group, topic) or group each
+    # Each block has one group, or one topic of a group.
+    for block in blocks_of(shard, writer, head, lambda: True):
         blocks.append(block)
         for offset, run in log[seen : seen + next(gaps, 0)]:
             shard.replay(run, offset)
@@ -143,13 +148,11 @@ def test_snapshot_and_tail_equal_full_replay_at_every_later_end(case: Case) -> N
 @pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(cases(), st.data())
-def test_cleaning_before_the_begin_offset_does_not_change_what_is_loaded(
+def test_cleaning_before_the_begin_offset_does_not_change_the_loaded_state(
     case: Case, data: st.DataObject
 ) -> None:
-    """The cleaning removes overwritten records below the begin offset, in some cases also the
-    tombstones.
-
-    A cleaner stops at the start of an open transaction.
+    """The cleaning removes overwritten records below the begin offset, and in some cases the
+    tombstones. A cleaner stops at the start of an open transaction.
     """
     log = based(case.runs)
     image, _ = take(case, log)
@@ -169,7 +172,7 @@ def test_cleaning_before_the_begin_offset_does_not_change_what_is_loaded(
 @pytest.mark.campaign
 @settings(max_examples=50, deadline=None)
 @given(cases())
-def test_snapshot_of_a_loaded_shard_equals_the_original(case: Case) -> None:
+def test_snapshot_of_a_loaded_shard_restores_the_same_state(case: Case) -> None:
     log = based(case.runs)
     image, _ = take(case, log)
     again = Case(case.runs, len(case.runs), [])
@@ -183,9 +186,7 @@ def test_snapshot_of_a_loaded_shard_equals_the_original(case: Case) -> None:
 
 
 def ends_of(log: Based) -> list[bool | None]:
-    """For each run whether its transaction was committed, None while it is open; True for plain
-    runs.
-    """
+    """Whether the transaction of each run committed: None while it is open, True for plain runs."""
     ends: list[bool | None] = []
     for at, (_, run) in enumerate(log):
         end: bool | None = True
@@ -201,8 +202,8 @@ def ends_of(log: Based) -> list[bool | None]:
 
 
 def clean(log: Based, drop_tombstones: bool) -> Based:
-    """Returns the last record of each key, each as a run of its own, and all markers; without
-    tombstones if ``drop_tombstones``.
+    """Returns the last record of each key as a separate run, and all markers; without tombstones if
+    ``drop_tombstones``.
     """
     last: dict[tuple[object, ...], tuple[int, Run | OwnBatch]] = {}
     for base, run in log:
@@ -233,7 +234,7 @@ def clean(log: Based, drop_tombstones: bool) -> Based:
 
 
 def singles(run: OffsetRun, base: int) -> dict[tuple[object, ...], tuple[int, OffsetRun]]:
-    """The records of a run as single runs, by key, with their log offsets."""
+    """The records of a run as runs of one record with their log offsets, by key."""
     return {
         (run.group_id, run.topic, partition): (base + index, single(run, index))
         for index, partition in enumerate(run.partitions)

@@ -1,4 +1,6 @@
-"""Law 10: reporting never fails the work, and an error in one place harms no other."""
+"""Law 10: a failure of reporting does not affect the work, and an exception affects only its own
+shard, request or part.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,11 @@ def fails(*_: object, **__: object) -> Any:
 
 
 def logged_places(lines: list[Any]) -> list[str]:
-    """The places of the internal errors that were logged."""
+    """The values of field ``place`` in the log lines of internal errors."""
     return [line["place"] for line in lines if line["event"] == "internal error"]
 
 
-async def test_failing_observer_changes_no_reply_and_no_other_observer(
+async def test_failing_report_does_not_affect_replies_and_other_reports(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -79,7 +81,7 @@ async def test_failing_observer_changes_no_reply_and_no_other_observer(
         )
 
 
-async def test_events_are_reported_after_records_are_accepted_and_replies_queued(
+async def test_events_are_reported_after_replies_are_queued(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -96,7 +98,7 @@ async def test_events_are_reported_after_records_are_accepted_and_replies_queued
         assert seen == [(2, 1)]
 
 
-async def test_failing_reply_does_not_affect_other_replies_of_its_turn(tmp_path: Path) -> None:
+async def test_failing_reply_does_not_affect_other_replies_of_the_turn(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -116,7 +118,7 @@ async def test_failing_reply_does_not_affect_other_replies_of_its_turn(tmp_path:
 @pytest.mark.parametrize(
     ("where", "bug"), [(Group, "next_generation"), (coordinator.classic.group, "vote")]
 )
-async def test_exception_within_a_step_answers_all_and_reloads_the_shard(
+async def test_exception_in_a_step_fails_waiting_requests_and_reloads_the_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], where: Any, bug: str
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -143,7 +145,7 @@ async def test_exception_within_a_step_answers_all_and_reloads_the_shard(
         assert logged_places(lines) == ["shard"]
 
 
-async def test_exception_keeps_what_was_accepted_before_it(
+async def test_records_accepted_before_an_exception_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
@@ -154,7 +156,7 @@ async def test_exception_keeps_what_was_accepted_before_it(
         handle = hosted.core.handle
 
         class Broken:
-            """A core that raises on a call for the group THERE."""
+            """A core that raises an exception on a call for group THERE."""
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(real, name)
@@ -172,7 +174,7 @@ async def test_exception_keeps_what_was_accepted_before_it(
         assert (await other.fetch(HERE), await other.fetch(THERE)) == (5, -1)
 
 
-async def test_exception_in_a_read_fails_only_that_request(
+async def test_exception_in_a_read_fails_only_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -189,7 +191,7 @@ async def test_exception_in_a_read_fails_only_that_request(
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
 
 
-async def test_shard_pauses_when_its_deadline_fails_repeatedly(
+async def test_shard_waits_before_its_next_load_when_deadlines_fail_repeatedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = MockTime()
@@ -218,7 +220,7 @@ async def test_shard_pauses_when_its_deadline_fails_repeatedly(
         assert await client.commit("plain", 5) == NONE
 
 
-async def test_failed_write_to_a_connection_closes_only_that_connection(
+async def test_failed_write_to_a_connection_closes_only_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
@@ -266,7 +268,7 @@ async def test_failed_fsync_stops_the_broker_when_logging_fails_too(
         assert "can't be written safely any more" in broker.fatal
 
 
-async def test_failing_callback_of_a_topic_deletion_does_not_skip_the_others(
+async def test_other_callbacks_of_a_topic_deletion_run_when_a_callback_fails(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -280,7 +282,7 @@ async def test_failing_callback_of_a_topic_deletion_does_not_skip_the_others(
         assert broker.internal_errors.counts["topic_gone"] == 1
 
 
-async def test_failing_stop_of_one_part_does_not_keep_others_from_stopping(
+async def test_other_parts_of_the_broker_stop_when_the_stop_of_a_part_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

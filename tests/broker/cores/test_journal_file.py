@@ -1,4 +1,4 @@
-"""The journal on disk: its content after a kill, damage, rotations and a full disk."""
+"""The journal file: its content after a kill, damage, rotations and a full disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_journal(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile:
     return JournalFile(FORM, fs, DIRECTORY, size)
 
 
-def test_appended_entries_are_read_in_order_after_a_kill(fs: SimulatedFiles) -> None:
+def test_journal_entries_are_read_in_order_after_a_kill(fs: SimulatedFiles) -> None:
     file = open_journal(fs)
     assert list(file.read()) == []
     file.append([note("g", 1), note("h", 2)])
@@ -57,7 +57,7 @@ def test_appended_entries_are_read_in_order_after_a_kill(fs: SimulatedFiles) -> 
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20, 60])
-def test_torn_tail_is_skipped_and_later_entries_are_read(fs: SimulatedFiles, cut: int) -> None:
+def test_truncated_last_journal_line_is_skipped(fs: SimulatedFiles, cut: int) -> None:
     open_journal(fs).append([note("g", number) for number in range(4)])
     fs.put(PATH, fs.written(PATH)[:-cut])
     with capture_logs() as lines:
@@ -69,7 +69,7 @@ def test_torn_tail_is_skipped_and_later_entries_are_read(fs: SimulatedFiles, cut
     assert numbers(open_journal(fs).read())[-2:] == [3 if cut == 1 else 2, 9]
 
 
-def test_damage_in_the_middle_loses_only_the_damaged_lines(fs: SimulatedFiles) -> None:
+def test_damaged_journal_lines_are_skipped(fs: SimulatedFiles) -> None:
     open_journal(fs).append([note("g", number) for number in range(100)])
     whole = fs.written(PATH)
     for position in range(0, len(whole) - 300, 997):
@@ -85,7 +85,7 @@ def test_damage_in_the_middle_loses_only_the_damaged_lines(fs: SimulatedFiles) -
     assert numbers(open_journal(fs).read()) == [7]
 
 
-def test_files_stay_within_their_size_and_keep_the_newest_lines(fs: SimulatedFiles) -> None:
+def test_journal_files_are_bounded_and_keep_the_newest_lines(fs: SimulatedFiles) -> None:
     file = open_journal(fs, SMALL)
     for number in range(3000):
         file.append([note("g", number, 100)])
@@ -96,7 +96,7 @@ def test_files_stay_within_their_size_and_keep_the_newest_lines(fs: SimulatedFil
     assert len(found) > HALF_BYTES_MIN // 300
 
 
-def test_rotation_keeps_last_lines_of_idle_groups_but_not_of_removed_ones(
+def test_journal_rotation_keeps_last_lines_of_idle_groups(
     fs: SimulatedFiles,
 ) -> None:
     file = open_journal(fs, SMALL)
@@ -112,7 +112,7 @@ def test_rotation_keeps_last_lines_of_idle_groups_but_not_of_removed_ones(
     assert numbers(again.read(), "busy")[-1] == 1999
 
 
-def test_rotation_leaves_room_when_many_groups_are_carried_over(fs: SimulatedFiles) -> None:
+def test_journal_rotation_stays_within_the_size_with_many_groups(fs: SimulatedFiles) -> None:
     file = open_journal(fs, SMALL)
     for number in range(2000):
         file.append([note(f"g{number}", number, 100)])
@@ -121,7 +121,7 @@ def test_rotation_leaves_room_when_many_groups_are_carried_over(fs: SimulatedFil
     assert f"g{1999}" in names
 
 
-def test_smaller_size_setting_applies_from_the_next_start(fs: SimulatedFiles) -> None:
+def test_smaller_journal_size_applies_from_the_next_start(fs: SimulatedFiles) -> None:
     open_journal(fs).append([note("g", number, 100) for number in range(3000)])
     file = open_journal(fs, SMALL)
     found = numbers(file.read())
@@ -132,13 +132,13 @@ def test_smaller_size_setting_applies_from_the_next_start(fs: SimulatedFiles) ->
     assert numbers(open_journal(fs, SMALL).read())[-1] == 3599
 
 
-def test_line_larger_than_the_file_is_left_out(fs: SimulatedFiles) -> None:
+def test_journal_line_larger_than_the_file_is_omitted(fs: SimulatedFiles) -> None:
     file = open_journal(fs, SMALL)
     file.append([note("g", 1), note("g", 2, HALF_BYTES_MIN), note("g", 3)])
     assert numbers(open_journal(fs, SMALL).read()) == [1, 3]
 
 
-def test_file_of_another_version_is_kept_aside_unread(fs: SimulatedFiles) -> None:
+def test_journal_file_of_another_version_is_renamed_and_not_read(fs: SimulatedFiles) -> None:
     body = b'{"muster_journal":99}'
     theirs = b"%08x %b\nwhatever is in it\n" % (crc32c(body), body)
     fs.put(PATH, theirs)
@@ -150,7 +150,7 @@ def test_file_of_another_version_is_kept_aside_unread(fs: SimulatedFiles) -> Non
     assert numbers(open_journal(fs).read()) == [1]
 
 
-def test_entries_after_a_full_disk_are_readable(fs: SimulatedFiles) -> None:
+def test_journal_entries_after_a_full_disk_are_readable(fs: SimulatedFiles) -> None:
     file = open_journal(fs)
     file.append([note("g", 1)])
     used = fs.capacity_bytes - fs.room(0)
@@ -164,7 +164,7 @@ def test_entries_after_a_full_disk_are_readable(fs: SimulatedFiles) -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "rename", "remove"])
-def test_failed_rotation_is_retried(fs: SimulatedFiles, operation: str) -> None:
+def test_failed_journal_rotation_is_retried(fs: SimulatedFiles, operation: str) -> None:
     file = open_journal(fs, SMALL)
     failed = 0
     for number in range(1000):
@@ -183,7 +183,7 @@ def test_failed_rotation_is_retried(fs: SimulatedFiles, operation: str) -> None:
     assert found[-1] == 1000
 
 
-def test_unreadable_file_is_skipped_and_logged(fs: SimulatedFiles) -> None:
+def test_unreadable_journal_file_is_skipped_and_logged(fs: SimulatedFiles) -> None:
     open_journal(fs).append([note("g", 1)])
     fs.put(OLD_PATH, HEADER + FORM.line_of(*note("g", 0)))
     fs.fail("read", FORM.file)

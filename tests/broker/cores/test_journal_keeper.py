@@ -1,4 +1,4 @@
-"""The journal after a restart is as before it; a failing disk affects only the journal."""
+"""The journal is unchanged by a restart, and a failing disk affects only the journal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD = ("rebalances", "notes", "rejected_commits", "moved_back", "flapping", "re
 
 
 async def some_history(seen: Seen) -> None:
-    """A member joins, commits, has a commit rejected, leaves, and returns under a new id."""
+    """A member joins, commits, has a commit rejected, leaves, and returns with a new member id."""
     member = await Member(seen).alone()
     mine = {"member_id": member.member_id, "generation_id": member.generation}
     for offset in (9, 3):
@@ -57,12 +57,12 @@ def sources(value: Any) -> set[str]:
 
 
 async def wait_until_saved(seen: Seen) -> None:
-    """Waits until the file has all entries."""
+    """Waits until the journal file has all entries."""
     keeper = seen.broker.keeper
     await eventually(lambda: not keeper._unsaved and not keeper._due)
 
 
-async def test_journal_continues_after_a_stop(tmp_path: Path) -> None:
+async def test_journal_entries_survive_a_stop(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
         before = await journal_of(seen)
@@ -79,7 +79,7 @@ async def test_journal_continues_after_a_stop(tmp_path: Path) -> None:
     assert summary["groups"][0]["last_why"] == before["rebalances"][-1]["why"]
 
 
-async def test_journal_continues_after_a_kill(tmp_path: Path) -> None:
+async def test_journal_entries_survive_a_kill(tmp_path: Path) -> None:
     async with seeing(tmp_path / "data") as seen:
         await some_history(seen)
         before = await journal_of(seen)
@@ -99,7 +99,7 @@ async def test_journal_continues_after_a_kill(tmp_path: Path) -> None:
     )
 
 
-async def test_journal_without_its_file_starts_with_the_generations_of_the_log(
+async def test_journal_has_the_generations_of_the_log_when_its_file_is_missing(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -116,7 +116,7 @@ async def test_journal_without_its_file_starts_with_the_generations_of_the_log(
     assert after["restored"]["generations"][-1]["generation"] == before[-1]["generation"]
 
 
-async def test_deleted_group_is_not_restored(tmp_path: Path) -> None:
+async def test_deleted_group_is_not_restored_from_the_journal_file(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
         shard = seen.broker.groups.hosted_for(GROUP).core
@@ -144,7 +144,7 @@ async def deleted(seen: Seen) -> list[int]:
 
 
 class FailingJournalFiles(OsFileSystem):
-    """A file system that refuses the journal's files while ``refuses`` is set."""
+    """A file system that refuses operations on the journal's files while ``refuses`` is true."""
 
     def __init__(self, operation: str) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class FailingJournalFiles(OsFileSystem):
 
 
 class FailingFile(OsFile):
-    """A file whose writes fail halfway."""
+    """A file that raises an error after half of a write."""
 
     def __init__(self, path: str, create: bool, fs: FailingJournalFiles) -> None:
         super().__init__(path, create)
@@ -172,7 +172,7 @@ class FailingFile(OsFile):
 
 
 @pytest.mark.parametrize("operation", ["open", "write"])
-async def test_unwritable_journal_is_logged_once_and_affects_nothing_else(
+async def test_unwritable_journal_is_logged_once_and_groups_are_served(
     tmp_path: Path, operation: str
 ) -> None:
     fs = FailingJournalFiles(operation)
@@ -212,7 +212,9 @@ async def test_start_succeeds_when_the_journal_file_is_damaged(tmp_path: Path) -
         await Member(seen).alone()
 
 
-async def test_second_process_does_not_touch_the_journal_file(tmp_path: Path) -> None:
+async def test_second_broker_on_the_directory_does_not_change_the_journal_file(
+    tmp_path: Path,
+) -> None:
     from broker.broker import Broker
     from log.errors import DirectoryLocked
     from tests.broker.config.served import config
@@ -226,7 +228,7 @@ async def test_second_process_does_not_touch_the_journal_file(tmp_path: Path) ->
         assert (tmp_path / FORM.file).stat().st_size == size
 
 
-async def test_stop_waits_for_a_running_write_and_writes_the_rest() -> None:
+async def test_stop_waits_for_a_journal_write_and_writes_remaining_entries() -> None:
     from broker.loop.background import Background
     from broker.loop.watchdog import Watchdog
     from coordinator.events import Cause, OffsetsExpired
@@ -249,7 +251,7 @@ async def test_stop_waits_for_a_running_write_and_writes_the_rest() -> None:
     await background.stop()
 
 
-async def test_event_that_raises_is_counted_and_other_events_are_written() -> None:
+async def test_journal_writes_other_events_when_an_event_raises() -> None:
     from broker.loop.background import Background
     from broker.loop.internal_errors import InternalErrors
     from broker.loop.watchdog import Watchdog
@@ -274,7 +276,7 @@ async def test_event_that_raises_is_counted_and_other_events_are_written() -> No
     await background.stop()
 
 
-async def test_entries_after_a_failed_write_are_written_without_a_new_event(
+async def test_journal_entries_after_a_failed_write_are_written_by_a_retry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from broker.cores import journal_keeper

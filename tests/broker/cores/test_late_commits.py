@@ -1,6 +1,6 @@
-"""The load of a log in which an offset commit lies after the end of its transaction.
+"""The load of a log with an offset commit after the end of its transaction.
 
-Versions that checked a commit against appended records only have left such logs.
+Earlier versions checked a commit only against appended records and could therefore write such logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def offset_run(offset: int) -> OffsetRun:
 
 
 async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
-    """Writes a log with offset 1 of the group and then these runs."""
+    """Writes a log that has offset 1 of the group and then these runs."""
     async with EdgeBroker(folder, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -32,15 +32,17 @@ async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
         [hosted] = broker.groups.hosted_shards
         for run in runs:
             hosted.accept([run])
-        calls.plain(1, partition=1)  # ends the turn
+        calls.plain(1, partition=1)  # This plain commit ends the turn.
         await calls.answered(2)
 
 
 @pytest.mark.parametrize("ended", [True, False])
-async def test_commit_after_a_marker_of_a_higher_epoch_is_left_out(
+async def test_load_omits_a_commit_after_a_marker_of_a_higher_epoch(
     tmp_path: Path, ended: bool
 ) -> None:
-    """Under TV2, and after a timeout or a newer producer has ended the transaction."""
+    """Such a marker is written under TV2, after a timeout, or when a newer producer fences the old
+    one.
+    """
     next_one = (MarkerRun(PRODUCER, 5, 0, True),) if ended else ()
     await write_log(
         tmp_path,
@@ -60,8 +62,8 @@ async def test_commit_after_a_marker_of_a_higher_epoch_is_left_out(
     assert (line["producer_id"], line["producer_epoch"], line["log_offset"]) == (PRODUCER, 3, 3)
 
 
-async def test_commit_after_a_marker_of_its_own_epoch_is_kept(tmp_path: Path) -> None:
-    """Under TV1 the next transaction of a producer begins so."""
+async def test_load_keeps_a_commit_after_a_marker_of_the_same_epoch(tmp_path: Path) -> None:
+    """Under TV1, the next transaction of a producer has the same epoch."""
     await write_log(
         tmp_path,
         TransactionalRun(PRODUCER, 3, [offset_run(10)]),

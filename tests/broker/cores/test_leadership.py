@@ -1,4 +1,4 @@
-"""Partitions of an internal topic of which this broker loses and regains leadership."""
+"""Partitions of an internal topic whose leadership this broker loses and regains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = partition_for(GROUP, 2)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) != HERE)
 
 
-async def test_resigned_shard_answers_not_coordinator_and_others_serve(
+async def test_resigned_shard_returns_not_coordinator(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -28,7 +28,7 @@ async def test_resigned_shard_answers_not_coordinator_and_others_serve(
         assert await client.fetch(OTHER) == 6
 
 
-async def test_regained_partition_is_loaded_from_its_log(tmp_path: Path) -> None:
+async def test_shard_is_loaded_from_the_log_when_leadership_returns(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()
@@ -39,12 +39,12 @@ async def test_regained_partition_is_loaded_from_its_log(tmp_path: Path) -> None
         hosted = broker.groups.life.by_partition[HERE]
         await eventually(lambda: hosted.phase is Phase.ACTIVE)
         assert await client.fetch(GROUP) == 5
-        broker.groups.lead(partition)  # under a newer epoch: the shard stays as it is
+        broker.groups.lead(partition)  # With a newer epoch the shard stays unchanged.
         assert broker.groups.life.by_partition[HERE] is hosted
 
 
 async def test_parked_join_gets_not_coordinator_when_the_shard_resigns(tmp_path: Path) -> None:
-    """Trap 27: the member need not wait for its next heartbeat."""
+    """Trap 27: the member does not need to wait for its next heartbeat."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()
@@ -57,7 +57,7 @@ async def test_parked_join_gets_not_coordinator_when_the_shard_resigns(tmp_path:
         assert (await second.receive(handle))["error_code"] == NOT_COORDINATOR
 
 
-async def test_abandoned_load_stays_unloaded(tmp_path: Path) -> None:
+async def test_shard_whose_load_was_abandoned_stays_unloaded(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()

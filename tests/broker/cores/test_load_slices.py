@@ -1,7 +1,8 @@
-"""No slice of a load holds the loop for long: the work of each is counted, not timed.
+"""No slice of a load blocks the event loop for long. The test counts the work of each slice instead
+of time.
 
-The loader's clock advances by work alone: 1 us for each record decoded and for each replayed or
-restored, and 5 us for each group created. These are the costs on a slow machine.
+The loader's clock advances only by work: 1 us for each decoded, replayed or restored record, and 5
+us for each created group. These are the costs on a slow machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TURN_MAX_NS = 20_000_000
 
 
 class SavingBroker(EdgeBroker):
-    """A broker whose offsets topic has an id, and therefore snapshots."""
+    """A broker whose offsets topic has a topic id, and therefore snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:
@@ -37,7 +38,7 @@ class SavingBroker(EdgeBroker):
 
 
 class WorkClock:
-    """Nanoseconds of work so far, and the longest work between two pauses of the loader."""
+    """The nanoseconds of work, and the longest work between two pauses of the loader."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -71,7 +72,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
         clock.paused()
         await pause(slices)
 
-    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # only the requested snapshot is written
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # Only the requested snapshot is written.
     monkeypatch.setattr(Slices, "pause", counted_pause)
     decode = clock.counts(records.runs_of_section, lambda _, *given: given[2])
     monkeypatch.setattr(records, "runs_of_section", decode)
@@ -86,7 +87,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
 
 
 def fill(broker: EdgeBroker) -> None:
-    """Writes a commit of one offset for each of many groups, all in one partition."""
+    """Commits one offset for each of many groups, all in one partition."""
     log = broker.open_partitions()[0].log
     for start in range(0, GROUPS, RECORDS_A_BATCH):
         section = b"".join(
@@ -98,9 +99,10 @@ def fill(broker: EdgeBroker) -> None:
 
 
 async def load(directory: Path, clock: WorkClock) -> int:
-    """Loads, writes a snapshot, and returns where the loaded snapshot began, -1 without one.
+    """Loads the shard, writes a snapshot, and returns the begin offset of the loaded snapshot (-1:
+    no snapshot).
 
-    ``clock.longest_ns`` is then that of the load.
+    ``clock.longest_ns`` is the longest work of the load.
     """
     broker = SavingBroker(directory, partitions=1, time=Time(ticks_ns=clock))
     clock.paused()
@@ -115,8 +117,10 @@ async def load(directory: Path, clock: WorkClock) -> int:
         return hosted.loaded_from
 
 
-async def test_no_slice_of_a_load_holds_the_loop(tmp_path: Path, clock: WorkClock) -> None:
-    """Neither from the log nor from a snapshot; both create many groups at the end of the load."""
+async def test_work_of_each_slice_of_a_shard_load_is_bounded(
+    tmp_path: Path, clock: WorkClock
+) -> None:
+    """Loads from the log and from a snapshot both create many groups at the end."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

@@ -1,4 +1,6 @@
-"""The state that a shard loads from its log: transactions, foreign records, damage."""
+"""The state that a shard loads from its log: transactions, records of other programs, and
+damage.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 class Writer:
-    """Writes batches as Kafka's coordinator does, one run each."""
+    """Writes batches as Kafka's coordinator does, with one run per batch."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -93,7 +95,7 @@ async def test_transactional_offsets_are_loaded_when_their_transaction_committed
     writer.commit(20, "payments", producer_id=8)
     writer.marker(COMMIT, 7)
     writer.marker(ABORT, 8)
-    writer.commit(30, "payments", producer_id=9)  # never ended
+    writer.commit(30, "payments", producer_id=9)  # This transaction has not ended.
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.groups.life.loading)
         client = await broker.client()
@@ -102,10 +104,12 @@ async def test_transactional_offsets_are_loaded_when_their_transaction_committed
 
 
 @pytest.mark.proves("transactions 26")
-async def test_plain_commit_wins_over_an_earlier_commit_whose_marker_is_later(
+async def test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker(
     tmp_path: Path, writer: Writer
 ) -> None:
-    """The record with the higher log offset wins, not the one whose marker is last."""
+    """The record with the higher log offset wins, even if the marker of the other record is
+    later.
+    """
     writer.commit(10, producer_id=7)
     writer.commit(99)
     writer.marker(COMMIT, 7)
@@ -132,7 +136,7 @@ def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
 
 
 ENDS = test_transactional_offsets_are_loaded_when_their_transaction_committed
-ORDER = test_plain_commit_wins_over_an_earlier_commit_whose_marker_is_later
+ORDER = test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker
 
 
 @pytest.mark.planted("transactions in a load")
@@ -144,7 +148,7 @@ ORDER = test_plain_commit_wins_over_an_earlier_commit_whose_marker_is_later
         (the_place_of_the_marker_decides, ORDER),
     ],
 )
-async def test_a_planted_fault_in_the_order_of_transactions_is_found(
+async def test_load_test_fails_with_its_planted_transaction_fault(
     tmp_path: Path,
     writer: Writer,
     monkeypatch: pytest.MonkeyPatch,
@@ -172,7 +176,7 @@ async def test_records_of_unknown_types_are_skipped_with_a_warning(
     tmp_path: Path, writer: Writer, logs: list[Any]
 ) -> None:
     writer.commit(5)
-    writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # a consumer group of KIP-848
+    writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # The key is of a consumer group of KIP-848.
     writer.record(b"\x7f\xff", None)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.groups.life.loading)
@@ -203,7 +207,7 @@ async def test_damage_in_the_middle_of_the_log_fails_the_load(
     data = bytearray(segment.read_bytes())
     broker = EdgeBroker(tmp_path, partitions=1)
     opened = broker.open_partitions()
-    data[len(data) // 2] ^= 0xFF  # the disk fails after recovery
+    data[len(data) // 2] ^= 0xFF  # The disk fails after recovery.
     segment.write_bytes(data)
 
     broker.groups.start(opened)
@@ -217,7 +221,7 @@ async def test_damage_in_the_middle_of_the_log_fails_the_load(
     await broker.groups.stop()
 
 
-async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
+async def test_offset_deleted_during_a_transaction_stays_deleted_after_its_commit(
     tmp_path: Path, writer: Writer
 ) -> None:
     writer.runs([OffsetRun("g", "orders", [0, 1], [10, 11], [-1, -1], None, 1)], producer_id=7)
@@ -231,7 +235,7 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
         assert entry.offset == 11
 
 
-async def test_loaded_shard_is_served_while_another_loads(tmp_path: Path) -> None:
+async def test_loaded_shard_is_served_while_another_shard_loads(tmp_path: Path) -> None:
     """The shards load one after the other."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
@@ -252,7 +256,9 @@ async def test_loaded_shard_is_served_while_another_loads(tmp_path: Path) -> Non
         two.phase = Phase.ACTIVE
 
 
-async def test_load_reads_chunks_of_the_configured_size(tmp_path: Path, writer: Writer) -> None:
+async def test_load_reads_the_log_in_chunks_of_the_configured_size(
+    tmp_path: Path, writer: Writer
+) -> None:
     """The setting is offsets.load.buffer.size."""
     from broker.cores.runtime_settings import RuntimeSettings
     from tests.broker.edge import GROUPS

@@ -1,4 +1,4 @@
-"""Log lines about groups: one for each transition, with its cause, safe against forged names."""
+"""Log lines about groups: one per transition, with its cause; clients can't forge a line."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SESSION_MS = 4000
 
 
 class SeenBroker(Broker):
-    """A broker process that keeps its answer to /healthz."""
+    """A broker process that stores its response to /healthz."""
 
     health: Any = None
 
     def parsed(self) -> list[dict[str, Any]]:
-        """The JSON lines of its log; only the two lines of standard output are not JSON."""
+        """The JSON log lines; only the two lines of standard output are not JSON."""
         return [json.loads(line) for line in self.lines() if line.startswith("{")]
 
     def of(self, event: str, group_id: str) -> list[dict[str, Any]]:
-        """The lines of one event about one group."""
+        """The log lines of ``event`` about the group."""
         return [
             line
             for line in self.parsed()
@@ -45,7 +45,7 @@ class SeenBroker(Broker):
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
-    """A stopped broker whose log has members that joined, left and expired."""
+    """A stopped broker with log lines of members that joined, left and expired."""
     settings = {"log.format": "json", "offsets.topic.num.partitions": "1"}
     http = f"127.0.0.1:{free_port()}"
     broker = SeenBroker(tmp_path_factory.mktemp("told") / "data", settings, http=http)
@@ -99,7 +99,7 @@ def sync(wire: Wire, group_id: str, member_id: str, generation: int) -> None:
 
 
 def join(wire: Wire, group_id: str) -> str:
-    """Joins a group as its only member and makes it Stable; returns the member id."""
+    """Joins a group as its only member, brings it to Stable, and returns the member id."""
     assert wire.call("FindCoordinator", 1, {"key": group_id, "key_type": 0})["error_code"] == 0
     answer = wire.call("JoinGroup", 3, join_request(group_id))
     assert answer["error_code"] == 0
@@ -108,7 +108,7 @@ def join(wire: Wire, group_id: str) -> str:
 
 
 def rebalance_for_second_member(first: Wire, second: Wire, member_id: str) -> str:
-    """A second member joins and the first rejoins; returns the second's id."""
+    """Joins a second member, rejoins the first member, and returns the member id of the second."""
     second.send("JoinGroup", 3, join_request("team"))
     beat = {"group_id": "team", "generation_id": 1, "member_id": member_id}
     until("the newcomer is in", lambda: first.call("Heartbeat", 3, beat)["error_code"] == 27)
@@ -124,7 +124,7 @@ def leave(wire: Wire, group_id: str, member_id: str) -> None:
     assert answer["error_code"] == 0
 
 
-def test_standard_output_has_the_address_of_the_metrics(logged: SeenBroker) -> None:
+def test_standard_output_has_the_addresses_of_the_listener_and_metrics(logged: SeenBroker) -> None:
     plain = [line for line in logged.lines() if not line.startswith("{")]
 
     assert len(plain) == 2, plain
@@ -142,7 +142,7 @@ def test_every_line_of_the_log_is_a_json_object_with_time_and_level(logged: Seen
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line["timestamp"])
 
 
-def test_each_transition_line_has_its_cause(logged: SeenBroker) -> None:
+def test_log_line_of_each_group_transition_has_the_cause(logged: SeenBroker) -> None:
     transitions = logged.of("group state changed", "team")
 
     assert [(line["old"], line["new"], line["cause"]) for line in transitions] == [
@@ -162,7 +162,7 @@ def test_each_transition_line_has_its_cause(logged: SeenBroker) -> None:
     assert [line["generation"] for line in transitions] == [0, 1, 1, 1, 2, 2, 2, 3]
 
 
-def test_join_and_removal_lines_have_client_and_cause(logged: SeenBroker) -> None:
+def test_log_lines_of_joins_and_removals_have_client_and_cause(logged: SeenBroker) -> None:
     joined = logged.of("member joined", "team")
     gone = logged.of("member removed", "team")
 
@@ -175,7 +175,7 @@ def test_join_and_removal_lines_have_client_and_cause(logged: SeenBroker) -> Non
     assert all(line["detail"] for line in gone)
 
 
-def test_generation_line_has_leader_and_duration(logged: SeenBroker) -> None:
+def test_log_line_of_a_generation_has_leader_and_duration(logged: SeenBroker) -> None:
     formed = logged.of("generation formed", "team")
     joined = logged.of("member joined", "team")
 
@@ -219,7 +219,7 @@ configure(Time(), "console", "warning")
 """
 
 
-def test_console_format_has_one_escaped_line_per_event() -> None:
+def test_console_log_format_has_one_escaped_line_per_event() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CONSOLE.format(sly=EVIL)],
         cwd=CHECKOUT,
@@ -237,7 +237,7 @@ def test_console_format_has_one_escaped_line_per_event() -> None:
     assert re.search(r"\[info +\] member joined ", lines[1])
 
 
-def test_log_level_omits_less_severe_lines(tmp_path: Path) -> None:
+def test_log_omits_lines_below_the_configured_level(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", {"log.level": "warning", "no.such.setting": "1"})
     broker.start()
     try:
@@ -251,7 +251,7 @@ def test_log_level_omits_less_severe_lines(tmp_path: Path) -> None:
     assert "no.such.setting" in line
 
 
-def test_only_a_traceback_spans_several_lines() -> None:
+def test_console_log_escapes_newlines_except_in_a_traceback() -> None:
     program = "import structlog; from broker.loop.log_lines import configure\n"
     program += "logger = structlog.get_logger()\n"
     program += "from broker.time import Time; configure(Time(), 'console')\n"

@@ -1,4 +1,4 @@
-"""The markers of transactions: when they are written, and what happens while they can't be."""
+"""Transaction markers: when they are written, and the behavior while writes of markers fail."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def coordinator(
 
 
 def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
-    """The only marker of a partition: its epoch, whether it commits, its coordinator epoch."""
+    """The only marker of a partition: producer epoch, whether it commits, and coordinator epoch."""
     (marker,) = markers(broker, place)
     return marker.epoch, marker.committed, marker.coordinator_epoch
 
 
 def held_by(broker: Broker, topic: str, index: int) -> str:
-    """The sentence that explains why the last stable offset of a partition does not advance."""
+    """The sentence that explains why the last stable offset of the partition does not advance."""
     deque(broker.sources.lso_blockers.refresh(), maxlen=0)
     partition = partition_of(broker, topic, index)
     return str(place_view(broker.sources, topic, partition)["sentence"])
@@ -71,7 +71,7 @@ def held_by(broker: Broker, topic: str, index: int) -> str:
 
 @pytest.mark.parametrize(("rules", "epoch"), [(TV1, 0), (TV2, 1)])
 @pytest.mark.parametrize("committed", [True, False])
-async def test_transaction_is_complete_after_each_partition_has_its_marker(
+async def test_transaction_completes_after_each_partition_has_its_marker(
     rules: int, epoch: int, committed: bool
 ) -> None:
     async with coordinator(SimulatedFiles()) as broker:
@@ -89,10 +89,10 @@ async def test_transaction_is_complete_after_each_partition_has_its_marker(
         await eventually("its end is in the log", lambda: not broker.markers.sendings)
 
 
-async def test_wait_for_a_transaction_ends_when_its_markers_are_written(
+async def test_wait_for_a_transaction_ends_after_its_markers_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next Produce may arrive before the markers of the last transaction are written."""
+    """The next Produce may arrive before the markers of the previous transaction are written."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0
@@ -131,7 +131,7 @@ async def test_partition_of_a_deleted_topic_does_not_block_completion() -> None:
 
 
 async def test_marker_is_written_after_its_prepare_record_is_flushed() -> None:
-    """With flush settings the state log is flushed first, so that a power loss tears no
+    """With flush settings the state log is flushed first, so that a power loss does not split a
     transaction.
     """
     fs = SimulatedFiles()
@@ -154,7 +154,7 @@ async def test_marker_is_written_after_its_prepare_record_is_flushed() -> None:
 async def test_slow_flush_of_the_prepare_record_delays_the_markers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client gets COORDINATOR_NOT_AVAILABLE after `request.timeout.ms`; its EndTxn takes
+    """The client gets COORDINATOR_NOT_AVAILABLE after `request.timeout.ms`, although EndTxn takes
     effect.
     """
     monkeypatch.setattr(sending, "RETRY_MS_MAX", 1)
@@ -189,7 +189,7 @@ async def test_slow_flush_of_the_prepare_record_delays_the_markers(
 async def test_topic_deletion_during_a_marker_flush_does_not_block_completion(
     tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sentence 29."""
+    """Transactions 29 of docs/internals/proofs.md."""
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SlowFiles(TOPIC)
     async with serving(tmp_path, SETTINGS, fs=fs) as broker:
@@ -209,7 +209,7 @@ async def test_topic_deletion_during_a_marker_flush_does_not_block_completion(
         assert broker.fatal is None
 
 
-async def test_unwritable_log_gets_its_marker_once_it_is_writable(
+async def test_marker_is_written_when_an_unwritable_log_becomes_writable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
@@ -284,8 +284,8 @@ async def test_marker_is_sent_again_when_the_group_shard_was_loading(
         assert len(markers(broker, 1, OFFSETS_TOPIC)) == 1
 
 
-async def test_markers_of_offsets_are_sent_first() -> None:
-    """A consumer that fetches offsets right after the answer waits as short as possible."""
+async def test_markers_of_the_offsets_topic_are_sent_first() -> None:
+    """A consumer that fetches offsets right after EndTxn waits for the shortest possible time."""
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
@@ -306,16 +306,16 @@ async def test_markers_of_offsets_are_sent_first() -> None:
 def append_later_marker(
     broker: Broker, producer: Producer, place: int, coordinator_epoch: int
 ) -> None:
-    """Writes a marker of this producer with a later coordinator epoch into a partition."""
+    """Writes a marker of this producer with a later coordinator epoch to partition ``place``."""
     marker = Marker(producer.producer_id, producer.epoch, coordinator_epoch, committed=False)
     partition_of(broker, TOPIC, place).append_marker(marker, broker.time.now().wall_ms)
 
 
 @pytest.mark.parametrize("rules", [TV1, TV2])
-async def test_marker_is_written_when_the_partition_knows_a_later_coordinator_epoch(
+async def test_marker_is_written_after_a_marker_of_a_later_coordinator_epoch(
     rules: int,
 ) -> None:
-    """The only coordinator begins a higher epoch, and the commit stays a commit."""
+    """The only coordinator begins a higher epoch, and the transaction stays committed."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         append_later_marker(broker, producer, 1, 7)
@@ -347,7 +347,7 @@ async def test_marker_is_written_when_the_partition_knows_a_later_coordinator_ep
         assert {markers(broker, place)[-1].coordinator_epoch for place in range(3)} == {31}
 
 
-async def test_marker_of_offsets_is_written_after_the_coordinator_raises_its_epoch() -> None:
+async def test_marker_of_offsets_topic_is_written_with_the_raised_coordinator_epoch() -> None:
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
@@ -365,7 +365,7 @@ async def test_marker_of_offsets_is_written_after_the_coordinator_raises_its_epo
 
 
 async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
-    """Otherwise a power loss after the marker would assign the same epoch again."""
+    """A power loss after the marker could otherwise assign the same epoch again."""
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         producer = await initialised(broker, "t")
@@ -383,8 +383,8 @@ async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
         assert ("fsync", f"{state}/00000000000000000000.log") in fs.calls[:written]
 
 
-async def test_highest_coordinator_epoch_is_used_again() -> None:
-    """No epoch follows 2**31 - 1: a later load must not write one that fits no batch header."""
+async def test_coordinator_keeps_the_highest_coordinator_epoch() -> None:
+    """2**31 - 1 is the highest epoch; a higher epoch does not fit into a batch header."""
     fs = SimulatedFiles()
     highest = 2**31 - 1
     for _ in range(2):
@@ -421,8 +421,8 @@ async def test_marker_waits_while_the_raised_epoch_cannot_be_written(
         assert markers(broker, 1)[-1].coordinator_epoch > 7
 
 
-async def test_other_transactions_end_while_the_coordinator_raises_its_epoch() -> None:
-    """Their EndTxn requests are refused until then at most, and none is lost."""
+async def test_concurrent_transactions_commit_when_coordinator_raises_its_epoch() -> None:
+    """Their EndTxn requests may be refused until then, but every transaction commits."""
     async with coordinator(SimulatedFiles()) as broker:
         producers = [await initialised(broker, f"t-{number}") for number in range(20)]
         append_later_marker(broker, producers[0], 0, 7)
@@ -444,8 +444,8 @@ async def test_other_transactions_end_while_the_coordinator_raises_its_epoch() -
         assert len(markers(broker, 0)) == 1 + len(producers)
 
 
-async def test_a_refused_marker_is_not_sent_again() -> None:
-    """A newer epoch of the producer has already ended it there."""
+async def test_marker_refused_for_a_newer_producer_epoch_is_not_sent_again() -> None:
+    """A newer epoch of the producer has already ended the transaction in this partition."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0
@@ -459,10 +459,12 @@ async def test_a_refused_marker_is_not_sent_again() -> None:
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_other_partitions_get_their_markers_when_one_refuses_it(
+async def test_markers_are_sent_to_other_partitions_when_one_refuses_its_marker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Completion before the last marker would block readers of that partition for ever."""
+    """A transaction that completes before its last marker would block readers of the partition
+    forever.
+    """
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
@@ -485,7 +487,7 @@ async def test_other_partitions_get_their_markers_when_one_refuses_it(
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_small_transaction_completes_while_markers_of_a_wide_one_are_written() -> None:
+async def test_small_transaction_completes_while_a_wide_one_writes_markers() -> None:
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         await broker.topics.create("wide", 300, {})
@@ -500,7 +502,8 @@ async def test_small_transaction_completes_while_markers_of_a_wide_one_are_writt
 
         async with asyncio.timeout(120):
             while state_now(broker, "small") != "CompleteCommit":
-                await asyncio.sleep(0)  # each turn of the loop writes some markers of the wide one
+                # Each iteration of the event loop writes some markers of the wide transaction.
+                await asyncio.sleep(0)
         assert state_now(broker, "wide") == "PrepareCommit"
         await eventually("the wide", lambda: state_now(broker, "wide") == "CompleteCommit")
         assert all(len(markers(broker, place, "wide")) == 1 for place in range(300))
@@ -512,9 +515,10 @@ async def test_small_transaction_completes_while_markers_of_a_wide_one_are_writt
 async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
     committed: bool, rules: int
 ) -> None:
-    """Sentence 23: killed after each write: of each record, of each marker, and in between.
+    """Transactions 23: a copy of the disk after each write of a record or marker is started.
 
-    The next start completes a prepared transaction without its client; any other stays open.
+    The next start completes a prepared transaction without its client; an unprepared transaction
+    stays open.
     """
     fs = SimulatedFiles()
     found: list[SimulatedFiles] = []
@@ -562,8 +566,8 @@ async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
 
 @pytest.mark.proves("transactions 18")
 @pytest.mark.parametrize("seed", range(20))
-async def test_power_loss_leaves_a_transaction_wholly_ended_or_open(seed: int) -> None:
-    """Sentence 18 and the last two lines of the table of crashes, with flush settings."""
+async def test_transaction_is_fully_ended_or_open_after_a_power_loss(seed: int) -> None:
+    """Transactions 18 and the last two lines of the table of crashes, with flush settings."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     settings = {"log.flush.interval.messages": "1"}

@@ -1,4 +1,6 @@
-"""The observer of a core passes each event to all reports; a failing report affects no other."""
+"""The observer of a core passes each event to all reports; a failing report does not affect other
+reports.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ def fails(*_: object) -> None:
     raise RuntimeError("a bug in a report")
 
 
-def test_reports_get_each_event_in_order_with_its_time() -> None:
+def test_observer_passes_events_in_order_with_their_time_to_reports() -> None:
     time, seen, ends = MockTime(), [], []
     now = time.now()
     reports = [lambda event, at: seen.append((1, event, at)), lambda *what: seen.append((2, *what))]
@@ -23,7 +25,7 @@ def test_reports_get_each_event_in_order_with_its_time() -> None:
     assert ends == [4], "once for an outcome"
 
 
-def test_failing_report_does_not_affect_the_others() -> None:
+def test_failing_report_does_not_affect_other_reports() -> None:
     seen: list[Any] = []
     ends: list[int] = []
     errors = InternalErrors()
@@ -35,7 +37,7 @@ def test_failing_report_does_not_affect_the_others() -> None:
     assert ends == [1]
 
 
-def test_report_of_one_type_gets_only_events_of_that_type() -> None:
+def test_report_of_an_event_type_gets_only_events_of_the_type() -> None:
     seen: list[Any] = []
     observer = Observer(MockTime(), InternalErrors(), [at_any_time(seen.append, int)])
     observer.observe(["a", 1, 2.0])

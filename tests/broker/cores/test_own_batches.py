@@ -1,4 +1,4 @@
-"""Transactional commits and markers among plain commits: their batches, and the offsets."""
+"""The batches and offsets of transactional commits and markers between plain commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSACTIONAL, CONTROL = 16, 32
 
 
 class Calls:
-    """Calls of one group and one producer, submitted to the runtime without a connection."""
+    """Calls of one group and one producer that the runtime gets without a connection."""
 
     def __init__(self, broker: EdgeBroker) -> None:
         self.broker = broker
@@ -60,7 +60,7 @@ def batches(log: PartitionLog) -> list[tuple[bytes, BatchHeader]]:
 
 
 def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
-    """(base offset, records, producer id, attributes) of each batch."""
+    """The base offset, record count, producer id and attributes of each batch."""
     return [
         (header.base_offset, header.record_count, header.producer_id, header.attributes)
         for _, header in batches(log)
@@ -68,7 +68,7 @@ def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
 
 
 @pytest.mark.proves("transactions 38")
-async def test_turn_keeps_the_order_of_calls_and_merges_only_plain_runs(tmp_path: Path) -> None:
+async def test_turn_merges_adjacent_plain_runs_and_keeps_the_order_of_calls(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -95,7 +95,7 @@ async def test_turn_keeps_the_order_of_calls_and_merges_only_plain_runs(tmp_path
         assert await client.fetch("g") == 10, "committed by its marker"
 
 
-async def test_a_marker_has_the_epochs_of_its_producer_and_coordinator(tmp_path: Path) -> None:
+async def test_marker_has_the_producer_epoch_and_the_coordinator_epoch(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -128,7 +128,7 @@ def test_end_of_transactional_offsets_is_logged(committed: bool, line: dict[str,
 
 
 @pytest.mark.proves("transactions 37")
-async def test_first_unstable_offset_is_that_of_the_open_transaction(tmp_path: Path) -> None:
+async def test_first_unstable_offset_is_the_start_of_the_open_transaction(tmp_path: Path) -> None:
     """Readers and the cleaner stop at the first transaction that has not ended."""
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -165,7 +165,7 @@ async def test_pending_offsets_are_kept_after_a_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("transactions 25")
-async def test_a_log_with_transactions_is_loaded_from_its_snapshot(tmp_path: Path) -> None:
+async def test_log_with_transactions_is_loaded_from_its_snapshot(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -176,7 +176,7 @@ async def test_a_log_with_transactions_is_loaded_from_its_snapshot(tmp_path: Pat
         await calls.answered(4)
         assert await broker.write()
         calls.end(committed=True)
-        calls.transactional(12, partition=3)  # in the producer's next transaction
+        calls.transactional(12, partition=3)  # This commit is in the producer's next transaction.
         calls.transactional(21, producer_id=9, partition=4)
         await calls.answered(7)
     async with Broker(tmp_path, partitions=1) as broker:

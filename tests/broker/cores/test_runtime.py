@@ -1,4 +1,6 @@
-"""The turn: records appended together, replies that wait for the log, and failures of the log."""
+"""The turn of the runtime: shared appends, replies that wait for the log, and failures of
+the log.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,11 @@ from tests.broker.edge import GROUPS, Client, EdgeBroker, eventually
 from tests.broker.mock_time import MockTime
 
 HERE, THERE = "group-a", "group-b"
-"""Two groups on different shards of two."""
+"""Two groups on two different shards."""
 
 
 class FullDisk(OsFileSystem):
-    """A disk that accepts no writes to segments while ``full``, and no fsync while ``broken``."""
+    """A disk that refuses writes to segments while ``full``, and fsync while ``broken``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,11 +88,11 @@ def hosted_of(broker: EdgeBroker, group_id: str) -> HostedShard:
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int]]:
-    """First offset and record count of each batch."""
+    """The first offset and the record count of each batch."""
     return [(header.base_offset, header.record_count) for _, header in log.scan()]
 
 
-async def test_commits_that_arrive_together_cost_one_append(tmp_path: Path) -> None:
+async def test_commits_that_arrive_together_share_one_append(tmp_path: Path) -> None:
     disk = FullDisk()
     async with EdgeBroker(tmp_path, fs=disk, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -105,7 +107,7 @@ async def test_commits_that_arrive_together_cost_one_append(tmp_path: Path) -> N
         assert await client.fetch(HERE) == 999
 
 
-async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> None:
+async def test_reply_is_sent_after_its_record_is_written(tmp_path: Path) -> None:
     disk = FullDisk()
     async with EdgeBroker(tmp_path, fs=disk) as broker:
         await broker.ensure_offsets_topic()
@@ -125,7 +127,7 @@ async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> Non
         assert all(held == 0 for writes, held in seen if not writes)
 
 
-async def test_fetch_after_a_commit_in_the_same_turn_returns_its_offset(
+async def test_fetch_after_a_commit_in_the_same_turn_returns_the_commit(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -138,8 +140,8 @@ async def test_fetch_after_a_commit_in_the_same_turn_returns_its_offset(
         assert reply["topics"][0]["partitions"][0]["committed_offset"] == 7
 
 
-async def test_records_of_one_request_are_never_split(tmp_path: Path) -> None:
-    """100 partitions take about 6 kB; a batch of 20 kB holds three whole requests."""
+async def test_records_of_one_request_are_in_one_batch(tmp_path: Path) -> None:
+    """100 partitions need about 6 kB; a batch of 20 kB has three whole requests."""
     settings = RuntimeSettings(GroupConfig(min_session_timeout_ms=100, max_record_bytes=20_000))
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -158,7 +160,7 @@ async def test_records_of_one_request_are_never_split(tmp_path: Path) -> None:
         assert all(header.size_bytes <= 20_000 for _, header in broker.logs[0].scan())
 
 
-async def test_batches_of_one_turn_are_spread_over_segments(tmp_path: Path) -> None:
+async def test_batches_of_one_turn_are_written_to_several_segments(tmp_path: Path) -> None:
     config = LogConfig(cleanup_policy="compact", segment_bytes=4096)
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0, max_record_bytes=1024)
@@ -189,8 +191,10 @@ async def test_offsets_are_written_with_the_configured_codec(tmp_path: Path) -> 
         assert await (await again.client()).fetch(HERE) == 5
 
 
-async def test_flush_of_one_partition_delays_only_its_own_replies(tmp_path: Path) -> None:
-    """flush.messages=1: replies wait for the fsync; later turns share the next one."""
+async def test_flush_of_a_partition_delays_only_replies_of_the_partition(tmp_path: Path) -> None:
+    """With flush.messages=1, replies wait for the fsync; several later turns share the next
+    fsync.
+    """
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, log_config=config) as broker:
         await broker.ensure_offsets_topic()
@@ -225,7 +229,9 @@ async def test_flush_of_one_partition_delays_only_its_own_replies(tmp_path: Path
 
 
 async def test_reply_becomes_an_error_after_the_commit_timeout(tmp_path: Path) -> None:
-    """offsets.commit.timeout.ms: a commit gets error 15, a SyncGroup 27; the record is kept."""
+    """After offsets.commit.timeout.ms a commit gets error 15 and a SyncGroup error 27; the record
+    is kept.
+    """
     time = MockTime()
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
@@ -274,7 +280,7 @@ async def test_reply_becomes_an_error_after_the_commit_timeout(tmp_path: Path) -
         assert await client.fetch(HERE) == 1, "the record was kept all the same"
 
 
-async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path: Path) -> None:
+async def test_commit_is_answered_before_its_flush_when_required_acks_is_0(tmp_path: Path) -> None:
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     for acks, waits in ((0, False), (-1, True)):
         settings = RuntimeSettings(GROUPS, answers_early=not acks)
@@ -298,7 +304,7 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
                 await client.receive(commit)
 
 
-async def test_failed_append_unloads_once_and_commits_resume_when_writable(
+async def test_shard_is_unloaded_by_a_failed_append_until_the_disk_is_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.topics.partition.PROBE_MS_FIRST", 50)
@@ -356,7 +362,9 @@ async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
 
 
 async def test_requests_get_load_in_progress_while_the_shard_loads(tmp_path: Path) -> None:
-    """Law 7: never offset 0 or -1. Heartbeat gets 0, SyncGroup an error that old clients know."""
+    """Law 7: OffsetFetch never returns offset 0 or -1. Heartbeat gets error 0, and SyncGroup an
+    error that old clients know.
+    """
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -416,7 +424,9 @@ async def test_offsets_and_stable_groups_survive_a_restart(
         assert await client.commit(HERE, 43, **commit) == NONE
 
 
-async def test_load_of_a_big_shard_holds_no_turn_for_20_ms(tmp_path: Path) -> None:
+async def test_load_of_a_large_shard_blocks_the_event_loop_for_less_than_20_ms(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -443,7 +453,7 @@ async def test_load_of_a_big_shard_holds_no_turn_for_20_ms(tmp_path: Path) -> No
         assert await (await again.client()).fetch("group-99", "payments") == 5
 
 
-async def test_sessions_expire_by_the_monotonic_clock_only(
+async def test_session_expiry_ignores_the_wall_clock(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -460,7 +470,7 @@ async def test_sessions_expire_by_the_monotonic_clock_only(
         assert await client.heartbeat(HERE, member_id, generation_id) == UNKNOWN_MEMBER_ID
 
 
-async def test_timer_expires_a_session(tmp_path: Path) -> None:
+async def test_session_is_expired_by_the_runtimes_timer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -470,7 +480,7 @@ async def test_timer_expires_a_session(tmp_path: Path) -> None:
         await eventually(lambda: not shard.view.groups[HERE].members)
 
 
-async def test_new_member_is_removed_when_it_disconnects_before_its_answer(
+async def test_new_member_is_removed_when_it_disconnects_before_its_response(
     tmp_path: Path,
 ) -> None:
     settings = RuntimeSettings(
@@ -489,7 +499,7 @@ async def test_new_member_is_removed_when_it_disconnects_before_its_answer(
         assert not any(group.members for group in shard.view.groups.values())
 
 
-async def test_stop_answers_parked_joins_with_not_coordinator(tmp_path: Path) -> None:
+async def test_stop_returns_not_coordinator_to_parked_joins(tmp_path: Path) -> None:
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
     )
@@ -523,7 +533,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped_when_their_shard_was_loadi
         assert await (await again.client()).fetch(HERE) == -1
 
 
-async def test_added_observer_gets_the_events(tmp_path: Path) -> None:
+async def test_report_that_is_added_to_the_observer_gets_events(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
@@ -535,7 +545,7 @@ async def test_added_observer_gets_the_events(tmp_path: Path) -> None:
         assert {"Transition", "GenerationFormed"} <= set(seen)
 
 
-async def test_exception_in_the_core_is_answered_and_affects_no_other_shard(tmp_path: Path) -> None:
+async def test_exception_in_a_core_does_not_affect_other_shards(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         shard = broker.groups.hosted_for(HERE).core

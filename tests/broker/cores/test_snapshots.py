@@ -1,4 +1,4 @@
-"""Snapshots with real logs: the load they save, and each way in which one could be wrong."""
+"""Snapshots with real logs: the load that they shorten, and each kind of invalid snapshot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GONE = -1
 
 
 class Broker(EdgeBroker):
-    """A broker whose offsets topic has an id, and therefore snapshots."""
+    """A broker whose offsets topic has a topic id, and therefore snapshots."""
 
     topic_id = TOPIC_ID
 
@@ -67,7 +67,7 @@ def batches(directory: Path) -> list[bytes]:
 
 
 def rewrite(directory: Path, kept: list[bytes]) -> None:
-    """Replaces the log's batches, as a cleaner or a copy would, and removes its indexes."""
+    """Replaces the log's batches, as a cleaner or a copy would, and removes the log's indexes."""
     folder = partition_folder(directory)
     for path in folder.glob(f"{0:020}.*"):
         path.unlink()
@@ -80,7 +80,9 @@ def commit_batch(group_id: str, offset: int, base_offset: int) -> bytes:
 
 
 async def make_history(directory: Path) -> None:
-    """a and b, a snapshot, then c, the deletion of a, and d: offsets 0 to 4, one batch each."""
+    """Writes commits of a and b, a snapshot, a commit of c, the deletion of a, and a commit of d:
+    offsets 0 to 4, one batch each.
+    """
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -97,7 +99,9 @@ async def make_history(directory: Path) -> None:
 async def content_after_start(
     directory: Path, topic_id: bytes = TOPIC_ID
 ) -> tuple[dict[str, int], int]:
-    """The offsets of a to d after a start, and where the loaded snapshot began (-1: none)."""
+    """Starts a broker; returns the offsets of a to d and the begin offset of the loaded snapshot
+    (-1: none).
+    """
     broker = Broker(directory, partitions=1)
     broker.topic_id = topic_id
     async with broker:
@@ -107,7 +111,7 @@ async def content_after_start(
         return found, broker.groups.hosted_shards[0].loaded_from
 
 
-async def test_start_loads_the_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
+async def test_start_loads_the_snapshot_and_the_later_log(tmp_path: Path) -> None:
     await make_history(tmp_path)
 
     assert await content_after_start(tmp_path) == ({"a": GONE, "b": 2, "c": 3, "d": 4}, 2)
@@ -260,7 +264,7 @@ async def test_snapshot_is_deleted_when_the_log_start_offset_has_advanced(
 
 
 async def commit_during_snapshot(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes a snapshot with one group per slice, with commits in between."""
+    """Writes a snapshot with one group per slice, and commits between the slices."""
     monkeypatch.setattr(snapshots, "SLICE_NS", -1)
     client = await broker.client()
     for number in range(300):
@@ -273,7 +277,7 @@ async def commit_during_snapshot(broker: Broker, monkeypatch: pytest.MonkeyPatch
     assert await writing
 
 
-async def test_commits_go_on_while_a_snapshot_is_written(
+async def test_commits_are_served_while_a_snapshot_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
@@ -293,7 +297,7 @@ async def test_commits_go_on_while_a_snapshot_is_written(
         assert {g: list(cache.entries(g)) for g in cache.groups()} == live
 
 
-async def test_snapshot_is_refused_when_commits_during_it_were_lost_by_power_loss(
+async def test_snapshot_is_refused_when_power_loss_removed_commits_during_its_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
@@ -329,7 +333,7 @@ async def test_unfinished_snapshot_is_removed_when_the_shard_is_loaded_again(
 
 
 class FailingFiles(OsFileSystem):
-    """A file system that fails from the n-th operation on a snapshot."""
+    """A file system that fails from the n-th operation on a snapshot file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -356,7 +360,7 @@ class FailingFiles(OsFileSystem):
 
 
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
-async def test_failed_snapshot_is_logged_and_the_previous_one_stays(
+async def test_previous_snapshot_is_kept_when_a_snapshot_write_fails(
     tmp_path: Path, fails_at: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fs = FailingFiles()
@@ -377,7 +381,7 @@ async def test_failed_snapshot_is_logged_and_the_previous_one_stays(
     assert sorted(p.name for p in partition_folder(tmp_path).glob("groups*")) == [IMAGE]
 
 
-async def test_only_one_of_two_concurrent_snapshots_is_written(tmp_path: Path) -> None:
+async def test_second_concurrent_snapshot_is_not_written(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -388,10 +392,10 @@ async def test_only_one_of_two_concurrent_snapshots_is_written(tmp_path: Path) -
     assert (found["a"], loaded_from) == (1, 1)
 
 
-# ---------------------------------------------------------------------------- when one is due
+# ---------------------------------------------------------------------- when a snapshot is written
 
 
-async def test_snapshot_is_written_when_enough_log_was_appended_and_after_a_cleaning(
+async def test_snapshot_is_written_after_enough_appends_and_after_a_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
@@ -426,10 +430,10 @@ async def test_clean_stop_writes_a_snapshot_for_the_next_start(
     assert (found["a"], loaded_from) == (1, 3)
 
 
-async def test_write_and_load_of_a_big_snapshot_hold_no_turn_for_20_ms(
+async def test_write_and_load_of_a_large_snapshot_block_the_loop_less_than_20_ms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # only the requested snapshot is written
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # Only the requested snapshot is written.
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -456,7 +460,9 @@ async def test_write_and_load_of_a_big_snapshot_hold_no_turn_for_20_ms(
 
 
 async def longest_turn(over: Callable[[], bool]) -> float:
-    """The most CPU seconds of this thread in one turn of the loop until ``over`` is true."""
+    """The most CPU seconds of this thread in one iteration of the loop, until ``over`` returns
+    true.
+    """
     longest = 0.0
     with uncollected():
         while not over():
@@ -466,7 +472,7 @@ async def longest_turn(over: Callable[[], bool]) -> float:
     return longest
 
 
-def test_mark_is_the_batch_right_before_the_offset(tmp_path: Path) -> None:
+def test_mark_below_returns_the_batch_before_the_offset(tmp_path: Path) -> None:
     log: PartitionLog
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)

@@ -1,4 +1,6 @@
-"""Log lines of transactions: normal transitions are at debug; involuntary ends are not."""
+"""Log lines of transactions: normal transitions have level debug, and involuntary ends a higher
+level.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def line_of(
         (State.COMPLETE_ABORT, State.DEAD, Cause.EXPIRED, -1, "info"),
     ],
 )
-def test_each_transition_line_has_its_level_and_cause(
+def test_log_line_of_each_transaction_transition_has_level_and_cause(
     old: State | None, new: State, cause: Cause, open_ms: int, level: str
 ) -> None:
     line = line_of(old, new, cause, open_ms)
@@ -54,12 +56,12 @@ def test_each_transition_line_has_its_level_and_cause(
     assert line.get("open_ms", -1) == open_ms
 
 
-def test_completion_line_has_the_duration_of_the_markers() -> None:
+def test_log_line_of_a_completion_has_the_duration_of_the_markers() -> None:
     line = line_of(State.PREPARE_COMMIT, State.COMPLETE_COMMIT, Cause.MARKERS, 110, 10)
     assert line["markers_ms"] == 10
 
 
-def test_line_of_a_timeout_has_no_client() -> None:
+def test_log_line_of_a_transaction_timeout_has_no_client() -> None:
     states = State.ONGOING, State.PREPARE_ABORT
     with capture_logs() as lines:
         observe(Transition("id", *states, 7, 3, Cause.TIMEOUT, "too long", BROKER, 2, 9_000, -1))
@@ -68,13 +70,13 @@ def test_line_of_a_timeout_has_no_client() -> None:
     assert (line["cause"], line["open_ms"]) == ("timeout", 9_000)
 
 
-def test_refused_request_of_a_fenced_producer_is_logged_at_debug() -> None:
+def test_request_of_a_fenced_producer_is_logged_at_debug() -> None:
     with capture_logs() as lines:
         observe(TransactionRefused("id", 90, "an old epoch", 7, 2, APP))
     assert [line["log_level"] for line in lines] == ["debug"]
 
 
-def test_load_is_logged_only_when_it_completes_transactions() -> None:
+def test_load_is_logged_only_when_the_load_completes_transactions() -> None:
     with capture_logs() as lines:
         observe(ShardLoaded(1000, 0))
         observe(ShardLoaded(1000, 3))
@@ -82,7 +84,7 @@ def test_load_is_logged_only_when_it_completes_transactions() -> None:
     assert (line["transactions"], line["of"]) == (3, 1000)
 
 
-async def test_fencing_line_has_the_hosts_of_both_producers(tmp_path: Path) -> None:
+async def test_log_line_of_a_fencing_has_the_hosts_of_both_producers(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         await opened(seen)

@@ -61,7 +61,7 @@ IDS = [
     next(f"t{n}" for n in range(100) if partition_for(f"t{n}", PARTITIONS) == partition)
     for partition in range(PARTITIONS)
 ]
-"""One id of each partition."""
+"""One transactional id of each partition."""
 ILL = 1
 KEY = encode_key(IDS[ILL])
 VALUE = encode_value(TransactionValue(7, 0, 60_000, State.EMPTY, (), 1, -1), 1)
@@ -79,7 +79,7 @@ def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
 
 
 async def filled(directory: Path) -> None:
-    """Writes one id into each partition, as record 0."""
+    """Writes one transactional id to each partition, as record 0."""
     async with coordinator(directory) as broker:
         for name in IDS:
             await initialised(broker, name)
@@ -105,7 +105,7 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
         (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}' belongs to partition"),
     ],
 )
-async def test_unreadable_record_fails_only_its_partition(
+async def test_unreadable_record_makes_only_its_partition_unavailable(
     tmp_path: Path, key: bytes, value: bytes | None, why: str
 ) -> None:
     await filled(tmp_path)
@@ -146,7 +146,7 @@ async def test_key_of_a_later_version_is_skipped_and_logged(tmp_path: Path) -> N
     assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
 
 
-async def test_skip_setting_accepts_only_records_of_its_own_topic(tmp_path: Path) -> None:
+async def test_skip_setting_accepts_only_records_of_the_transaction_topic(tmp_path: Path) -> None:
     wrong = {"transaction.state.log.load.skip.records": "__consumer_offsets-1:2"}
     with pytest.raises(BadConfig, match=r"__transaction_state-PARTITION:OFFSET"):
         async with serving(tmp_path, wrong):
@@ -156,7 +156,7 @@ async def test_skip_setting_accepts_only_records_of_its_own_topic(tmp_path: Path
 # -- loads
 
 
-async def test_health_shows_a_partition_that_is_loading(
+async def test_health_lists_a_partition_that_is_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -185,7 +185,7 @@ async def test_health_shows_a_partition_that_is_loading(
         assert state_now(broker, IDS[ILL]) == "Empty"
 
 
-async def test_load_applies_tombstones_and_keeps_the_last_value_of_each_id(tmp_path: Path) -> None:
+async def test_load_keeps_the_last_value_of_each_id_and_applies_tombstones(tmp_path: Path) -> None:
     await filled(tmp_path)
     later = encode_value(TransactionValue(9, 4, 60_000, State.COMPLETE_ABORT, (), 2, 1), 0)
     gone = next(f"g{n}" for n in range(99) if partition_for(f"g{n}", PARTITIONS) == ILL)
@@ -196,8 +196,10 @@ async def test_load_applies_tombstones_and_keeps_the_last_value_of_each_id(tmp_p
         assert (view.get(IDS[ILL]).value.producer_epoch, view.live_records()) == (4, 1)
 
 
-async def test_20_000_ids_load_within_10_s_of_cpu_time(tmp_path: Path) -> None:
-    """20,000 ids take a quarter of a second of CPU time; the bound is for slow machines."""
+async def test_load_of_20_000_transactional_ids_takes_less_than_10_s_of_cpu_time(
+    tmp_path: Path,
+) -> None:
+    """The load needs a quarter of a second of CPU time; the bound is for slow machines."""
     await filled(tmp_path)
     names = [f"m{n}" for n in range(60_000) if partition_for(f"m{n}", PARTITIONS) == ILL]
     for start in range(0, len(names), 1000):
@@ -211,7 +213,7 @@ async def test_20_000_ids_load_within_10_s_of_cpu_time(tmp_path: Path) -> None:
 # -- epochs
 
 
-async def test_loads_wait_for_the_disk_concurrently(
+async def test_loads_of_shards_wait_for_the_disk_concurrently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -227,7 +229,7 @@ async def test_loads_wait_for_the_disk_concurrently(
         assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
-async def test_each_load_begins_a_leader_epoch_used_by_markers_and_batches(
+async def test_each_load_begins_the_leader_epoch_of_its_markers_and_batches(
     tmp_path: Path,
 ) -> None:
     epochs = []
@@ -256,7 +258,7 @@ async def test_each_load_begins_a_leader_epoch_used_by_markers_and_batches(
 
 @pytest.mark.proves("transactions 22")
 async def test_marker_of_an_earlier_coordinator_epoch_is_refused(tmp_path: Path) -> None:
-    """Sentence 22: a marker of an older coordinator gets TRANSACTION_COORDINATOR_FENCED."""
+    """Transactions 22: a marker of an older coordinator gets TRANSACTION_COORDINATOR_FENCED."""
     async with coordinator(tmp_path) as broker:
         producer = await initialised(broker, IDS[0])
     async with coordinator(tmp_path) as broker:
@@ -292,7 +294,7 @@ async def write_markers(
 # -- disk failures
 
 
-async def test_failed_flush_stops_the_broker_and_acknowledges_nothing() -> None:
+async def test_failed_flush_of_the_state_log_stops_the_broker_without_markers() -> None:
     fs = SimulatedFiles()
     async with coordinator("/data", {"log.flush.interval.messages": "1"}, fs=fs) as broker:
         producer = await initialised(broker, IDS[0])
@@ -309,7 +311,7 @@ async def test_failed_flush_stops_the_broker_and_acknowledges_nothing() -> None:
         fs.heal()
 
 
-async def test_unwritable_shard_serves_reads_and_refuses_writes() -> None:
+async def test_unwritable_transaction_shard_serves_reads_and_refuses_writes() -> None:
     fs = SimulatedFiles()
     async with coordinator("/data", fs=fs) as broker:
         producer = await initialised(broker, IDS[0])
@@ -327,7 +329,7 @@ async def test_unwritable_shard_serves_reads_and_refuses_writes() -> None:
         assert await added(broker, producer) == 0
 
 
-async def test_transaction_completes_when_writes_of_complete_commit_fail_at_first(
+async def test_transaction_completes_after_failed_writes_of_complete_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 50)
@@ -343,7 +345,7 @@ async def test_transaction_completes_when_writes_of_complete_commit_fail_at_firs
             nonlocal writes
             if operation == "write" and path.endswith(state_log):
                 writes += 1
-                if writes == 2:  # Prepare is the first write, Complete the second
+                if writes == 2:  # The first write is Prepare, and the second write is Complete.
                     fs.fail("write", state_log, count=3)
             return plain(operation, path)
 
@@ -358,10 +360,10 @@ async def test_transaction_completes_when_writes_of_complete_commit_fail_at_firs
 
 
 @pytest.mark.proves("transactions 24")
-async def test_transaction_is_aborted_when_it_timed_out_while_the_broker_was_down(
+async def test_transaction_that_timed_out_while_broker_was_down_is_aborted(
     tmp_path: Path,
 ) -> None:
-    """Sentence 24: the start time is loaded, so that the time without a broker counts."""
+    """Transactions 24: the start time is loaded, so that the time without a broker counts."""
     time = MockTime()
     async with coordinator(tmp_path, time=time) as broker:
         producer = await initialised(broker, IDS[0], timeout_ms=30_000)
@@ -377,7 +379,7 @@ async def test_transaction_is_aborted_when_it_timed_out_while_the_broker_was_dow
         assert (marker.committed, marker.epoch) == (False, producer.epoch + 1)
 
 
-async def test_prepared_transaction_is_completed_by_the_next_start(tmp_path: Path) -> None:
+async def test_prepared_transaction_is_completed_at_the_next_start(tmp_path: Path) -> None:
     async with coordinator(tmp_path) as broker:
         producer = await initialised(broker, IDS[0])
         assert await added(broker, producer) == 0
@@ -391,10 +393,10 @@ async def test_prepared_transaction_is_completed_by_the_next_start(tmp_path: Pat
         assert [each.coordinator_epoch for each in markers(broker, 0)] == [1]
 
 
-async def test_ids_of_a_shard_are_listed_in_slices(
+async def test_list_transactions_reads_the_ids_of_a_shard_in_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard with 20,000 ids would take 27 ms in one piece."""
+    """A shard with 20,000 ids would need 27 ms in one slice."""
     monkeypatch.setattr(list_transactions, "IDS_AT_ONCE", 10)
     pieces: list[int] = []
     async with serving(tmp_path, {"transaction.state.log.num.partitions": "1"}) as broker:

@@ -1,4 +1,4 @@
-"""An unreadable partition of the offsets topic makes only its own groups unavailable."""
+"""An unreadable partition of the offsets topic makes only its groups unavailable."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def all_committed(broker: Broker) -> list[int]:
 
 
 async def filled(directory: Path) -> None:
-    """Commits offset 5 for each group, as record 0 of its partition."""
+    """Commits offset 5 for each group, as record 0 of the group's partition."""
     async with serving(directory, SETTINGS) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
@@ -90,7 +90,7 @@ STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) 
         (group_key(STRANGER), None, f"group '{STRANGER}' belongs to partition"),
     ],
 )
-async def test_unreadable_record_fails_only_its_partition(
+async def test_unreadable_record_makes_only_its_partition_unavailable(
     tmp_path: Path, key: bytes, value: bytes | None, why: str
 ) -> None:
     await filled(tmp_path)
@@ -142,7 +142,7 @@ def failing_load(error: Exception) -> Callable[..., Coroutine[None, None, None]]
     "error",
     [KeyError("x"), UnicodeDecodeError("utf-8", b"", 0, 1, "no"), OSError(5, "Input/output error")],
 )
-async def test_exception_during_a_load_fails_only_its_partition(
+async def test_exception_during_a_load_makes_only_its_partition_unavailable(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -154,7 +154,7 @@ async def test_exception_during_a_load_fails_only_its_partition(
         assert not broker.groups.hosted_shards[ILL].core.view.groups, "nothing half loaded is shown"
 
 
-async def test_failed_replay_names_the_record(
+async def test_log_line_of_a_failed_replay_names_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -172,12 +172,12 @@ async def test_failed_replay_names_the_record(
         assert "offset 0 of the offsets log: the record can't be replayed: IndexError" in reason
 
 
-async def test_damaged_byte_found_by_a_load_fails_only_its_partition(tmp_path: Path) -> None:
+async def test_damaged_byte_makes_only_its_partition_unavailable(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, VALUE))
     segment = tmp_path / f"{TOPIC}-{ILL}" / f"{0:020d}.log"
     data = bytearray(segment.read_bytes())
-    data[-1] ^= 0xFF  # after a clean stop a start compares no checksums, but a load does
+    data[-1] ^= 0xFF  # A start after a clean stop compares no checksums, but a load does.
     segment.write_bytes(data)
     async with serving(tmp_path, SETTINGS) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
@@ -187,8 +187,10 @@ async def test_damaged_byte_found_by_a_load_fails_only_its_partition(tmp_path: P
         assert await all_committed(broker) == [5, 5, 5]
 
 
-async def test_unreadable_record_is_skipped_when_configured_by_its_offset(tmp_path: Path) -> None:
-    """Only that record is skipped, and logged; a snapshot then makes the setting unnecessary."""
+async def test_unreadable_record_at_a_configured_offset_is_skipped(tmp_path: Path) -> None:
+    """The load skips only this record and logs it; a snapshot then makes the setting
+    unnecessary.
+    """
     await filled(tmp_path)
     write(tmp_path, (KEY, offset_value(6, -1, "", 1, -1)), (KEY, b"\0\5later"), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:2"}
@@ -212,7 +214,7 @@ async def test_unreadable_record_is_skipped_when_configured_by_its_offset(tmp_pa
         assert (await all_committed(broker))[ILL] == -1000 - NOT_COORDINATOR, "but without it"
 
 
-async def test_snapshot_after_a_skipped_record_is_written_before_the_stop(tmp_path: Path) -> None:
+async def test_snapshot_is_written_after_the_load_when_a_record_was_skipped(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, b""), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1"}
@@ -224,7 +226,7 @@ async def test_snapshot_after_a_skipped_record_is_written_before_the_stop(tmp_pa
         await eventually("the snapshot", image.exists)
 
 
-async def test_partition_fails_when_the_configured_offset_is_of_another_record(
+async def test_partition_is_unavailable_when_another_record_is_configured_to_skip(
     tmp_path: Path,
 ) -> None:
     await filled(tmp_path)
@@ -236,14 +238,14 @@ async def test_partition_fails_when_the_configured_offset_is_of_another_record(
 
 
 @pytest.mark.parametrize("words", ["t-0:1", f"{TOPIC}-0", f"{TOPIC}-0:x", f"{TOPIC}:1"])
-async def test_skip_setting_rejects_values_that_name_no_record(tmp_path: Path, words: str) -> None:
+async def test_skip_setting_rejects_invalid_values(tmp_path: Path, words: str) -> None:
     with pytest.raises(BadConfig, match=r"it must be __consumer_offsets-PARTITION:OFFSET,\.\.\."):
         async with serving(tmp_path, {"offsets.load.skip.records": words}):
             pass
 
 
 async def test_failed_shard_is_not_loaded_again(tmp_path: Path) -> None:
-    """No load, probe or snapshot begins by itself, because the record stays unreadable."""
+    """No load, probe or snapshot begins automatically, because the record remains unreadable."""
     await filled(tmp_path)
     write(tmp_path, (KEY, b""))
     async with serving(tmp_path, SETTINGS) as broker:

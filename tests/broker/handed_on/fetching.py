@@ -31,7 +31,7 @@ def fetch(
 def body(
     version: int, topic: Any, session: int, epoch: int, replica: int = -1, **fields: Any
 ) -> dict[str, Any]:
-    """The body of such a Fetch."""
+    """The body of a Fetch request of ``topic``; with an empty topic, the body lists no topics."""
     by_id = {"topic_id": topic} if isinstance(topic, bytes) else {}
     name = "" if isinstance(topic, bytes) else topic
     value = fetch_request(name, session_id=session, session_epoch=epoch, **by_id, **fields)
@@ -42,13 +42,13 @@ def body(
 
 
 def summary(answer: dict[str, Any]) -> tuple[int, list[tuple[int, list[bytes | None]]]]:
-    """The response's error, and each partition's error and values."""
+    """The error code of the response, and the error code and values of each partition."""
     entries = [each for topic in answer["responses"] for each in topic["partitions"]]
     return answer["error_code"], [(e["error_code"], values_of(e["records"])) for e in entries]
 
 
 def key(scene: Scene, topic: str, version: int) -> Any:
-    """The topic's name, or its id in versions that use ids."""
+    """The name of the topic, or its topic id in versions that use topic ids (13 or later)."""
     if version < 13:
         return topic
     found = scene.broker.registry.topic(topic)

@@ -1,7 +1,7 @@
 """Misuse of member ids: by another principal, in another role, and after READ was revoked.
 
 As in Kafka, every principal with READ on the group can use a member id: an administrator removes
-members with LeaveGroup. The right is checked at each request.
+members with LeaveGroup. The broker checks the right at each request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.wire import Wire
 
 
 class Member(NamedTuple):
-    """The member of a group with one member."""
+    """The only member of a group."""
 
     group: str
     member_id: str
@@ -30,7 +30,9 @@ class Member(NamedTuple):
 
 
 def joined(scene: Scene, wire: Wire, topic: str) -> Member:
-    """Joins a static member, in a group and for a topic that the user of ``wire`` can read."""
+    """Joins a static member to a new group that alice can read, and grants alice READ on
+    the topic.
+    """
     group, instance = scene.group(), scene.name("instance")
     scene.grant(ALICE, f"READ GROUP {group}", f"READ TOPIC {topic}")
     answer = wire.call("JoinGroup", 5, join(group, instance))
@@ -41,7 +43,7 @@ def joined(scene: Scene, wire: Wire, topic: str) -> Member:
 
 
 def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
-    """The body of a JoinGroup."""
+    """The body of a JoinGroup request."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": member_id, "group_instance_id": instance, "protocol_type": "consumer",
@@ -50,7 +52,7 @@ def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any
 
 
 def member_fields(member: Member) -> dict[str, Any]:
-    """The fields that most requests have of a member."""
+    """The fields that identify a member in most requests."""
     return {
         "group_id": member.group, "member_id": member.member_id,
         "generation_id": member.generation, "group_instance_id": member.instance,
@@ -58,7 +60,7 @@ def member_fields(member: Member) -> dict[str, Any]:
 
 
 def sync_error(wire: Wire, member: Member) -> int:
-    """The error of a SyncGroup."""
+    """Sends SyncGroup and returns the error code."""
     mine = [{"member_id": member.member_id, "assignment": b"mine"}]
     code: int = wire.call("SyncGroup", 3, {**member_fields(member), "assignments": mine})[
         "error_code"
@@ -67,13 +69,13 @@ def sync_error(wire: Wire, member: Member) -> int:
 
 
 def heartbeat_error(wire: Wire, member: Member) -> int:
-    """The error of a Heartbeat."""
+    """Sends Heartbeat and returns the error code."""
     code: int = wire.call("Heartbeat", 3, member_fields(member))["error_code"]
     return code
 
 
 def commit_error(wire: Wire, member: Member, topic: str) -> int:
-    """The error of an OffsetCommit."""
+    """Sends OffsetCommit and returns the error code of the partition."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     about = member_fields(member)
     about["generation_id_or_member_epoch"] = about.pop("generation_id")
@@ -84,7 +86,7 @@ def commit_error(wire: Wire, member: Member, topic: str) -> int:
 
 
 def leave_error(wire: Wire, member: Member) -> int:
-    """The error of a LeaveGroup."""
+    """Sends LeaveGroup and returns the error code of the response, or else of the member."""
     who = {"member_id": member.member_id, "group_instance_id": member.instance}
     answer = wire.call("LeaveGroup", 3, {"group_id": member.group, "members": [who]})
     code: int = answer["error_code"] or answer["members"][0]["error_code"]
@@ -92,7 +94,7 @@ def leave_error(wire: Wire, member: Member) -> int:
 
 
 def errors_of_every_use(wire: Wire, member: Member, topic: str) -> set[int]:
-    """The errors of all requests that use a member id; LeaveGroup is the last."""
+    """Sends every request that has a member id, LeaveGroup last, and returns the error codes."""
     again = join(member.group, member.instance, member.member_id)
     return {
         heartbeat_error(wire, member),

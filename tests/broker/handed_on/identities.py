@@ -1,5 +1,6 @@
-"""Misuse of SASL exchanges and delegation tokens: by others, in another role, and after
-revocation."""
+"""Misuse of SASL exchanges and delegation tokens: by another principal, in another role, and after
+revocation.
+"""
 
 from __future__ import annotations
 
@@ -99,32 +100,34 @@ def created(wire: Wire, owner: str | None = None, *renewers: str) -> dict[str, A
 
 
 def secret_of(token: dict[str, Any]) -> str:
-    """The secret with which the token's owner authenticates."""
+    """The SCRAM password of the delegation token."""
     return b64encode(token["hmac"]).decode()
 
 
 def renewed(wire: Wire, token: dict[str, Any]) -> int:
-    """The error of a renewal."""
+    """Sends RenewDelegationToken and returns the error code."""
     asked = {"hmac": token["hmac"], "renew_period_ms": -1}
     code: int = wire.call("RenewDelegationToken", 2, asked)["error_code"]
     return code
 
 
 def ended(wire: Wire, token: dict[str, Any]) -> int:
-    """The error of an immediate expiry."""
+    """Sends ExpireDelegationToken with immediate expiry and returns the error code."""
     asked = {"hmac": token["hmac"], "expiry_time_period_ms": -1}
     code: int = wire.call("ExpireDelegationToken", 2, asked)["error_code"]
     return code
 
 
 def seen(wire: Wire) -> list[str]:
-    """The ids of the tokens that DescribeDelegationToken shows to the principal."""
+    """The ids of the tokens that DescribeDelegationToken returns to the principal."""
     answer = wire.call("DescribeDelegationToken", 3, {"owners": None})
     return [each["token_id"] for each in answer["tokens"]]
 
 
 def by_token(scene: Scene, token: dict[str, Any]) -> tuple[Wire, int]:
-    """A connection, and the error of its authentication by the token."""
+    """A new connection that authenticates by the token, and the error code of the
+    authentication.
+    """
     wire = scene.wire()
     final = begin_scram(wire, token["token_id"], secret_of(token), by_token=True)
     return wire, say(wire, final)["error_code"]

@@ -1,8 +1,9 @@
-"""Misuse of producer ids and transactions: by others, in another role, and after WRITE was revoked.
+"""Misuse of producer ids and transactions: by another principal, in another role, and after WRITE
+was revoked.
 
-Logs store no principal with a producer id. A transaction belongs to the principals that can write
-its transactional id (checked at each request) and that have its producer id and epoch. As in Kafka
-4.3.1, a partition that already has records of the transaction accepts its producer id under any
+Logs store no principal with a producer id. A principal can use a transaction if it can write the
+transactional id (checked at each request) and has the producer id and epoch. As in Kafka 4.3.1, a
+partition that already has records of the transaction accepts the producer id under any
 transactional id: a principal that can write both the topic and some transactional id can add
 records there.
 """
@@ -42,7 +43,7 @@ DENIED = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def granted(scene: Scene, user: str, topic: str) -> str:
-    """A new transactional id that a user can use to write to the topic."""
+    """A new transactional id; ``user`` gets WRITE on this id and on ``topic``."""
     transactional_id = scene.transactional_id()
     scene.grant(user, f"WRITE TRANSACTIONAL_ID {transactional_id}")
     scene.grant(user, f"WRITE TOPIC {topic}")
@@ -50,7 +51,7 @@ def granted(scene: Scene, user: str, topic: str) -> str:
 
 
 def sent(wire: Wire, transactional_id: str | None, producer: Pair, topic: str, **more: Any) -> int:
-    """The error of producing one transactional record."""
+    """Produces one transactional record and returns the error code of the partition."""
     code: int = send(wire, transactional_id, producer, topic, **more)["error_code"]
     return code
 
@@ -58,7 +59,7 @@ def sent(wire: Wire, transactional_id: str | None, producer: Pair, topic: str, *
 def commit_offset(
     wire: Wire, transactional_id: str, producer: Pair, group: str, topic: str, version: int = 3
 ) -> int:
-    """The error of one TxnOffsetCommit."""
+    """Sends TxnOffsetCommit for partition 0 and returns the error code."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     asked = {
         "transactional_id": transactional_id, "group_id": group, "producer_id": producer[0],

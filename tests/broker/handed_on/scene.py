@@ -1,6 +1,6 @@
 """One secured broker in this process, with the connections and ACLs that the cases need.
 
-The broker runs in its own thread, so that a fault planted by ``monkeypatch`` affects it too.
+The broker runs in a separate thread, so that a fault planted by ``monkeypatch`` affects it too.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ _SETTINGS = {
 
 
 class Scene:
-    """The broker and its clients. Every name that it creates is new, so that cases do not
-    interfere."""
+    """The broker and its clients. Each generated name is new, so that cases do not affect each
+    other.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -76,13 +77,13 @@ class Scene:
     # -- connections
 
     def wire(self) -> Wire:
-        """A connection that is not authenticated."""
+        """A new connection that is not authenticated."""
         wire = Wire(self.port)
         self._open.append(wire)
         return wire
 
     def logged_in(self, user: str) -> Wire:
-        """A connection of a user, authenticated by PLAIN."""
+        """A new connection that is authenticated as ``user`` by PLAIN."""
         wire = self.wire()
         assert self.log_in(wire, user)["error_code"] == NONE
         return wire
@@ -93,16 +94,16 @@ class Scene:
         return say(wire, f"\0{user}\0{user}-secret".encode())
 
     def both(self) -> tuple[Wire, Wire]:
-        """A connection of alice and one of bob."""
+        """A new connection of alice, and a new connection of bob."""
         return self.logged_in(ALICE), self.logged_in(BOB)
 
     def headers(self, user: str) -> dict[str, str]:
-        """The headers that authenticate a user over HTTP."""
+        """The HTTP headers that authenticate ``user``."""
         return {"Authorization": f"Basic {b64encode(f'{user}:{user}-secret'.encode()).decode()}"}
 
     @property
     def address(self) -> str:
-        """Host and port of the HTTP listener."""
+        """The host and port of the HTTP listener."""
         where = self.broker.sockets.http_address()
         assert where is not None
         return where
@@ -110,7 +111,7 @@ class Scene:
     # -- SCRAM
 
     def add_scram_user(self, user: str) -> None:
-        """Gives a user a password for SCRAM."""
+        """Creates a SCRAM credential for ``user``."""
         salted = ScramMechanism.SHA_256.salted_password(
             f"{user}-secret".encode(), _SALT, _ITERATIONS
         )
@@ -121,7 +122,7 @@ class Scene:
         self._alter_scram([], [one])
 
     def remove_scram_user(self, user: str) -> None:
-        """Deletes the user's SCRAM password."""
+        """Deletes the SCRAM credential of ``user``."""
         self._alter_scram([{"name": user, "mechanism": _SHA_256}], [])
 
     def _alter_scram(self, deletions: list[Any], upsertions: list[Any]) -> None:
@@ -132,11 +133,11 @@ class Scene:
     # -- topics and ids
 
     def name(self, of: str) -> str:
-        """A name that no other case uses."""
+        """A new name that begins with ``of``."""
         return f"{of}-{next(self._numbers)}"
 
     def topic(self, *records: bytes) -> str:
-        """A new topic of one partition with these records."""
+        """Creates a topic with one partition and these records, and returns its name."""
         name = self.name("topic")
         assert create_topic(self.admin, name)["error_code"] == NONE
         for value in records:
@@ -144,17 +145,17 @@ class Scene:
         return name
 
     def append(self, topic: str, value: bytes) -> None:
-        """Appends one record as the administrator."""
+        """Appends one record to ``topic`` as the administrator."""
         until("written", lambda: produce(self.admin, topic, batch(value))["error_code"] == NONE)
 
     def group(self) -> str:
-        """A new group whose coordinator is loaded."""
+        """Returns the id of a new group whose coordinator has loaded."""
         name = self.name("group")
         find(self.admin, name, 0)
         return name
 
     def transactional_id(self) -> str:
-        """A new transactional id whose coordinator is loaded."""
+        """Returns a new transactional id whose coordinator has loaded."""
         name = self.name("id")
         find(self.admin, name)
         return name
@@ -162,7 +163,7 @@ class Scene:
     # -- rights
 
     def grant(self, user: str, *rights: str) -> None:
-        """Grants rights such as ``READ TOPIC orders`` or ``CLUSTER_ACTION CLUSTER``."""
+        """Adds ACLs for rights such as ``READ TOPIC orders`` or ``CLUSTER_ACTION CLUSTER``."""
         creations = [
             {
                 "resource_type": kind, "resource_name": name, "resource_pattern_type": _LITERAL,
@@ -176,12 +177,12 @@ class Scene:
         assert {each["error_code"] for each in results} == {NONE}
 
     def revoke_all(self) -> None:
-        """Revokes all granted rights, so that the next case begins without rights."""
+        """Removes the ACLs of all granted rights, so that the next case begins without rights."""
         for user, right in list(self._granted):
             self.revoke(user, right)
 
     def revoke(self, user: str, *rights: str) -> None:
-        """Revokes these rights."""
+        """Removes the ACLs of these rights."""
         for right in rights:
             del self._granted[user, right]
         filters = [
@@ -202,12 +203,14 @@ def _parsed(right: str) -> tuple[int, int, str]:
 
 
 def say(wire: Wire, token: bytes) -> dict[str, Any]:
-    """The response to one SaslAuthenticate."""
+    """Sends one SaslAuthenticate and returns the response."""
     return wire.call("SaslAuthenticate", 2, {"auth_bytes": token})
 
 
 def begin_scram(wire: Wire, name: str, secret: str, *, by_token: bool = False) -> bytes:
-    """Sends the first message of a SCRAM exchange and returns the final message, not yet sent."""
+    """Sends the first message of a SCRAM exchange and returns the final message without
+    sending it.
+    """
     login: ClientLogin = client_login(SCRAM, Credentials(name, secret, by_token), "nonce")
     assert wire.call("SaslHandshake", 1, {"mechanism": SCRAM})["error_code"] == NONE
     challenge = say(wire, login.first())
@@ -219,7 +222,7 @@ def begin_scram(wire: Wire, name: str, secret: str, *, by_token: bool = False) -
 
 @contextmanager
 def scene(directory: Path) -> Iterator[Scene]:
-    """A scene whose broker stops at the end."""
+    """Yields a scene and stops its broker afterwards."""
     made: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:

@@ -1,5 +1,6 @@
-"""Misuse of live HTTP streams: by another reader, by another way in, and after rights were
-revoked."""
+"""Misuse of live HTTP streams: by another reader, with another credential, and after rights were
+revoked.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ WITHIN_S = 30
 
 @contextmanager
 def watching(scene: Scene, headers: dict[str, str]) -> Iterator[Iterator[dict[str, Any]]]:
-    """The events of a stream of all topics."""
+    """Opens a stream of all topics and yields its events."""
     url = f"http://{scene.address}/api/live?watch=topics"
     with httpx.stream("GET", url, headers=headers, timeout=WITHIN_S) as answer:
         assert answer.status_code == 200
@@ -35,7 +36,7 @@ def _events(answer: httpx.Response) -> Iterator[dict[str, Any]]:
 
 
 def topics_in(event: dict[str, Any]) -> set[str]:
-    """The topics that an event shows."""
+    """The topics that the event adds or changes."""
     return {key for table, key, value in event["rows"] if table == "topic" and value is not None}
 
 

@@ -1,4 +1,4 @@
-"""The table of cases: every kind of state that a request leaves, with every misuse of it."""
+"""The table of test cases: each kind of request state with each misuse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.broker.handed_on.scene import Scene
 
 
 class Kind(StrEnum):
-    """The state that a request leaves."""
+    """The kinds of state that the broker stores for later requests."""
 
     FETCH_SESSION = "fetch session"
     SASL_CONVERSATION = "SASL conversation"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 
 class Misuse(StrEnum):
-    """The way in which the state is misused."""
+    """The misuses of a state."""
 
     BY_ANOTHER = "made by one principal, used by another"
     IN_ANOTHER_ROLE = "made in one role, used in another"
@@ -30,7 +30,7 @@ class Misuse(StrEnum):
 
 
 class Case(NamedTuple):
-    """The case of one cell; ``run`` fails when the misuse succeeds."""
+    """A case of one kind and one misuse; ``run`` fails if the misuse succeeds."""
 
     kind: Kind
     misuse: Misuse
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name in the test's id."""
+        """The name of ``run``, which is part of the test id."""
         return self.run.__name__
 
 
@@ -48,7 +48,7 @@ CASES: list[Case] = []
 def case(
     kind: Kind, misuse: Misuse
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
-    """Adds a function to the table."""
+    """Returns a decorator that adds a function to the table."""
 
     def put(run: Callable[[Scene], None]) -> Callable[[Scene], None]:
         CASES.append(Case(kind, misuse, run))

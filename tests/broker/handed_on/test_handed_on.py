@@ -1,4 +1,6 @@
-"""State that one request leaves for a later one belongs to a principal and a role (law 12)."""
+"""The state that a request leaves for a later request belongs to a principal and a role
+(law 12).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ MODULES = (fetching, groups, identities, producing, streams)
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """One broker for the whole table."""
+    """One broker for all cases of the table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("broker.web.live.events.STANDS_S", 0.05)
         patch.setattr("broker.web.live.events.PING_S", 0.05)
@@ -41,20 +43,20 @@ def there(shared: Scene) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{each.kind}: {each.name}" for each in CASES])
-def test_state_of_a_request_can_not_be_misused(there: Scene, case: Case) -> None:
+def test_misuse_of_request_state_is_refused(there: Scene, case: Case) -> None:
     case.run(there)
 
 
-def test_every_kind_of_state_has_a_case_for_every_misuse() -> None:
+def test_table_has_a_case_for_each_kind_of_state_and_each_misuse() -> None:
     cells = {(case.kind, case.misuse) for case in CASES}
     assert cells == {(kind, misuse) for kind in Kind for misuse in Misuse}
 
 
-# -- planted faults; each was a defect once
+# -- planted faults, each of which was once a defect
 
 
 def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Any principal that names a session resumes it."""
+    """Any principal that sends a session id resumes the session."""
     real = FetchSessions.resume
 
     def resume(self: FetchSessions, session_id: int, owner: Any, *rest: Any) -> Any:
@@ -71,7 +73,7 @@ def sessions_of_the_denied(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Any principal that names a session closes it."""
+    """Any principal that sends a session id closes the session."""
 
     def close(self: FetchSessions, session_id: int, owner: Any) -> None:
         self._sessions.pop(session_id, None)
@@ -80,12 +82,12 @@ def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def rights_of_the_named(patch: pytest.MonkeyPatch) -> None:
-    """The authorizer checks the topics of the request, and not those of its session."""
+    """The authorizer checks the topics in the request but omits the topics in its session."""
     judged(patch, lambda fetch: not fetch.is_incremental)
 
 
 def rights_at_the_beginning(patch: pytest.MonkeyPatch) -> None:
-    """The authorizer checks once, before the request waits."""
+    """The authorizer checks once, before the request waits for records."""
     judged(patch, lambda fetch: fetch.waiter is None)
 
 
@@ -95,7 +97,7 @@ def judged(patch: pytest.MonkeyPatch, is_judged: Callable[[Fetching], bool]) -> 
 
 
 def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
-    """An authentication continues with the credentials found at its beginning."""
+    """A SCRAM exchange uses the credential that was found at its first message."""
     real = ScramServer._known
     found: dict[ScramServer, Any] = {}
 
@@ -106,17 +108,17 @@ def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_of_the_last_look(patch: pytest.MonkeyPatch) -> None:
-    """A new client of a stream gets the topics that its reader could see at the last refresh."""
+    """A new client of a stream gets the topics that its principal could see at the last refresh."""
 
     async def looked(self: Channel) -> None:
         await self.read.wait()
 
     patch.setattr(Channel, "looked", looked)
-    patch.setattr("broker.web.live.events.SOONEST_S", 30.0)  # no refresh in between
+    patch.setattr("broker.web.live.events.SOONEST_S", 30.0)  # No refresh occurs in between.
 
 
 def passwords_of_the_removed(patch: pytest.MonkeyPatch) -> None:
-    """A password stays valid for a while after its user was removed."""
+    """The password of a removed user remains valid for a while."""
 
     def remembered(self: ListenerUsers, name: str, password: str) -> Any:
         return user(name) if self._digest(name, password) in self._good else None
@@ -160,7 +162,7 @@ FAULTS: list[tuple[list[Callable[[pytest.MonkeyPatch], None]], Callable[[Scene],
     FAULTS,
     ids=[f"{faults[-1].__name__}-{run.__name__}" for faults, run in FAULTS],
 )
-def test_planted_fault_fails_its_cases(
+def test_misuse_case_fails_with_its_planted_fault(
     there: Scene,
     monkeypatch: pytest.MonkeyPatch,
     plants: list[Callable[[pytest.MonkeyPatch], None]],
@@ -173,7 +175,7 @@ def test_planted_fault_fails_its_cases(
 
 
 @pytest.mark.planted("state of a request used by others")
-def test_a_password_that_outlives_its_user_is_found(
+def test_stream_case_fails_when_password_of_a_removed_user_stays_valid(
     there: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passwords_of_the_removed(monkeypatch)

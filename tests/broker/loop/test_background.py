@@ -1,4 +1,4 @@
-"""Repeated background work: pauses, failures and cancellation; and deferred work at a stop."""
+"""Background work: repetition, pauses, failures and cancellation; deferred work at a stop."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from tests.broker.mock_time import NoWaiting
 
 
 class Enough(Exception):
-    """Ends a repetition from within its pause."""
+    """The exception that ends a repetition from within its pause."""
 
 
 async def repeated(
     time: Time, pause_s: Callable[[], float], work: Callable[[], None]
 ) -> list[Exception]:
-    """Repeats ``work`` until ``pause_s`` raises Enough, and returns the exceptions that the work
-    raised."""
+    """Repeats ``work`` until ``pause_s`` raises Enough; returns the exceptions of ``work``."""
     failures: list[Exception] = []
 
     async def later() -> None:
@@ -44,7 +43,7 @@ def each_of(*values: float) -> Callable[[], float]:
     return next_one
 
 
-async def test_long_pause_is_evaluated_again_each_second() -> None:
+async def test_length_of_a_pause_is_evaluated_again_each_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(2.5, 2.5, 2.5), lambda: worked.append(len(time.slept_s)))
@@ -52,7 +51,7 @@ async def test_long_pause_is_evaluated_again_each_second() -> None:
     assert worked == [3]
 
 
-async def test_pause_that_is_shortened_ends_within_a_second() -> None:
+async def test_pause_ends_within_a_second_when_shortened() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(3600, 3600, 0.2, 0.0), lambda: worked.append(len(time.slept_s)))
@@ -69,7 +68,7 @@ async def test_failed_work_is_repeated() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-async def test_work_that_is_cancelled_before_its_start_does_not_run() -> None:
+async def test_spawned_work_does_not_run_when_cancelled_before_its_start() -> None:
     time = Time()
     worked: list[None] = []
 

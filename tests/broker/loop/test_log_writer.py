@@ -1,4 +1,6 @@
-"""The writer of log lines never raises or blocks in the calling code, and reports lost lines."""
+"""The writer of log lines: it never raises or blocks in the calling code, and it counts
+lost lines.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def read_until(reading: int, end: bytes) -> bytes:
     return data
 
 
-def test_lines_are_written_in_order_and_whole(pipe: tuple[int, int]) -> None:
+def test_log_lines_are_written_completely_and_in_order(pipe: tuple[int, int]) -> None:
     writer = LogWriter(Time())
     stream = Stream(writer, pipe[1], "utf-8")
     print("one", end="", file=stream)
@@ -87,7 +89,7 @@ def test_oldest_lines_are_dropped_without_blocking_when_the_pipe_is_full(
     assert [line["lines"] for line in warnings] == [writer.lost]
 
 
-def test_lost_lines_are_counted_and_logged_when_writes_succeed_again(
+def test_lost_log_lines_are_counted_and_logged_at_the_next_write(
     pipe: tuple[int, int], warnings: list[Any]
 ) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
@@ -105,7 +107,9 @@ def test_lost_lines_are_counted_and_logged_when_writes_succeed_again(
     assert [line["lines"] for line in warnings] == [3]
 
 
-def test_closed_pipe_costs_the_line_and_raises_nothing(pipe: tuple[int, int]) -> None:
+def test_log_line_is_dropped_without_an_exception_when_pipe_is_closed(
+    pipe: tuple[int, int],
+) -> None:
     os.close(pipe[0])
     writer = LogWriter(Time())
     writer.put(pipe[1], b"lost\n")
@@ -113,7 +117,7 @@ def test_closed_pipe_costs_the_line_and_raises_nothing(pipe: tuple[int, int]) ->
     assert writer.lost == 1
 
 
-def test_line_after_a_partly_written_one_begins_on_a_new_line(
+def test_log_line_after_a_partial_line_begins_on_a_new_line(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = os.write
@@ -135,7 +139,7 @@ def test_line_after_a_partly_written_one_begins_on_a_new_line(
     assert os.read(pipe[0], 1000) == b"whole\ntor\nanother\n"
 
 
-def test_value_whose_repr_raises_loses_no_other_line() -> None:
+def test_other_log_lines_are_written_when_the_repr_of_a_value_raises() -> None:
     program = """
 import structlog
 from broker.loop.log_lines import configure
@@ -174,7 +178,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_process_exit_waits_for_queued_lines(how: str) -> None:
+def test_process_exit_waits_for_queued_log_lines(how: str) -> None:
     program = f"""
 import sys
 from broker.loop.log_writer import standard_streams

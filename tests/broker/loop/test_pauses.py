@@ -1,4 +1,4 @@
-"""The clock for waiting excludes the broker's own pauses (law 9)."""
+"""The broker's clock for timeouts excludes the pauses of the broker's own process (law 9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.proves("faults 3")
 
 
 class SystemTime:
-    """A monotonic clock of the system that the test advances."""
+    """A monotonic system clock that the test advances."""
 
     def __init__(self) -> None:
         self.ms = 5_000_000
@@ -44,14 +44,14 @@ def mono_ms(time: Time) -> int:
     return time.now().mono_ms
 
 
-def test_clock_without_a_heartbeat_of_the_loop_is_the_systems(system: SystemTime) -> None:
+def test_clock_equals_system_clock_when_the_loop_sends_no_heartbeats(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     assert mono_ms(time) == 5_000_000
     system.ms += 3_600_000
     assert mono_ms(time) == 8_600_000
 
 
-def test_clock_excludes_the_time_in_which_the_loop_was_paused(system: SystemTime) -> None:
+def test_clock_excludes_a_pause_of_the_loop(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     system.ms += 100
@@ -68,7 +68,7 @@ def test_clock_excludes_the_time_in_which_the_loop_was_paused(system: SystemTime
     assert time.left_out_ms == 8_030
 
 
-def test_long_work_that_reads_the_clock_advances_it_by_trusted_ms_at_most(
+def test_clock_advances_by_at_most_trusted_ms_within_one_iteration(
     system: SystemTime,
 ) -> None:
     time = Time(monotonic_s=system)
@@ -85,18 +85,18 @@ def test_clock_excludes_repeated_pauses(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     for _ in range(20):
-        system.ms += 1_000  # stopped
+        system.ms += 1_000  # The process is stopped.
         time.loop_lives()
-        system.ms += 100  # running
+        system.ms += 100  # The process runs.
         time.loop_lives()
     assert mono_ms(time) == 5_000_000 + 20 * 100
 
 
-def test_clock_advances_when_the_loop_is_always_late(system: SystemTime) -> None:
+def test_clock_advances_when_every_iteration_is_long(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     for _ in range(100):
-        for _ in range(3):  # a turn of 300 ms of work for 150 ms of the clock at least
+        for _ in range(3):  # An iteration of 300 ms advances the clock by at least 150 ms.
             system.ms += 100
             time.now()
         time.loop_lives()
@@ -113,7 +113,9 @@ def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
     loop: str, system: SystemTime, lines: list[Any]
 ) -> None:
-    """A member's heartbeat is in the socket; its deadline is 1 ms after the last reading."""
+    """The socket has a member's heartbeat, and the deadline is 1 ms after the last clock
+    reading.
+    """
 
     async def main() -> None:
         time = Time(monotonic_s=system)
@@ -126,7 +128,7 @@ def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
         running = asyncio.get_running_loop()
 
         def look() -> None:
-            """Reads the clock over and over, as a timer of the runtime does."""
+            """Reads the clock repeatedly, as a timer of the group runtime does."""
             system.ms += 1
             if mono_ms(time) >= deadline_ms:
                 told.append("expired")
@@ -143,8 +145,7 @@ def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
         beat = pause_detector._beat
 
         def late_beat() -> None:
-            """Simulates a process that was stopped for 8 s and continues with the timer that is
-            due."""
+            """Simulates a process that stops for 8 s and then runs its expired timer."""
             system.ms += 8_000
             peers.send(b"beat")
             beat()
@@ -169,7 +170,7 @@ def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
     run_in(loop, main)
 
 
-def test_clock_is_the_systems_after_the_pause_detector_stopped(system: SystemTime) -> None:
+def test_clock_equals_system_clock_after_the_pause_detector_stopped(system: SystemTime) -> None:
     async def main() -> None:
         time = Time(monotonic_s=system)
         pause_detector = PauseDetector(time)

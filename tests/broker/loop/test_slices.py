@@ -1,4 +1,6 @@
-"""Long work yields to the event loop, and one client's work does not delay another client's."""
+"""Slices: long work yields to the event loop, and work of one client does not delay other
+clients.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from broker.loop.worker import Worker
 from broker.time import Time
 
 
-async def test_loop_runs_between_two_slices_of_any_work() -> None:
+async def test_event_loop_runs_between_slices_of_work() -> None:
     slicer = Slicer(Time())
     seen: list[str] = []
 
@@ -42,9 +44,10 @@ async def test_loop_runs_between_two_slices_of_any_work() -> None:
     assert order == ["a", "b", "c"] * 20
 
 
-async def test_loop_runs_between_tasks_that_resume_after_the_same_event() -> None:
-    """One record can release many Produce requests; other requests are answered between their
-    appends."""
+async def test_event_loop_runs_between_tasks_resumed_by_the_same_event() -> None:
+    """One record can complete many Produce requests; between their appends, the broker serves other
+    requests.
+    """
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     stable = asyncio.Event()
@@ -78,7 +81,7 @@ async def test_loop_runs_between_tasks_that_resume_after_the_same_event() -> Non
     assert re.fullmatch(r"\.?a\.+b\.+c\.+d", await order_of(takes_us=200))
 
 
-async def test_through_runs_all_steps_with_pauses_and_returns_their_result() -> None:
+async def test_slicer_through_pauses_between_steps_and_returns_the_result() -> None:
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     turns: list[int] = []
@@ -101,7 +104,7 @@ async def test_through_runs_all_steps_with_pauses_and_returns_their_result() -> 
     assert turns == [slices.SLICE_NS * 3 // 2, slices.SLICE_NS * 3]
 
 
-async def test_cancelled_task_does_not_delay_the_next_slice() -> None:
+async def test_slice_is_not_delayed_by_a_cancelled_task() -> None:
     slicer = Slicer(Time())
     gone = asyncio.create_task(slicer.turn())
     await asyncio.sleep(0)
@@ -110,7 +113,7 @@ async def test_cancelled_task_does_not_delay_the_next_slice() -> None:
     await asyncio.wait_for(stays, 30)
 
 
-async def test_long_pieces_are_counted_by_name_and_the_longest_is_kept(
+async def test_long_pieces_of_work_are_counted_by_name_with_the_maximum_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watchdog(Time())
@@ -127,7 +130,7 @@ async def test_long_pieces_are_counted_by_name_and_the_longest_is_kept(
     assert watch.counts["scrape"] == 1
 
 
-async def test_clients_of_the_worker_take_turns() -> None:
+async def test_worker_thread_runs_jobs_of_its_clients_alternately() -> None:
     worker = Worker(Time())
     gate = threading.Event()
     done: list[str] = []
@@ -150,7 +153,7 @@ async def test_clients_of_the_worker_take_turns() -> None:
     worker.stop()
 
 
-async def test_exception_of_a_job_reaches_only_its_client() -> None:
+async def test_exception_of_a_worker_job_reaches_only_the_client_of_the_job() -> None:
     worker = Worker(Time())
 
     def fails() -> None:
@@ -167,7 +170,7 @@ async def test_exception_of_a_job_reaches_only_its_client() -> None:
     worker.stop()
 
 
-async def test_time_in_which_work_waits_does_not_count_for_its_slice() -> None:
+async def test_slice_length_excludes_waiting_time() -> None:
     now_ns = 0
     work = Slicer(Time(ticks_ns=lambda: now_ns)).work("DeleteTopics")
 
@@ -193,7 +196,7 @@ async def test_time_in_which_work_waits_does_not_count_for_its_slice() -> None:
     assert work.end() == pytest.approx((1.5 * slices.SLICE_NS + 5) / 1e9)
 
 
-async def test_work_can_have_its_own_slice_length() -> None:
+async def test_slice_length_is_configurable_per_work() -> None:
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     usual, longer = slicer.work("scrape"), slicer.work("load", 2 * slices.SLICE_NS)

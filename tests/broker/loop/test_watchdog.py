@@ -1,4 +1,6 @@
-"""Work that can block the loop is measured under a name of docs/operate/metrics.md."""
+"""The watchdog: work that can block the event loop is measured under a name of
+docs/operate/metrics.md.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,27 @@ NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",
 }  # fmt: skip
-"""The functions that take the name of a piece of work."""
+"""The functions with the name of a piece of work as an argument."""
 GIVEN_OTHERWISE = {"background", "requests"}
-"""Names that are the defaults of other work."""
+"""The names that are defaults and therefore are not passed as arguments."""
 
 
 @pytest.fixture
 def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts every piece of work, however short it is."""
+    """Lowers the bound to zero, so that the watchdog counts every piece of work."""
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
     monkeypatch.setattr(connection, "HELD_NS_MAX", -1)
 
 
 def documented() -> set[str]:
     section = PAGE.read_text().split("### Pieces of work")[1].split("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")][3:]  # after the APIs
+    # after the table of APIs
+    rows = [line for line in section.splitlines() if line.startswith("|")][3:]
     return {name for row in rows for name in row.split("|")[1].split("`")[1::2]}
 
 
 def names_in_source() -> set[str]:
-    """The names that the source gives to pieces of work, as literals or by a constant."""
+    """The names of pieces of work in the source: literals and constants."""
     paths = [path for path in (ROOT / "broker").rglob("*.py") if path.parts[-2] != "verbs"]
     nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
     constants = {
@@ -69,7 +72,7 @@ def names_in_source() -> set[str]:
 
 
 @pytest.mark.campaign
-def test_page_and_table_have_every_name_of_the_source() -> None:
+def test_metrics_page_and_names_table_list_every_piece_of_work() -> None:
     assert documented() == set(NAMES)
     assert sorted(NAMES) == list(NAMES)
     given = names_in_source()
@@ -122,7 +125,7 @@ async def test_work_of_a_broker_is_measured_by_documented_names(
     assert set(counts) <= {*NAMES, *(row.api.name for row in SERVED.values())}
 
 
-async def test_each_step_between_two_waits_is_counted_as_a_piece(every_piece: None) -> None:
+async def test_watchdog_counts_each_step_between_two_awaits_as_one_piece(every_piece: None) -> None:
     watch = Watchdog(Time())
 
     async def work() -> str:
@@ -134,7 +137,7 @@ async def test_each_step_between_two_waits_is_counted_as_a_piece(every_piece: No
     assert watch.counts == {"work": 3}
 
 
-async def test_watched_work_handles_cancellation_and_raises_its_own_errors(
+async def test_watched_work_receives_cancellation_and_propagates_its_exceptions(
     every_piece: None,
 ) -> None:
     watch = Watchdog(Time())
@@ -163,7 +166,7 @@ async def test_watched_work_handles_cancellation_and_raises_its_own_errors(
         await watch.watched("work", broken())
 
 
-def test_garbage_collection_is_measured_and_rarely_full(
+def test_garbage_collections_are_measured_and_rarely_collect_generation_2(
     every_piece: None,
 ) -> None:
     watch = Watchdog(Time())
@@ -180,7 +183,7 @@ def test_garbage_collection_is_measured_and_rarely_full(
     assert gc.get_threshold() == before
 
 
-def test_nested_piece_of_work_is_counted_once(every_piece: None) -> None:
+def test_watchdog_counts_a_nested_piece_of_work_once(every_piece: None) -> None:
     watch = Watchdog(Time())
     began_ns = perf_counter_ns()
     watch.ended("inner", perf_counter_ns())

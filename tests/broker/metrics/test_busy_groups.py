@@ -1,4 +1,6 @@
-"""The lag in seconds of groups that commit between any two scrapes is in every scrape."""
+"""Each scrape has the lag in seconds of every group, however often the group commits between
+scrapes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ RECORDS = 50
 
 
 def fill(seen: Seen) -> None:
-    """Appends records to ``orders``, one per second; the last has the current time."""
+    """Appends records to ``orders``, one per second; the last record has the current time."""
     partition = partition_of(seen.broker, "orders")
     now_ms = seen.time.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
@@ -28,12 +30,12 @@ def fill(seen: Seen) -> None:
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Replaces the thread that looks records up."""
+    """Replaces the thread that looks up records; it finds no record times."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
 async def test_scrape_has_the_lag_seconds_of_the_latest_commit(tmp_path: Path) -> None:
-    """A scrape waits for the records that it needs, so it has the lag of the latest commit."""
+    """A scrape waits for its record lookups, so it has the lag of the latest commit."""
     async with seeing(tmp_path) as seen:
         fill(seen)
         for offset in range(10):

@@ -28,7 +28,7 @@ async def scraped(broker: Broker) -> Scrape:
 
 
 async def until(cluster: Members, what: str, holds: Callable[[list[Scrape]], bool]) -> list[Scrape]:
-    """Waits until ``holds`` is true of the scrapes of all brokers, and returns the scrapes."""
+    """Waits until ``holds`` is true for the scrapes of all brokers, and returns the scrapes."""
     deadline = time.monotonic() + 30
     while True:
         scrapes = [await scraped(each) for each in cluster.brokers.values()]
@@ -55,7 +55,7 @@ async def produce(cluster: Members, partition: int) -> None:
 
 
 @pytest.mark.campaign
-async def test_replica_metrics_follow_a_broker_that_stops_and_returns(tmp_path: Path) -> None:
+async def test_replica_metrics_change_when_a_broker_stops_and_returns(tmp_path: Path) -> None:
     async with members(tmp_path, {"min.insync.replicas": "2"}) as cluster:
         await cluster.create(TOPIC, PARTITIONS)
         for partition in range(PARTITIONS):
@@ -102,7 +102,7 @@ async def test_replica_metrics_follow_a_broker_that_stops_and_returns(tmp_path: 
         assert total(scrapes, "muster_isr_changes_total", "change=expand") == PARTITIONS
 
 
-async def test_every_series_is_documented_with_its_labels(tmp_path: Path) -> None:
+async def test_metrics_page_documents_every_series_with_its_labels(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 3)
         scrapes = [await scraped(each) for each in cluster.brokers.values()]
@@ -118,7 +118,7 @@ async def test_every_series_is_documented_with_its_labels(tmp_path: Path) -> Non
     assert pages.keys() - documented().keys() <= shown, "each has a series"
 
 
-async def test_jmx_names_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
+async def test_jmx_view_of_a_cluster_has_kafkas_metric_names(tmp_path: Path) -> None:
     settings = {"metrics.compat": "jmx", "min.insync.replicas": "2"}
     async with members(tmp_path, settings) as cluster:
         await cluster.create(TOPIC, 3)
@@ -149,7 +149,9 @@ async def test_jmx_names_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None
     assert sorted(in_sync.values()) == [3, 3, 3]
 
 
-async def test_zookeeper_session_metrics_follow_a_suspended_session(tmp_path: Path) -> None:
+async def test_zookeeper_session_metrics_change_when_the_session_is_suspended(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[2]
         member = broker.mode.member

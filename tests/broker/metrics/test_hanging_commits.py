@@ -1,5 +1,4 @@
-"""Offset commits that hang in a transaction which their coordinator does not have open are
-logged."""
+"""Hanging offset commits are logged: pending commits of a transaction that is not open."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ HANGS = "offset commits are pending in a transaction that has ended"
 
 
 async def leave_pending_commit(broker: Broker, producer: Producer) -> None:
-    """Leaves a pending commit of the producer, as an earlier version did."""
+    """Leaves a pending commit of the producer, as an earlier version of Muster did."""
     answers: list[object] = []
     topics = [TopicOffsets(TOPIC, [0], [7], [-1], None, None)]
     call = TxnOffsetCommit(
@@ -40,7 +39,7 @@ async def leave_pending_commit(broker: Broker, producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("has_another_open", [False, True])
-async def test_hanging_commits_are_logged_once_and_an_operators_marker_drops_them(
+async def test_hanging_commits_are_logged_once_and_dropped_by_an_abort_marker(
     tmp_path: Path, has_another_open: bool
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
@@ -64,7 +63,7 @@ async def test_hanging_commits_are_logged_once_and_an_operators_marker_drops_the
         answers: list[int] = []
         marker = Marker(
             producer.producer_id, producer.epoch, 0, committed=False
-        )  # as the tool sends it
+        )  # The command muster transactions abort sends the same marker.
         broker.local_markers.write(OFFSETS_TOPIC, HERE, marker, Taker(answers.append))
         await eventually("the marker is stable", lambda: answers)
 

@@ -1,4 +1,6 @@
-"""Lag of groups in records, in exact seconds and per member, and the cost of its computation."""
+"""The lag of groups in records, in exact seconds and per member, and the cost of the
+computation.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> PartitionLog:
-    """Appends records to ``orders``, one per second; the last has the current time."""
+    """Appends records to ``orders``, one per second; the last record has the current time."""
     there = partition_of(served.broker, "orders", partition)
     now_ms = served.time.wall_ms
     first_ms = now_ms - 1000 * (count - 1)
@@ -36,7 +38,7 @@ def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> Parti
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Replaces the thread that looks records up."""
+    """Replaces the thread that looks up records; it finds no record times."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
@@ -47,13 +49,13 @@ def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
 
 
 async def lags_after_lookups(served: Served) -> list[PartitionLag]:
-    """The lags, after all requested records are looked up."""
+    """Returns the lags after the thread has looked up all requested records."""
     of_group(served)
     await served.broker.lags.times.settled()
     return of_group(served)
 
 
-async def test_lag_has_records_at_once_and_seconds_after_the_lookup(tmp_path: Path) -> None:
+async def test_lag_has_records_immediately_and_seconds_after_the_lookup(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         fill(served, 10)
         assert await served.client.commit(GROUP, 4) == NONE
@@ -94,8 +96,9 @@ def end_transaction(served: Served, producer_id: int, *, committed: bool = True)
 
 
 async def test_lag_is_zero_when_the_position_is_after_the_last_marker(tmp_path: Path) -> None:
-    """Apache's tool shows the same: a consumer's position is after the marker that it has
-    passed."""
+    """As in Kafka's tool: the position of a consumer that has read the marker is after the
+    marker.
+    """
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -105,8 +108,9 @@ async def test_lag_is_zero_when_the_position_is_after_the_last_marker(tmp_path: 
 
 
 async def test_lag_is_one_record_and_zero_seconds_before_the_last_marker(tmp_path: Path) -> None:
-    """A consumer that commits the offset after its last record has the marker as lag, as in
-    Apache's tool."""
+    """As in Kafka's tool: after a consumer commits the offset after its last record, only the
+    marker is lag.
+    """
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -127,8 +131,9 @@ async def test_lag_is_one_record_and_zero_seconds_before_the_last_marker(tmp_pat
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_records_of_an_open_transaction_count_as_lag(tmp_path: Path, committed: bool) -> None:
-    """Readers of committed records wait at the last stable offset; the records after it are still
-    unread."""
+    """A consumer of committed records waits at the last stable offset, and the later records are
+    unread.
+    """
     async with serving(tmp_path) as served:
         fill(served, 2)
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -178,10 +183,10 @@ async def test_record_time_is_looked_up_again_only_after_a_new_commit(tmp_path: 
         assert (lag.seconds, served.broker.lags.times.lookups) == (4.0, 2)
 
 
-async def test_lag_seconds_are_those_of_the_previous_lookup_until_the_next_ends(
+async def test_lag_seconds_come_from_previous_lookup_until_next_lookup_ends(
     tmp_path: Path,
 ) -> None:
-    """The seconds are exact for the previously looked-up commit."""
+    """The seconds are exact for the commit of the previous lookup."""
     async with serving(tmp_path) as served:
         fill(served, 10)
         for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):
@@ -196,7 +201,7 @@ async def test_lag_seconds_are_those_of_the_previous_lookup_until_the_next_ends(
         assert lag.seconds == 3.0 + 3.0, "of offset 6, three seconds later"
 
 
-async def test_previous_lag_seconds_are_used_for_two_minutes_at_most(
+async def test_previous_lag_seconds_are_reported_for_at_most_two_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as served:
@@ -215,7 +220,7 @@ async def test_previous_lag_seconds_are_used_for_two_minutes_at_most(
         assert of_group(served)[0].seconds is None
 
 
-async def test_remembered_lookups_are_bounded(
+async def test_stored_lookup_requests_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_times, "KEPT_MIN", 10)
@@ -260,7 +265,7 @@ async def test_lag_seconds_are_unknown_when_the_record_is_unreadable(
         assert lag.seconds == 5.0, "it is tried again"
 
 
-async def test_lag_has_the_time_when_offsets_expire(tmp_path: Path) -> None:
+async def test_lag_has_the_expiry_time_of_the_committed_offset(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offsets.retention.minutes": 24 * 60}) as served:
         assert await served.client.commit(GROUP, 1) == NONE
         committed_ms = served.time.wall_ms
@@ -270,7 +275,7 @@ async def test_lag_has_the_time_when_offsets_expire(tmp_path: Path) -> None:
     assert (lag.committed_ms, lag.expires_ms) == (committed_ms, committed_ms + DAY_MS)
 
 
-async def test_the_offsets_of_a_live_member_do_not_expire(tmp_path: Path) -> None:
+async def test_lag_of_a_group_with_a_live_member_has_no_expiry_time(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         member_id, generation = await served.client.join_alone(GROUP)
         mine = {"member_id": member_id, "generation_id": generation}
@@ -306,7 +311,7 @@ async def test_member_has_the_lag_of_its_partitions(tmp_path: Path) -> None:
     assert (member.records, member.seconds) == (6 + 1, 5.0)
 
 
-async def test_members_of_other_protocol_types_have_no_lag(tmp_path: Path) -> None:
+async def test_member_with_an_unreadable_assignment_has_no_lag(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         await served.client.join_alone(GROUP)
         group = served.hosted.core.view.groups[GROUP]
@@ -314,7 +319,7 @@ async def test_members_of_other_protocol_types_have_no_lag(tmp_path: Path) -> No
         assert served.broker.lags.of_member(group, only, {}) is None, "their bytes are their own"
 
 
-async def test_old_record_times_are_evicted_and_used_ones_stay(
+async def test_unused_record_times_are_evicted_before_used_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_times, "KEPT_MIN", 10)

@@ -1,4 +1,4 @@
-"""/metrics after a known history: every name, every label, and the numbers."""
+"""The /metrics page after a known history: the names, the labels and the values of the metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.certificates import Authority
 AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
 
 
-async def test_metrics_have_the_names_types_and_labels_of_their_page(
+async def test_metrics_have_the_names_types_and_labels_of_the_metrics_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
@@ -54,7 +54,7 @@ async def test_metrics_have_the_names_types_and_labels_of_their_page(
     assert {name: {labels} for name, (_, labels, _) in page.items()} == scrape.labels
 
 
-async def test_group_metrics_have_the_numbers_of_a_known_history(tmp_path: Path) -> None:
+async def test_group_metrics_have_the_values_of_a_known_history(tmp_path: Path) -> None:
     settings = {"group.min.session.timeout.ms": 1000, "offsets.topic.num.partitions": 3}
     async with seeing(tmp_path, settings) as seen:
         await a_busy_day(seen)
@@ -81,7 +81,9 @@ async def test_group_metrics_have_the_numbers_of_a_known_history(tmp_path: Path)
 
 
 async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path: Path) -> None:
-    """`rate` misses the first event of a series that begins with it."""
+    """The function `rate` of Prometheus omits the first event of a series that begins with this
+    event.
+    """
     async with seeing(tmp_path) as seen:
         first = await seen.scrape()
         before = first.values
@@ -94,8 +96,7 @@ async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path:
     counters = {name for name, kind in after.types.items() if kind == "counter"}
     new = {(name, labels) for name, labels in after.values if name in counters} - set(before)
 
-    # Error labels are unbounded, and a topic's series begins with the topic; both are absent
-    # before.
+    # Two kinds of series appear later: error labels are unbounded, and topic series need the topic.
     of_errors = {(name, labels) for name, labels in new if name == "muster_requests_total"}
     assert all("error=NONE" not in labels for _, labels in of_errors)
     assert new - of_errors == set()
@@ -103,7 +104,7 @@ async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path:
     assert pieces >= {f"work={name}" for name in NAMES_OF_PIECES}
 
 
-async def test_requests_are_counted_once_by_their_error(tmp_path: Path) -> None:
+async def test_each_request_is_counted_once_under_its_error(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         await seen.client.call(METADATA.key, 4, topics=[{"name": "?"}])
@@ -155,7 +156,7 @@ async def test_commits_and_removed_offsets_are_counted(tmp_path: Path) -> None:
         assert scrape["muster_offsets_removed_total", "cause=deleted"] == 1
 
 
-async def test_kafka_exporter_series_show_the_state_of_brokers_topics_and_groups(
+async def test_kafka_exporter_series_have_the_state_of_brokers_topics_and_groups(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -200,7 +201,7 @@ async def test_deleted_records_are_not_lag(tmp_path: Path) -> None:
     assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, "partition=0"] == 1
 
 
-async def test_verdicts_and_out_of_range_offsets_are_shown_per_group(tmp_path: Path) -> None:
+async def test_verdict_and_out_of_range_metrics_are_exported_per_group(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         log_of(seen.broker, "orders").delete_records(4)
@@ -226,7 +227,7 @@ async def test_verdicts_and_out_of_range_offsets_are_shown_per_group(tmp_path: P
     assert scrape["kafka_consumergroup_lag_sum", "consumergroup=ahead", ORDERS] == 0
 
 
-async def test_load_metrics_show_the_loaded_records_after_a_restart(tmp_path: Path) -> None:
+async def test_load_metrics_count_the_loaded_records_after_a_restart(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         fresh = await seen.scrape()
         assert fresh["muster_load_records"] == 0
@@ -276,8 +277,10 @@ async def test_group_ids_with_special_characters_are_escaped(tmp_path: Path) -> 
         assert scrape["kafka_consumergroup_members", labels[0]] == 0
 
 
-async def test_example_of_the_page_is_in_the_scrape(tmp_path: Path) -> None:
-    """The page describes orders with two records, and the group audit, which committed offset 1."""
+async def test_scrape_contains_the_example_of_the_metrics_page(tmp_path: Path) -> None:
+    """The page describes topic orders with two records, and group audit, which committed
+    offset 1.
+    """
     example = re.findall(r"^    (kafka_.*)$", PAGE.read_text(), re.M)
     async with seeing(tmp_path) as seen:
         await produce(seen, 2)
@@ -288,10 +291,10 @@ async def test_example_of_the_page_is_in_the_scrape(tmp_path: Path) -> None:
     assert set(example) <= set(text.splitlines())
 
 
-async def test_clients_are_served_while_a_scrape_is_read(
+async def test_scrape_yields_to_the_event_loop_between_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With slices of zero length the loop runs after each topic of a group."""
+    """With zero-length slices, the event loop runs after each topic of a group."""
     monkeypatch.setattr(text_format, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         seen.broker.slicer.slice_ns = 0
@@ -315,15 +318,14 @@ async def test_clients_are_served_while_a_scrape_is_read(
     assert len(Scrape(text).of("kafka_consumergroup_lag")) == 50
 
 
-def test_metrics_page_explains_each_metric() -> None:
+def test_metrics_page_has_a_description_of_each_metric() -> None:
     rows: dict[str, Any] = documented()
     assert all(meaning for _, _, meaning in rows.values())
     assert {kind for kind, _, _ in rows.values()} == {"counter", "gauge", "histogram"}
 
 
 async def test_rebalance_phases_and_topic_bytes_are_measured(tmp_path: Path) -> None:
-    """The join phase takes no time and the sync phase 5 s; one batch is produced, and fetched
-    twice."""
+    """The join phase takes 0 s and the sync phase 5 s; one batch is produced and fetched twice."""
     async with seeing(tmp_path) as seen:
         joined = await seen.client.receive(seen.send_join("slow"))
         seen.pass_ms(5000)

@@ -1,4 +1,6 @@
-"""The series under the names of other exporters, compared with tests/data/metrics."""
+"""The series with the names of other exporters, compared with the recorded names in
+tests/data/metrics.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ NAMES = json.loads((Path(__file__).parents[2] / "data" / "metrics" / "names.json
 
 
 def names_of(scrape: Scrape, exporter: str) -> dict[str, set[frozenset[str]]]:
-    """Muster's series that are among the recorded names, with their label names."""
+    """Muster's series with a recorded name of the exporter, and their label names."""
     return {name: scrape.labels[name] for name in NAMES[exporter] if name in scrape.labels}
 
 
-async def test_series_of_kafka_exporter_have_its_names_and_labels(tmp_path: Path) -> None:
+async def test_kafka_exporter_series_have_the_recorded_names_and_labels(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -49,7 +51,7 @@ async def test_series_of_kafka_exporter_have_its_names_and_labels(tmp_path: Path
 
 @pytest.mark.parametrize("exporter", ["kminion", "lag_exporter", "jmx"])
 async def test_compat_view_has_every_recorded_name_and_label(tmp_path: Path, exporter: str) -> None:
-    """The setting adds the recorded names and nothing else."""
+    """The setting adds exactly the recorded names."""
     async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -63,7 +65,7 @@ async def test_compat_view_has_every_recorded_name_and_label(tmp_path: Path, exp
     assert ours == set(recorded)
 
 
-async def test_compat_views_show_the_numbers_of_the_native_series(tmp_path: Path) -> None:
+async def test_compat_views_have_the_values_of_the_native_series(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.compat": "jmx,kminion,lag_exporter"}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)

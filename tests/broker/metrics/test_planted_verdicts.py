@@ -1,5 +1,4 @@
-"""Faults planted into the verdicts, one at a time: a test of test_verdicts.py must fail
-with each."""
+"""Each fault planted into the verdict rules fails a test of test_verdicts.py."""
 
 from __future__ import annotations
 
@@ -169,22 +168,28 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     (nothing_is_forgotten, stories.test_progress_and_verdicts_of_deleted_groups_are_removed),
     (
         what_stands_is_counted_from_the_last_move,
-        stories.test_idle_group_is_ok_until_an_unread_record_is_late,
+        stories.test_verdict_of_an_idle_group_is_ok_until_an_unread_record_is_late,
     ),
-    (a_new_owner_has_no_time, stories.test_members_have_time_to_rejoin_after_a_restart),
+    (
+        a_new_owner_has_no_time,
+        stories.test_group_is_not_stalled_while_members_rejoin_after_a_restart,
+    ),
     (a_pause_is_not_noted, stories.test_pause_of_the_broker_does_not_stall_groups),
     (
         records_below_the_start_are_no_loss,
-        stories.test_offset_outside_the_log_is_out_of_range,
+        stories.test_verdict_is_out_of_range_when_committed_offset_is_outside_the_log,
     ),
-    (what_is_above_the_end_is_read, stories.test_offset_outside_the_log_is_out_of_range),
+    (
+        what_is_above_the_end_is_read,
+        stories.test_verdict_is_out_of_range_when_committed_offset_is_outside_the_log,
+    ),
     (
         neighbours_are_not_looked_at,
-        stories.test_stuck_partition_among_moving_ones_is_a_stuck_record,
+        stories.test_verdict_is_stuck_record_when_only_one_partition_makes_no_progress,
     ),
     (
         any_neighbour_makes_a_stuck_record,
-        stories.test_hanging_member_is_named_when_the_other_commits,
+        stories.test_stalled_verdict_names_the_hanging_member_when_the_other_commits,
     ),
     (
         joins_count_as_rebalances,
@@ -204,11 +209,11 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         clients_that_assign_to_themselves_are_nobody,
-        stories.test_self_assigned_clients_are_ok_while_they_commit,
+        stories.test_verdict_is_ok_while_self_assigned_clients_commit,
     ),
     (
         a_timestamp_is_believed_whenever_the_record_came,
-        stories.test_newly_appended_records_with_old_timestamps_are_not_lagging,
+        stories.test_new_records_with_old_timestamps_do_not_make_the_group_lagging,
     ),
     (nothing_is_old, stories.test_group_with_an_old_unread_record_is_lagging),
     (
@@ -217,23 +222,26 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         who_began_at_the_end_is_behind,
-        stories.test_member_that_began_at_the_end_is_stalled_only_by_new_records,
+        stories.test_member_that_began_at_log_end_is_stalled_only_by_new_records,
     ),
     (
         what_has_no_commit_is_new_at_each_look,
-        stories.test_static_member_that_restarts_within_its_session_flaps_and_stalls,
+        stories.test_verdict_is_flapping_then_stalled_when_a_static_member_keeps_restarting,
     ),
     (
         who_owned_what_is_forgotten,
         stories.test_group_is_abandoned_when_its_last_member_is_removed_before_its_first_commit,
     ),
-    (every_look_is_the_first, stories.test_verdict_keeps_the_time_of_its_first_judgement),
+    (
+        every_look_is_the_first,
+        stories.test_start_time_of_a_verdict_is_kept_while_the_verdict_is_unchanged,
+    ),
 ]
 
 
 @pytest.mark.planted("stories of verdicts")
 @pytest.mark.parametrize(("plant", "story"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
-async def test_planted_fault_fails_the_test_of_its_rule(
+async def test_verdict_test_fails_with_its_planted_fault(
     tmp_path: Path, monkeypatch: Patch, plant: Callable[[Patch], None], story: Story
 ) -> None:
     plant(monkeypatch)

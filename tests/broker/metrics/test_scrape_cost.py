@@ -1,4 +1,4 @@
-"""The cost of a scrape: bounded steps and bounded series, and a count of the omitted series."""
+"""The cost of a scrape: bounded steps, bounded series, and a count of the omitted series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTITIONS = 1000
 
 
 async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
-    """Commits offsets of a group in a thousand partitions."""
+    """Commits offsets of the group in 1,000 partitions."""
     if "wide" not in seen.broker.logs.topics:
         await seen.broker.topics.create("wide", PARTITIONS, {})
     rows = [
@@ -37,7 +37,7 @@ async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
 
 @pytest.mark.campaign
 async def test_each_step_of_a_scrape_reads_a_bounded_number_of_entries(tmp_path: Path) -> None:
-    """The scrape yields to the loop between steps, however large a group or a topic is."""
+    """The scrape yields to the event loop between steps, for a group or topic of any size."""
     async with seeing(tmp_path) as seen:
         await commit_a_wide_group(seen)
         steps = list(Scan(seen.broker.sources, []).steps())
@@ -47,7 +47,7 @@ async def test_each_step_of_a_scrape_reads_a_bounded_number_of_entries(tmp_path:
 
 
 @pytest.mark.campaign
-async def test_series_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
+async def test_series_are_bounded_and_omitted_series_are_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.series.max": 4000}) as seen:
         await commit_a_wide_group(seen, "first")
         assert (await seen.scrape())["muster_metrics_series_left_out"] > 0
@@ -73,7 +73,7 @@ async def test_member_with_a_very_long_assignment_is_omitted(tmp_path: Path) -> 
     assert len(scrape.of("muster_consumergroup_member_partitions")) == 1
 
 
-async def test_request_times_count_each_request_once(tmp_path: Path) -> None:
+async def test_request_seconds_histogram_counts_each_request_once(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         member_id, generation = await seen.client.join_alone("team")
         for _ in range(5):
@@ -88,7 +88,7 @@ async def test_request_times_count_each_request_once(tmp_path: Path) -> None:
     assert 0 < total < 5
 
 
-def test_buckets_are_powers_of_two() -> None:
+def test_histogram_buckets_are_powers_of_two() -> None:
     histogram = Histogram()
     for value in (0, 1, 2, 3, 4, 1000):
         histogram.add(value)
@@ -97,7 +97,7 @@ def test_buckets_are_powers_of_two() -> None:
     assert (histogram.count, histogram.total) == (6, 1010)
 
 
-def test_quantiles_are_within_their_bucket() -> None:
+def test_histogram_quantiles_are_within_their_bucket() -> None:
     histogram = Histogram()
     assert histogram.quantiles([0.5]) == [0.0]
     for value in [100] * 98 + [5000] * 2:

@@ -1,7 +1,7 @@
 """Verdicts of groups in a whole broker with a mock clock.
 
-Every five seconds of that clock the members heartbeat and the broker judges the groups, as its own
-timer does.
+Every five seconds of the mock clock, the members send heartbeats and the broker judges the groups,
+as the broker's timer does in production.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 class Member:
-    """One member of a group that owns partitions of ``orders``, on its own connection."""
+    """One member of a group; it owns partitions of ``orders`` and has a separate connection."""
 
     def __init__(self, trial: Trial, client: Client, member_id: str, generation: int) -> None:
         self.trial = trial
@@ -71,7 +71,7 @@ class Trial:
         self.members: list[Member] = []
 
     async def join(self, *partitions: int, topic: str = "orders", instance: Any = None) -> Member:
-        """Forms a group of one member, which owns these partitions."""
+        """Forms a group of one member that owns these partitions."""
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         joined = await client.receive(self.send_join(client, topic=topic, instance=instance))
         member = Member(self, client, joined["member_id"], joined["generation_id"])
@@ -96,7 +96,7 @@ class Trial:
         )
 
     async def sync(self, leader: Member, owned: dict[Member, Any], topic: str = "orders") -> None:
-        """Sends the leader's assignment and SyncGroup for every member."""
+        """Sends SyncGroup for every member, with the leader's assignment."""
         given = [
             {"member_id": each.member_id, "assignment": encode_assignment({topic: list(mine)})}
             for each, mine in owned.items()
@@ -150,7 +150,7 @@ class Trial:
         return code
 
     def produce(self, count: int, partition: int = 0, age_s: float = 0, **fields: Any) -> None:
-        """Appends records whose timestamps are ``age_s`` before the current time."""
+        """Appends records with timestamps ``age_s`` before the current time."""
         at_ms = self.served.time.wall_ms - round(age_s * 1000)
         records = [Record(index, at_ms, None, b"v") for index in range(count)]
         partition_of(self.broker, "orders", partition).append(
@@ -163,7 +163,9 @@ class Trial:
         partition_of(self.broker, "orders").append_marker(marker, self.served.time.wall_ms)
 
     async def pass_s(self, seconds: float, each: Callable[[], Any] = lambda: None) -> None:
-        """Advances the time; calls ``each`` and heartbeats before every judgement."""
+        """Advances the time; every five seconds, sends heartbeats, calls ``each`` and judges the
+        groups.
+        """
         left_ms = round(seconds * 1000)
         while left_ms > 0:
             self.served.pass_ms(min(LOOK_MS, left_ms))
@@ -176,7 +178,9 @@ class Trial:
             await self.look()
 
     async def look(self) -> None:
-        """Runs the judgement that the broker runs every five seconds, and waits for its threads."""
+        """Judges the groups, as the broker does every five seconds, and waits for the record
+        lookups.
+        """
         await self.broker.verdicts.judge_all()
         await self.broker.lags.times.settled()
 
@@ -214,7 +218,9 @@ async def trial_of(directory: Path, **settings: Any) -> AsyncIterator[Trial]:
 # ------------------------------------------------------------------------------------ OK
 
 
-async def test_idle_group_is_ok_until_an_unread_record_is_late(tmp_path: Path) -> None:
+async def test_verdict_of_an_idle_group_is_ok_until_an_unread_record_is_late(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(5)
@@ -227,7 +233,7 @@ async def test_idle_group_is_ok_until_an_unread_record_is_late(tmp_path: Path) -
         assert trial.verdict == "OK", "what stands is counted from when a record waits"
 
 
-async def test_group_that_keeps_up_is_ok(tmp_path: Path) -> None:
+async def test_verdict_of_a_group_that_reads_every_new_record_is_ok(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -242,14 +248,14 @@ async def test_group_that_keeps_up_is_ok(tmp_path: Path) -> None:
         assert trial.verdict == "OK"
 
 
-async def test_empty_partitions_without_commits_are_ok(tmp_path: Path) -> None:
+async def test_verdict_is_ok_when_partitions_are_empty_and_have_no_commits(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.join(0, 1, 2)
         await trial.pass_s(300)
         assert trial.verdict == "OK"
 
 
-async def test_a_batch_group_that_has_read_everything_is_ok(tmp_path: Path) -> None:
+async def test_verdict_of_a_batch_group_without_unread_records_is_ok(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(5)
@@ -259,7 +265,7 @@ async def test_a_batch_group_that_has_read_everything_is_ok(tmp_path: Path) -> N
         assert trial.verdict == "OK"
 
 
-async def test_self_assigned_clients_are_ok_while_they_commit(tmp_path: Path) -> None:
+async def test_verdict_is_ok_while_self_assigned_clients_commit(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         offset = 0
 
@@ -309,7 +315,7 @@ async def test_member_that_keeps_committing_the_same_offset_is_stalled(tmp_path:
         assert trial.verdict == "OK", "one step is progress"
 
 
-async def test_a_member_that_commits_before_the_last_marker_has_read_all(tmp_path: Path) -> None:
+async def test_verdict_is_ok_when_only_a_transaction_marker_is_unread(tmp_path: Path) -> None:
     """The member commits the offset after its last record, as many applications do."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
@@ -324,8 +330,9 @@ async def test_a_member_that_commits_before_the_last_marker_has_read_all(tmp_pat
 
 
 async def test_group_is_refused_while_a_client_joins_with_another_assignor(tmp_path: Path) -> None:
-    """Such a half-finished rolling upgrade was once refused 715 times in 23 minutes, with the
-    verdict OK."""
+    """A half-finished rolling upgrade caused 715 refused joins in 23 minutes with the
+    verdict OK.
+    """
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         late = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -387,10 +394,10 @@ async def test_member_that_never_commits_is_stalled(tmp_path: Path) -> None:
         assert "has no committed offset" in trial.held().sentence
 
 
-async def test_static_member_that_restarts_within_its_session_flaps_and_stalls(
+async def test_verdict_is_flapping_then_stalled_when_a_static_member_keeps_restarting(
     tmp_path: Path,
 ) -> None:
-    """It fails at its first record each time, and its process restarts 1 s later."""
+    """The member fails at its first record each time, and its process restarts after 1 s."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         verdicts = []
@@ -412,14 +419,14 @@ async def test_static_member_that_restarts_within_its_session_flaps_and_stalls(
 
 
 def closed(trial: Trial) -> bool:
-    """Whether the broker has noticed that the connection of each member closed."""
+    """Returns whether the broker has noticed the closed connections of all members."""
     hosted = trial.broker.groups.hosted_for(GROUP)
     assert hosted is not None
     members = hosted.core.view.groups[GROUP].members.values()
     return all(each.closed_ms is not None for each in members)
 
 
-async def test_member_that_began_at_the_end_is_stalled_only_by_new_records(tmp_path: Path) -> None:
+async def test_member_that_began_at_log_end_is_stalled_only_by_new_records(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         member = await trial.join(0, 1)
@@ -433,7 +440,9 @@ async def test_member_that_began_at_the_end_is_stalled_only_by_new_records(tmp_p
         assert trial.verdict == "STALLED"
 
 
-async def test_stuck_partition_among_moving_ones_is_a_stuck_record(tmp_path: Path) -> None:
+async def test_verdict_is_stuck_record_when_only_one_partition_makes_no_progress(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0, 1, 2)
         trial.produce(9)
@@ -457,7 +466,9 @@ async def test_stuck_partition_among_moving_ones_is_a_stuck_record(tmp_path: Pat
         ]  # fmt: skip
 
 
-async def test_hanging_member_is_named_when_the_other_commits(tmp_path: Path) -> None:
+async def test_stalled_verdict_names_the_hanging_member_when_the_other_commits(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         one, two = await trial.join_two([0], [1, 2])
         for partition in (0, 1, 2):
@@ -510,7 +521,9 @@ async def test_rebalance_that_waits_for_a_member_is_blocked(tmp_path: Path) -> N
 async def test_blocked_rebalance_has_its_start_time_after_pauses_of_the_broker(
     tmp_path: Path,
 ) -> None:
-    """Four pauses of 3 s moved the start on by 12 s. The pauses do not count as waiting."""
+    """A defect moved the start time by 12 s after four pauses of 3 s. Pauses do not count as
+    waiting.
+    """
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -594,7 +607,9 @@ async def test_growing_or_restarted_group_is_not_flapping(tmp_path: Path) -> Non
             await one.leave()
 
 
-async def test_offset_outside_the_log_is_out_of_range(tmp_path: Path) -> None:
+async def test_verdict_is_out_of_range_when_committed_offset_is_outside_the_log(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(50)
         assert await trial.commit(60) == NONE
@@ -651,7 +666,7 @@ async def test_group_is_abandoned_when_its_last_member_is_removed_before_its_fir
 async def test_group_is_abandoned_when_its_members_hang_before_their_first_commit(
     tmp_path: Path,
 ) -> None:
-    """The group rebalances until the last member is removed."""
+    """The group rebalances until the coordinator has removed the last member."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         one, two = await trial.join_two([0], [1])
@@ -663,7 +678,7 @@ async def test_group_is_abandoned_when_its_members_hang_before_their_first_commi
         assert trial.verdict == "ABANDONED"
 
 
-async def test_group_whose_member_began_at_the_end_is_not_abandoned(tmp_path: Path) -> None:
+async def test_group_is_not_abandoned_when_its_member_began_at_log_end(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         member = await trial.join(0, 1)
@@ -676,7 +691,7 @@ async def test_group_whose_member_began_at_the_end_is_not_abandoned(tmp_path: Pa
 
 
 async def test_group_with_an_old_unread_record_is_lagging(tmp_path: Path) -> None:
-    """The group commits, and always has a hundred unread records; one arrives per second."""
+    """The group commits and always has 100 unread records; one record arrives per second."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -697,8 +712,10 @@ async def test_group_with_an_old_unread_record_is_lagging(tmp_path: Path) -> Non
         assert 95 <= (trial.ago(0) - finding.since_ms) / 1000 <= 130
 
 
-async def test_newly_appended_records_with_old_timestamps_are_not_lagging(tmp_path: Path) -> None:
-    """A copy of another topic has such records."""
+async def test_new_records_with_old_timestamps_do_not_make_the_group_lagging(
+    tmp_path: Path,
+) -> None:
+    """A copy of another topic has records with old timestamps."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -713,10 +730,12 @@ async def test_newly_appended_records_with_old_timestamps_are_not_lagging(tmp_pa
         assert trial.verdict == "OK"
 
 
-# ------------------------------------------------------------------------------- memory
+# ------------------------------------------------------------------------------- stored state
 
 
-async def test_verdict_keeps_the_time_of_its_first_judgement(tmp_path: Path) -> None:
+async def test_start_time_of_a_verdict_is_kept_while_the_verdict_is_unchanged(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(50)
         assert await trial.commit(10) == NONE
@@ -727,7 +746,9 @@ async def test_verdict_keeps_the_time_of_its_first_judgement(tmp_path: Path) -> 
         assert trial.held().since_ms == since_ms
 
 
-async def test_group_is_judged_when_it_is_read_before_the_first_judgement(tmp_path: Path) -> None:
+async def test_reading_a_verdict_before_the_first_judgement_judges_the_group(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         assert await trial.commit(10) == NONE
         assert trial.verdict == "OUT_OF_RANGE"
@@ -750,7 +771,7 @@ async def test_verdict_after_a_restart_uses_the_commit_times_of_the_log(tmp_path
         assert stood_ms <= held.since_ms < trial.ago(80)
 
 
-async def test_members_have_time_to_rejoin_after_a_restart(tmp_path: Path) -> None:
+async def test_group_is_not_stalled_while_members_rejoin_after_a_restart(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -758,7 +779,7 @@ async def test_members_have_time_to_rejoin_after_a_restart(tmp_path: Path) -> No
         await trial.pass_s(20)
 
     async with trial_of(tmp_path) as trial:
-        trial.served.time.wall_ms += 40_000  # while no broker ran
+        trial.served.time.wall_ms += 40_000  # No broker runs in this time.
         trial.members.append(
             Member(trial, trial.served.client, member.member_id, member.generation)
         )
@@ -774,7 +795,7 @@ async def test_pause_of_the_broker_does_not_stall_groups(tmp_path: Path) -> None
         trial.produce(9)
         await trial.commit(0, group="simple")
         await trial.pass_s(10)
-        trial.served.time.wall_ms += 600_000  # the machine slept
+        trial.served.time.wall_ms += 600_000  # The machine was suspended.
         await trial.pass_s(25)
         assert (trial.verdict, trial.held("simple").verdict) == ("OK", "LAGGING")
         await trial.pass_s(10)
@@ -797,9 +818,7 @@ async def test_progress_and_verdicts_of_deleted_groups_are_removed(tmp_path: Pat
         assert not looks.arrivals._marks
 
 
-async def test_remembered_progress_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stored_progress_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PARTITIONS_MAX", 1)
     async with trial_of(tmp_path) as trial:
         for partition in (0, 1):
@@ -810,7 +829,9 @@ async def test_remembered_progress_is_bounded(
         assert trial.verdict, "it is judged by what one look shows"
 
 
-async def test_each_step_reads_a_block_of_partitions_at_most(tmp_path: Path) -> None:
+async def test_each_step_of_a_judgement_reads_at_most_one_block_of_partitions(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         count = 3 * BLOCK
         await trial.broker.topics.create("wide", count, {})
@@ -830,7 +851,7 @@ async def test_each_step_reads_a_block_of_partitions_at_most(tmp_path: Path) -> 
             assert sum(steps) >= count
 
 
-async def test_each_step_reads_a_block_of_members_at_most(
+async def test_each_step_of_a_judgement_reads_at_most_one_block_of_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -861,7 +882,7 @@ async def test_large_group_is_judged_in_the_background(
 # ------------------------------------------------------------------------------------- thresholds
 
 
-def test_every_threshold_is_a_setting_with_its_default() -> None:
+def test_verdict_thresholds_equal_the_defaults_of_their_settings() -> None:
     defaults = {name: BROKER[name].default for name in SETTINGS}
 
     assert Thresholds.of(defaults) == Thresholds()  # type: ignore[arg-type]

@@ -1,5 +1,4 @@
-"""The cache of allowed names: bounded for all connections together, and it keeps the newest
-names."""
+"""The cache of authorized names: its bound over all connections, and the eviction of old names."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ NAME_BYTES = 245
 
 
 def filled(memory: AuthorizationCacheMemory, count: int, stem: str) -> Names:
-    """The names of one connection."""
+    """The names of a new connection with ``count`` cached names."""
     names = Names(memory)
     for number in range(count):
         names.keep(f"{stem}-{number}".ljust(NAME_BYTES, "x"))
     return names
 
 
-def test_all_connections_together_keep_bytes_max() -> None:
+def test_authorization_caches_of_all_connections_use_at_most_bytes_max() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     connections = [filled(memory, 50, str(number)) for number in range(40)]
     kept = sum(len(name) for names in connections for name in names)
@@ -32,14 +31,14 @@ def test_all_connections_together_keep_bytes_max() -> None:
     assert [bool(names) for names in connections] == [False] * 35 + [True] * 5
 
 
-def test_cache_of_one_connection_stays_within_the_bound() -> None:
+def test_authorization_cache_of_one_connection_uses_at_most_bytes_max() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     names = filled(memory, 10_000, "one")
     assert 0 < sum(map(len, names)) <= BYTES_MAX
     assert memory.kept_bytes <= BYTES_MAX
 
 
-def test_name_counts_once_and_a_long_one_is_not_kept() -> None:
+def test_authorization_cache_counts_a_name_once_and_omits_long_names() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     names = Names(memory)
     for _ in range(3):
@@ -50,7 +49,7 @@ def test_name_counts_once_and_a_long_one_is_not_kept() -> None:
     assert (set(names), memory.kept_bytes) == ({"orders"}, before)
 
 
-def test_names_of_a_closed_connection_are_removed() -> None:
+def test_authorization_cache_of_a_closed_connection_is_emptied() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     gone = AuthorizationCache(0, user("alice"))
     gone.names = {1: filled(memory, 10, "a"), 2: filled(memory, 10, "b")}

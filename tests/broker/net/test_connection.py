@@ -1,5 +1,6 @@
-"""Guarantees of a connection: order, bounds, and that the faults of one peer do not affect
-others."""
+"""A connection keeps the order of responses and its bounds; a faulty peer does not affect
+others.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ from tests.broker.said import said
 
 
 class Handlers:
-    """Three APIs that answer at once, later, or by a parked request, as the test decides."""
+    """Three APIs: Heartbeat responds immediately; the test completes ListGroups and parked
+    JoinGroups.
+    """
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -91,7 +94,7 @@ def join(client: Client) -> tuple[int, int, int]:
     return client.send(JOIN_GROUP.key, 0, group_id="g", protocols=[])
 
 
-async def test_replies_leave_in_the_order_of_the_requests(
+async def test_responses_have_the_order_of_the_requests(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -105,7 +108,7 @@ async def test_replies_leave_in_the_order_of_the_requests(
         assert await client.receive(quick)
 
 
-async def test_request_after_a_parked_one_waits_for_it(
+async def test_next_request_waits_until_the_parked_request_is_answered(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -121,7 +124,7 @@ async def test_request_after_a_parked_one_waits_for_it(
         assert await client.receive(behind)
 
 
-async def test_deferred_answer_does_not_overtake_or_release_a_parked_request(
+async def test_next_request_waits_for_parked_request_after_a_deferred_response(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -153,10 +156,10 @@ async def test_parked_request_is_notified_of_the_disconnect(
         client.close()
 
         await eventually(lambda: handlers.gone == handlers.parked)
-        handlers.parked[0].respond({"error_code": 0})  # has no effect and raises nothing
+        handlers.parked[0].respond({"error_code": 0})  # A late response has no effect.
 
 
-async def test_disconnect_is_detected_when_the_backlog_is_full(
+async def test_disconnect_is_detected_when_the_request_backlog_is_full(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -177,7 +180,7 @@ async def test_disconnect_is_detected_when_the_backlog_is_full(
         assert connection not in broker.server.connections
 
 
-async def test_requests_after_a_parked_one_are_bounded_and_handled_in_order(
+async def test_requests_after_a_parked_request_are_bounded_and_handled_in_order(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -211,7 +214,7 @@ async def test_frame_that_arrives_byte_by_byte_is_handled(
         assert handlers.seen == [("pieces", 77)]
 
 
-async def test_peer_that_reads_nothing_is_muted_and_closed_when_idle(
+async def test_peer_is_muted_and_closed_as_idle_when_it_does_not_read(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     handlers.answer = lambda request: request.complete(struct.pack(">i", 60_000) + bytes(60_000))
@@ -236,7 +239,7 @@ async def test_peer_that_reads_nothing_is_muted_and_closed_when_idle(
         await eventually(lambda: connection not in broker.server.connections)
 
 
-async def test_muted_peer_that_reads_again_receives_every_reply(
+async def test_muted_peer_receives_every_response_when_it_reads_again(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     size = 60_000
@@ -289,7 +292,7 @@ async def test_connection_above_max_connections_is_closed(start: Callable[..., E
         await fourth.receive(beat(fourth))
 
 
-async def test_connection_above_max_connections_per_ip_or_override_is_closed(
+async def test_connection_above_max_connections_per_ip_or_its_override_is_closed(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start(connections_per_ip=1) as broker:
@@ -324,7 +327,7 @@ async def test_requests_in_flight_are_bounded(
             assert await client.receive(handle)
 
 
-async def test_exception_of_a_handler_is_logged_and_answered_with_unknown_error(
+async def test_handler_exception_is_logged_and_returns_unknown_server_error(
     start: Callable[..., EdgeBroker], handlers: Handlers, logs: list[Any]
 ) -> None:
     answer = handlers.answer
@@ -346,7 +349,7 @@ async def test_exception_of_a_handler_is_logged_and_answered_with_unknown_error(
         assert reply["error_code"] == 0, "the connection goes on"
 
 
-async def test_exception_of_an_api_without_top_level_error_closes_its_connection(
+async def test_handler_exception_closes_connection_of_api_without_top_level_error(
     tmp_path: Path,
 ) -> None:
     def broken(broker: Any, request: Request) -> None:
@@ -362,7 +365,7 @@ async def test_exception_of_an_api_without_top_level_error_closes_its_connection
         other.close()
 
 
-async def test_malformed_request_closes_with_one_line_that_escapes_the_client_id(
+async def test_malformed_request_closes_connection_and_logs_escaped_client_id(
     start: Callable[..., EdgeBroker], handlers: Handlers, logs: list[Any]
 ) -> None:
     handlers.answer = lambda request: request.respond({"error_code": len(request.value)})
@@ -378,7 +381,7 @@ async def test_malformed_request_closes_with_one_line_that_escapes_the_client_id
         assert broker.server.protocol_errors == 1
 
 
-async def test_unknown_apis_and_versions_close_the_connection(
+async def test_unknown_api_or_version_closes_the_connection(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start() as broker:
@@ -388,7 +391,7 @@ async def test_unknown_apis_and_versions_close_the_connection(
             assert await client.closed_by_peer()
 
 
-async def test_requests_before_a_malformed_one_are_answered(
+async def test_requests_before_a_malformed_request_are_answered(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start() as broker:
@@ -400,7 +403,7 @@ async def test_requests_before_a_malformed_one_are_answered(
         assert await client.closed_by_peer()
 
 
-async def test_reply_of_chunks_and_file_slices_is_sent_in_order(
+async def test_response_of_chunks_and_file_slices_is_sent_in_order(
     start: Callable[..., EdgeBroker], handlers: Handlers, tmp_path: Path
 ) -> None:
     file = OsFileSystem().open(str(tmp_path / "payload"), create=True)
@@ -415,11 +418,12 @@ async def test_reply_of_chunks_and_file_slices_is_sent_in_order(
         assert await client.receive_raw() == b"<<34567>>"
 
 
-async def test_partly_received_requests_are_bounded_together(
+async def test_partial_requests_are_bounded_over_all_connections(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
-    """Above queued.max.request.bytes only the oldest request is read on; the others follow when it
-    ends."""
+    """Above queued.max.request.bytes the broker reads only the oldest request until it is
+    complete.
+    """
     header = encode_request_header(HEARTBEAT.key, 0, 9, "big")
     group = "g" * 30_000
     body = HEARTBEAT.encode_request(0, {"group_id": group, "member_id": "m" * 30_000})
@@ -457,7 +461,7 @@ async def test_stalled_partial_request_that_delays_others_is_closed(
         await eventually(lambda: not broker.server.unread)
 
 
-async def test_closing_connection_whose_peer_reads_nothing_is_aborted(
+async def test_closing_connection_is_aborted_when_its_peer_does_not_read(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     size = 8_000_000
@@ -477,14 +481,14 @@ async def test_closing_connection_whose_peer_reads_nothing_is_aborted(
         await eventually(lambda: not broker.server.connections)
 
 
-def test_ipv6_addresses_of_one_network_count_as_one() -> None:
+def test_ipv6_addresses_of_one_network_count_as_one_address() -> None:
     from broker.net.peer import network_of
 
     assert network_of("2001:db8:1:2:3:4:5:6") == network_of("2001:db8:1:2:9:9:9:9")
     assert network_of("10.0.0.9") == "10.0.0.9"
 
 
-def test_peer_address_has_javas_form() -> None:
+def test_peer_address_has_the_form_of_java() -> None:
     from broker.net.peer import java_address
 
     assert java_address("127.0.0.1") == "/127.0.0.1"

@@ -1,4 +1,6 @@
-"""Requests with many elements: counted first, decoded outside the loop, handled in slices."""
+"""Requests with many elements: the broker counts the elements first, decodes in a thread, and
+handles them in slices.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def beat(client: Client) -> tuple[int, int, int]:
     return client.send(HEARTBEAT.key, 4, group_id="g", generation_id=1, member_id="m")
 
 
-def test_budgets_are_those_of_the_page() -> None:
+def test_limits_page_lists_the_element_budgets_of_the_apis() -> None:
     rows = re.findall(r"^\| (\w+) \| ([\d,]+|its own) \|", PAGE.read_text(), re.MULTILINE)
     told = {name: None if budget == "its own" else budget for name, budget in rows}
     served = [(row.api.name, row.elements_max) for row in SERVED.values()]
@@ -88,7 +90,7 @@ async def test_other_clients_are_served_during_a_large_request(
         assert beats > 1, "the heartbeats waited for it"
 
 
-async def test_next_requests_of_the_same_client_are_answered_after_a_large_one(
+async def test_next_requests_of_the_client_are_served_after_a_large_request(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -100,7 +102,7 @@ async def test_next_requests_of_the_same_client_are_answered_after_a_large_one(
             await client.receive(asked)
 
 
-async def test_request_with_few_long_elements_is_decoded_at_once(
+async def test_request_with_few_long_elements_is_decoded_in_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -127,7 +129,7 @@ async def test_request_above_its_budget_is_refused_with_one_line(
         await client.receive(beat(client))
 
 
-async def test_request_above_its_budget_without_top_level_error_closes(
+async def test_request_above_its_budget_closes_connection_without_top_level_error(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -173,19 +175,20 @@ async def test_large_request_is_abandoned_when_its_client_disconnects(
         assert len(asked) < MANY
 
 
-async def test_stop_answers_or_closes_large_requests(tmp_path: Path) -> None:
+async def test_stop_completes_large_requests_or_closes_their_connections(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         clients = [await broker.client() for _ in range(8)]
         for client in clients:
             describe(client)
         await eventually(lambda: broker.tasks)
     for client in clients:
-        with suppress(ConnectionResetError):  # closed before its whole request was read
+        # The broker may close the connection before it has read the whole request.
+        with suppress(ConnectionResetError):
             await asyncio.wait_for(client.reader.read(), 30)
     await eventually(lambda: not broker.tasks)
 
 
-async def test_concurrent_decoded_requests_are_bounded(
+async def test_concurrently_decoded_requests_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""Responses that are built in slices are the same as those built in one."""
+"""A response that is built in many slices equals the response that is built in one slice."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _fill(wire: Wire) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"{question[0]}-{question[1]}")
-async def test_response_built_in_many_slices_equals_the_one_built_in_one(
+async def test_response_built_in_many_slices_equals_response_of_one_slice(
     tmp_path: Path, question: tuple[str, int, dict[str, Any]]
 ) -> None:
     name, version, value = question
@@ -87,5 +87,5 @@ async def test_response_built_in_many_slices_equals_the_one_built_in_one(
         in_slices = await asked(broker, lambda wire: wire.call(name, version, value))
     for answer in (at_once, in_slices):
         for directory in answer.get("results", ()):
-            directory.pop("usable_bytes", None)  # other processes write to the same disk
+            directory.pop("usable_bytes", None)  # Other processes write to the same disk.
     assert in_slices == at_once

@@ -1,4 +1,4 @@
-"""Peers that read responses from files slowly, or not at all."""
+"""Peers that read responses from files slowly or do not read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FRAME = struct.pack(">i", SIZE)
 
 
 class Files:
-    """Answers each request with the whole file; the client "other" receives a few bytes."""
+    """Returns the whole file for each request; client id "other" gets a short response."""
 
     def __init__(self, file: object) -> None:
         self.file = file
@@ -77,7 +77,7 @@ class SlowClient:
         self.got = bytearray()
 
     async def read(self, size: int) -> None:
-        """Reads ``size`` bytes more."""
+        """Reads ``size`` more bytes."""
         wanted = len(self.got) + size
         loop = asyncio.get_running_loop()
         while len(self.got) < wanted:
@@ -88,7 +88,7 @@ class SlowClient:
             self.got += data
 
 
-async def test_forty_peers_that_read_nothing_use_bounded_memory(tmp_path: Path) -> None:
+async def test_write_buffers_of_forty_peers_that_do_not_read_are_bounded(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         peers = [SlowClient(broker.port) for _ in range(40)]
         await eventually(lambda: len(broker.server.muted) == 40)
@@ -102,8 +102,10 @@ async def test_forty_peers_that_read_nothing_use_bounded_memory(tmp_path: Path) 
             peer.socket.close()
 
 
-async def test_slow_reader_is_not_closed_and_receives_every_byte(tmp_path: Path) -> None:
-    """It reads half a megabyte in a time after which a peer that reads nothing is closed."""
+async def test_slow_reader_stays_connected_and_receives_the_whole_response(tmp_path: Path) -> None:
+    """In each 59 s the peer reads half a megabyte; a peer that does not read is closed
+    after 60 s.
+    """
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -120,7 +122,7 @@ async def test_slow_reader_is_not_closed_and_receives_every_byte(tmp_path: Path)
         peer.socket.close()
 
 
-async def test_slow_reader_has_64_kib_of_memory_until_it_reads_faster(tmp_path: Path) -> None:
+async def test_slow_reader_has_a_small_write_buffer_until_it_reads_faster(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -128,21 +130,21 @@ async def test_slow_reader_has_64_kib_of_memory_until_it_reads_faster(tmp_path: 
         assert connection.write_buffer_size() > SLOW_PIECE_BYTES
 
         for piece in range(6):
-            if piece > 1:  # the first follows the rest of a large piece
+            if piece > 1:  # The first read still gets the rest of a large piece.
                 assert connection.write_buffer_size() <= SLOW_PIECE_BYTES
-            broker.server.now_s += 2  # it read nothing in this time
+            broker.server.now_s += 2  # The peer reads nothing in these 2 s.
             now_s = broker.server.now_s
             await peer.read(connection.write_buffer_size() + SLOW_PIECE_BYTES)
             await eventually(lambda now_s=now_s: connection.muted_at_s == now_s)  # type: ignore[misc]
 
-        await peer.read(2 * MIB)  # all within one second
+        await peer.read(2 * MIB)  # The peer reads all bytes within one second.
         await eventually(lambda: connection.write_buffer_size() > SLOW_PIECE_BYTES)
         await peer.read(len(FRAME) + SIZE - len(peer.got))
         assert peer.got == FRAME + PAYLOAD[:SIZE]
         peer.socket.close()
 
 
-async def test_peer_that_reads_nothing_is_closed_as_idle(tmp_path: Path) -> None:
+async def test_peer_that_does_not_read_is_closed_as_idle(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -176,7 +178,7 @@ async def test_later_requests_wait_until_the_response_is_written(tmp_path: Path)
             assert await client.receive_raw() == PAYLOAD[:SIZE]
 
 
-async def test_uncached_file_is_read_by_a_thread_while_others_are_served(
+async def test_uncached_file_is_read_in_a_thread_while_other_clients_are_served(
     tmp_path: Path,
 ) -> None:
     disk = SimulatedFiles()
@@ -196,7 +198,7 @@ async def test_uncached_file_is_read_by_a_thread_while_others_are_served(
         assert await reader.receive_raw() == PAYLOAD[:SIZE]
 
 
-async def test_disconnect_during_a_disk_read_does_not_affect_others(tmp_path: Path) -> None:
+async def test_disconnect_during_a_disk_read_does_not_affect_other_clients(tmp_path: Path) -> None:
     disk = SimulatedFiles()
     file = disk.open("/segment", create=True)
     file.write(0, PAYLOAD[:SIZE])
@@ -215,7 +217,9 @@ async def test_disconnect_during_a_disk_read_does_not_affect_others(tmp_path: Pa
 
 
 @pytest.mark.parametrize("cold", [False, True])
-async def test_truncated_file_closes_the_connection(tmp_path: Path, cold: bool) -> None:
+async def test_connection_is_closed_when_the_file_is_shorter_than_the_response(
+    tmp_path: Path, cold: bool
+) -> None:
     disk = SimulatedFiles()
     file: SimulatedFile = disk.open("/segment", create=True)
     file.write(0, PAYLOAD[: SIZE // 2])
@@ -232,7 +236,7 @@ async def test_truncated_file_closes_the_connection(tmp_path: Path, cold: bool) 
 
 
 @pytest.mark.campaign
-async def test_stop_completes_the_responses_that_are_read(tmp_path: Path) -> None:
+async def test_stop_completes_responses_to_peers_that_read(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         reads, never = await broker.client(), SlowClient(broker.port)
         reads.writer.transport.pause_reading()
@@ -247,7 +251,7 @@ async def test_stop_completes_the_responses_that_are_read(tmp_path: Path) -> Non
         never.socket.close()
 
 
-def test_cached_read_needs_an_open_file_in_memory(tmp_path: Path) -> None:
+def test_cached_read_returns_none_when_the_file_is_closed(tmp_path: Path) -> None:
     files = OpenFiles(1)
     first = files.open(str(tmp_path / "first"), create=True)
     first.write(0, b"0123456789")

@@ -1,4 +1,4 @@
-"""The addresses of a broker: all are bound or none, and they are bound before anything else."""
+"""The addresses of a broker: it binds all or none, before it opens its data directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of_two_listeners(directory: Path, second: str, **more: Any) -> Sockets:
     return Sockets(config(directory, **given, **more))
 
 
-def test_no_address_stays_bound_when_one_is_in_use(tmp_path: Path, taken: str) -> None:
+def test_bind_releases_all_addresses_when_one_address_is_in_use(tmp_path: Path, taken: str) -> None:
     sockets = of_two_listeners(tmp_path, taken)
 
     with pytest.raises(CannotListen, match=f"^can't listen on {taken}: "):
@@ -38,7 +38,9 @@ def test_no_address_stays_bound_when_one_is_in_use(tmp_path: Path, taken: str) -
     assert sockets.listeners == []
 
 
-def test_no_address_stays_bound_when_the_http_address_is_in_use(tmp_path: Path, taken: str) -> None:
+def test_bind_releases_all_addresses_when_the_http_address_is_in_use(
+    tmp_path: Path, taken: str
+) -> None:
     sockets = of_two_listeners(tmp_path, "127.0.0.1:0", **{"http.listener": taken})
 
     with pytest.raises(CannotListen, match=f"^can't listen on {taken}: .*--http off$"):
@@ -47,7 +49,7 @@ def test_no_address_stays_bound_when_the_http_address_is_in_use(tmp_path: Path, 
     assert sockets.listeners == []
 
 
-def test_bound_address_refuses_connections_before_it_listens(tmp_path: Path) -> None:
+def test_bound_address_refuses_connections_until_the_broker_listens(tmp_path: Path) -> None:
     sockets = of_two_listeners(tmp_path, "127.0.0.1:0")
     sockets.bind()
 
@@ -66,14 +68,14 @@ async def test_start_fails_when_another_process_listens_first(tmp_path: Path, ht
     assert bound is not None
     host, port = bound.getsockname()
 
-    # SO_REUSEADDR lets both sockets bind while connections of the previous owner are closing.
+    # SO_REUSEADDR lets both sockets bind while connections of the previous process are closing.
     with socket.create_server((host, port)):
         with pytest.raises(CannotListen, match=f"^can't listen on {host}:{port}: Address"):
             await broker.start()
         await broker.stop()
 
 
-def test_failed_start_releases_directory_and_addresses(tmp_path: Path) -> None:
+def test_failed_start_releases_data_directory_and_addresses(tmp_path: Path) -> None:
     (tmp_path / "topics.json").write_text("{")
     broker = Broker(config(tmp_path))
 

@@ -1,4 +1,6 @@
-"""Buckets of clients that share a quota: kept while they are used, and bounded in number."""
+"""The token buckets of client quotas: shared by clients, evicted when unused, and bounded in
+number.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def test_clients_of_one_user_share_a_bucket_after_evictions(
     assert len(quotas._buckets) <= BUCKETS + 2
 
 
-def test_buckets_unused_for_an_hour_are_evicted_when_full(
+def test_buckets_unused_for_an_hour_are_evicted_at_the_bound(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     for number in range(BUCKETS):
@@ -77,7 +79,7 @@ def test_buckets_unused_for_an_hour_are_evicted_when_full(
     assert len(quotas._buckets) == 1
 
 
-def test_long_name_has_its_own_bucket_and_is_not_stored(
+def test_client_with_a_long_name_has_its_own_bucket_without_a_stored_name(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     beginning = "x" * NAME_KEPT_MAX
@@ -106,7 +108,7 @@ def test_token_bucket_adopts_a_changed_rate(quotas: ClientQuotas, time: MockTime
     assert tokens.wait_ms(time.now().mono_ms) == 1_000
 
 
-def test_request_throttle_is_one_window_at_most_and_byte_throttle_an_int32(
+def test_request_throttle_is_at_most_one_window_and_byte_throttle_fits_int32(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     quotas.change({Entity("u"): {"request_percentage": 1e-9, "consumer_byte_rate": 1.0}})
@@ -117,7 +119,7 @@ def test_request_throttle_is_one_window_at_most_and_byte_throttle_an_int32(
     assert shares.fetch.at_once == 10
 
 
-def test_users_are_counted_by_name_up_to_a_bound(quotas: ClientQuotas) -> None:
+def test_throttled_users_are_counted_by_name_up_to_a_bound(quotas: ClientQuotas) -> None:
     for user in ("a", "b", "c", "d", "a"):
         quotas.count(Kind.FETCH, 10, user)
     counted = {user: each.ms for user, each in quotas.throttled_users.items()}

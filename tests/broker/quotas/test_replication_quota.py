@@ -1,4 +1,4 @@
-"""Replication quotas: which replicas are throttled, and when they are held back."""
+"""Replication quotas: which replicas are throttled, and when replication is held back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NODE = 2
 
 
 class Clock:
-    """The time and the topic's list of throttled replicas, set by the test."""
+    """The time and the topic's setting of throttled replicas, which the test changes."""
 
     def __init__(self, replicas: str, rate: int | None = 1000) -> None:
         self.replicas = replicas
@@ -52,7 +52,9 @@ class Clock:
         ("00:02", [0]),
     ],
 )
-def test_throttled_replicas_are_those_of_this_broker(replicas: str, throttled: list[int]) -> None:
+def test_quota_throttles_only_listed_replicas_of_this_broker(
+    replicas: str, throttled: list[int]
+) -> None:
     quota = Clock(replicas).leader
     assert [index for index in (0, 1, 12) if quota.is_throttled("t", index)] == throttled
     assert not quota.is_throttled("other", 0)
@@ -81,21 +83,21 @@ def test_unthrottled_partition_is_not_counted() -> None:
     assert not quota.holds_back("t", 0)
 
 
-def test_without_a_rate_nothing_is_held_back() -> None:
+def test_throttled_replica_is_not_held_back_without_a_rate() -> None:
     quota = Clock("*", rate=None).leader
     quota.count("t", 0, 1 << 60)
     assert not quota.holds_back("t", 0)
 
 
 def test_rate_0_allows_the_first_response() -> None:
-    """In Kafka too, the excess is detected after the response was sent."""
+    """As in Kafka, the broker detects the excess after it has sent the response."""
     quota = Clock("*", rate=0).leader
     assert not quota.holds_back("t", 0)
     quota.count("t", 0, 1)
     assert quota.holds_back("t", 0)
 
 
-def test_the_rate_and_the_list_may_change_at_any_time() -> None:
+def test_changed_rate_and_replica_list_apply_immediately() -> None:
     clock = Clock("*")
     quota = clock.leader
     quota.count("t", 0, 5000)

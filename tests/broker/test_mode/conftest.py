@@ -1,4 +1,4 @@
-"""One `muster serve --test` for the tests of a module, reset before each test."""
+"""One `muster serve --test` per test module, reset before each test."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def muster(process: Tested) -> Tested:
 
 @pytest.fixture(autouse=True)
 def exact_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clocks of this process move from timer to timer, however slow the machine is."""
+    """The clocks of this process advance from timer to timer, on slow machines too."""
     monkeypatch.setattr(mock_time, "EXACT_S", 3600.0)

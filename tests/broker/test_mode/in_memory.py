@@ -1,4 +1,4 @@
-"""A whole broker in the test's event loop with its data in memory, and clients in threads."""
+"""A whole broker in the test's event loop with its data in memory; the clients run in threads."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from tests.broker.serving import serving
 T = TypeVar("T")
 
 DATA = "/no/such/directory/data"
-"""A directory that cannot exist on a real disk: tests need not be root, and /no does not exist."""
+"""This directory cannot exist on a real disk, because /no does not exist and a test need not run as
+root.
+"""
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 
 _CLIENTS = ThreadPoolExecutor(8)
 
 
 class MemoryDisk:
-    """The files and disk faults that survive a broker."""
+    """The files and disk faults, which outlive each broker."""
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.time = Time()
@@ -40,7 +42,7 @@ class MemoryDisk:
 
     @asynccontextmanager
     async def broker(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Broker]:
-        """A broker on these files, stopped cleanly at the end."""
+        """A broker on these files, which stops cleanly at the end."""
         files = self.of_this_run = FaultyFiles(self.files, self.faults)
         cleaner = partial(CleanerThread, self.time, files)
         async with serving(
@@ -57,14 +59,14 @@ class MemoryDisk:
     async def broker_to_kill(
         self, settings: Mapping[str, str] | None = None
     ) -> AsyncIterator[Broker]:
-        """The same broker, killed at the end: after the kill it writes nothing."""
+        """A broker on these files, which is killed at the end and then writes nothing."""
         async with self.broker(settings) as broker:
             yield broker
             self.of_this_run.kill()
 
 
 async def client(work: Callable[[], T]) -> T:
-    """Runs ``work``, which waits for the broker, in a thread and returns its result."""
+    """Runs ``work`` in a thread, because ``work`` waits for the broker, and returns its result."""
     return await asyncio.get_running_loop().run_in_executor(_CLIENTS, work)
 
 
@@ -73,7 +75,7 @@ def address(broker: Broker) -> str:
 
 
 def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list[str]:
-    """Produces each value separately; returns the error name of each response, "" for none."""
+    """Produces each value separately; returns the error name of each response ("": no error)."""
     names: list[str] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -87,7 +89,7 @@ def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list
 
 
 def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
-    """The first ``count`` values of a topic's first partition."""
+    """The first ``count`` values of partition 0."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": "reader"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -97,7 +99,7 @@ def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
 
 
 def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
-    """Commits an offset; returns the error name, "" for none."""
+    """Commits an offset of partition 0 and returns the error name ("": no error)."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         answer = consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -109,7 +111,7 @@ def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
 
 
 def committed(broker: Broker, group: str, topic: str) -> int:
-    """The group's committed offset of the topic's first partition."""
+    """The committed offset of the group in partition 0."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         [found] = consumer.committed([TopicPartition(topic, 0)], 30)

@@ -1,4 +1,4 @@
-"""A test broker in the test's event loop, for tests that its HTTP verbs cannot express."""
+"""A test broker in the test's event loop, for tests that the HTTP verbs do not suffice for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def running(directory: str | None = None, **settings: str) -> AsyncIterator[TestedBroker]:
-    """A started test broker; a double underscore in the name of a setting means a dot."""
+    """A started test broker. A double underscore in a setting's keyword means a dot."""
     sets = [f"{name.replace('__', '.')}={value}" for name, value in settings.items()]
     config = load(None, {}, sets, {}, DEFAULTS)
     tested = TestedBroker(config, Addresses(config), directory, KeptLines(io.StringIO()))
@@ -32,7 +32,7 @@ async def running(directory: str | None = None, **settings: str) -> AsyncIterato
 
 
 async def asked(tested: TestedBroker, work: Callable[[Wire], T]) -> T:
-    """Runs ``work`` with a connection to the broker in a thread and returns its result."""
+    """Runs ``work`` in a thread with a connection to the broker, and returns the result."""
 
     def run() -> T:
         with Wire(tested.addresses.listeners[0].port) as wire:

@@ -1,4 +1,6 @@
-"""The process keeps its addresses for its life, on systems with and without double binding."""
+"""The test mode process keeps its addresses until its end, on systems with and without double
+binding.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ LIMITS = limits_of(CONFIG)
 
 
 @pytest.mark.parametrize("bound_twice", [True, False])
-def test_held_address_is_lent_to_a_run_and_to_no_other_socket(
+def test_held_address_can_be_bound_only_by_the_run(
     monkeypatch: pytest.MonkeyPatch, bound_twice: bool
 ) -> None:
     monkeypatch.setattr(addresses, "_BOUND_TWICE", bound_twice)
@@ -26,7 +28,7 @@ def test_held_address_is_lent_to_a_run_and_to_no_other_socket(
     (endpoint,) = ours.listeners
     place = (endpoint.host, endpoint.port)
     for _ in range(3):
-        if bound_twice:  # without double binding, the system refuses it itself
+        if bound_twice:  # Without double binding, the operating system refuses the second bind.
             with pytest.raises(OSError, match="in use"):
                 bind(*place, LIMITS)
         with pytest.raises(ConnectionRefusedError):
@@ -40,7 +42,7 @@ def test_held_address_is_lent_to_a_run_and_to_no_other_socket(
     bind(*place, LIMITS).close()
 
 
-def test_no_address_stays_bound_when_one_is_in_use() -> None:
+def test_addresses_are_released_when_one_address_is_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         taken, http = other.getsockname()[1], free.getsockname()[1]
@@ -54,7 +56,7 @@ def test_no_address_stays_bound_when_one_is_in_use() -> None:
         bind("127.0.0.1", http, LIMITS).close()
 
 
-def test_address_bound_before_by_another_socket_is_refused() -> None:
+def test_address_that_another_socket_listens_on_is_refused() -> None:
     with bind("127.0.0.1", 0, LIMITS) as other:
         port = other.getsockname()[1]
         flags = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "http.listener": "127.0.0.1:0"}

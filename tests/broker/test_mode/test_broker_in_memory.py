@@ -1,4 +1,4 @@
-"""A broker whose data are in memory behaves toward clients as one with a disk."""
+"""A broker with data in memory behaves to clients like a broker with a disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TXN = {"transactional.id": "t", "transaction.timeout.ms": 20_000}
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_acknowledged_data_survive_the_end_of_a_broker(end: str) -> None:
+async def test_acknowledged_data_in_memory_survive_a_stop_and_a_kill(end: str) -> None:
     disk = MemoryDisk()
     first = disk.broker() if end == "stop" else disk.broker_to_kill()
     async with first as broker:
@@ -45,7 +45,7 @@ async def test_acknowledged_data_survive_the_end_of_a_broker(end: str) -> None:
         assert log_of(again, "orders").log_end_offset == 4
 
 
-async def test_killed_broker_does_not_change_the_files() -> None:
+async def test_killed_broker_does_not_change_the_files_in_memory() -> None:
     disk = MemoryDisk()
     async with disk.broker() as broker:
         await client(lambda: produce(broker, "orders", b"a", b"b"))
@@ -58,7 +58,7 @@ async def test_killed_broker_does_not_change_the_files() -> None:
 
 
 def all_files(disk: MemoryDisk, path: str = "/") -> dict[str, Any]:
-    """The content of every file, by path."""
+    """The content of every file by path."""
     found: dict[str, Any] = {}
     for name in disk.files.list(path):
         inside = f"{path.rstrip('/')}/{name}"
@@ -88,7 +88,7 @@ async def test_transactions_are_committed_and_aborted_in_memory() -> None:
         assert await client(lambda: consume(again, "orders", 2)) == [b"kept", b"kept too"]
 
 
-async def test_a_compacted_topic_is_cleaned_in_memory() -> None:
+async def test_compacted_topic_is_cleaned_in_memory() -> None:
     disk = MemoryDisk()
     settings = {"log.cleaner.backoff.ms": "20", "log.segment.bytes": "20000"}
     async with disk.broker(settings) as broker:
@@ -110,8 +110,8 @@ async def test_a_compacted_topic_is_cleaned_in_memory() -> None:
         assert log_of(broker, "table").log_end_offset == 5000
 
 
-async def test_the_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeated commits of one offset are removed, except the last."""
+async def test_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner removes repeated commits of one offset except the last."""
     monkeypatch.setattr(cleaning, "OWNED_WAIT_MS", 100)
     disk = MemoryDisk()
     async with disk.broker() as broker:
@@ -130,7 +130,7 @@ async def test_the_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.Monkey
 
         await client(many)
         log = log_of(broker, OFFSETS_TOPIC)
-        # 2.4 MB are written in all; a slow machine starts to clean before the end.
+        # The test writes 2.4 MB in all; a slow machine starts to clean before the last write.
         await eventually("it is cleaned", lambda: log.size_bytes < 1_000_000)
         assert broker.cleaning.runs
         assert broker.cleaning.failures == 0
@@ -171,7 +171,7 @@ async def _live_through_a_full_disk(broker: Broker, disk: MemoryDisk) -> None:
     assert await client(lambda: commit(broker, "g", "orders", 2)) == ""
 
 
-async def test_disk_with_a_bounded_capacity_becomes_full() -> None:
+async def test_records_are_refused_when_the_disk_capacity_is_used() -> None:
     disk = MemoryDisk(capacity_bytes=200_000)
     async with disk.broker() as broker:
         names: list[str] = []
@@ -183,7 +183,7 @@ async def test_disk_with_a_bounded_capacity_becomes_full() -> None:
         assert broker.fatal is None
 
 
-async def test_a_failed_fsync_stops_the_broker_with_its_reason() -> None:
+async def test_failed_fsync_stops_the_broker_with_the_reason() -> None:
     disk = MemoryDisk()
     async with disk.broker({"log.flush.interval.messages": "1"}) as broker:
         assert await client(lambda: produce(broker, "orders", b"before")) == [""]

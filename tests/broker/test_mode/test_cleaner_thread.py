@@ -1,4 +1,4 @@
-"""A thread cleans logs in memory as a process cleans those on the disk."""
+"""The cleaner thread for logs in memory works like the cleaner process for logs on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cleaners() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name.startswith("cleaner")]
 
 
-async def test_log_in_memory_is_cleaned_without_a_process() -> None:
+async def test_log_in_memory_is_cleaned_without_a_cleaner_process() -> None:
     fs = MemoryFiles(Time())
     with no_process_is_left(), opened(DATA, fs) as broker:
         log = make_topic(broker)
@@ -46,8 +46,8 @@ async def test_log_in_memory_is_cleaned_without_a_process() -> None:
     assert not DATA.exists()
 
 
-async def test_cleaner_thread_has_the_results_of_the_cleaner_process(tmp_path: Path) -> None:
-    """The comparison covers the bytes of each group and the counts."""
+async def test_cleaner_thread_and_cleaner_process_have_equal_results(tmp_path: Path) -> None:
+    """The comparison covers the bytes of each group of segments, and the counts."""
     process = await _cleaned(tmp_path / "process", None)
     thread = await _cleaned(tmp_path / "thread", OsFileSystem())
     assert process == thread
@@ -57,7 +57,9 @@ async def test_cleaner_thread_has_the_results_of_the_cleaner_process(tmp_path: P
 async def _cleaned(
     directory: Path, fs: FileSystem | None
 ) -> tuple[CleanDone, list[tuple[CleanedGroup, bytes]]]:
-    """The result of cleaning the same log: the counts, and each group with its bytes."""
+    """The result of a cleaning of the same log: the counts, and each group of segments with its
+    bytes.
+    """
     groups: list[tuple[CleanedGroup, bytes]] = []
     with opened(directory, fs, log_segment_bytes="20000") as broker:
         log = make_topic(broker)
@@ -79,7 +81,7 @@ async def _cleaned(
     return done, groups
 
 
-async def test_failed_cleaning_is_reported_and_repeated() -> None:
+async def test_failed_cleaning_in_memory_is_reported_and_repeated() -> None:
     fs = MemoryFiles(Time())
     with opened(DATA, fs) as broker:
         log = make_topic(broker)
@@ -99,14 +101,14 @@ async def test_failed_cleaning_is_reported_and_repeated() -> None:
 
 
 def job_of(fs: FileSystem, seed: int) -> CleanJob:
-    """The job for an uncleaned log in the files of a stopped broker."""
+    """The cleaning job for a log in the files of a stopped broker."""
     with opened(DATA, fs) as broker:
         log = make_topic(broker)
         write(log, random.Random(seed), 100)
         return broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
 
 
-async def test_long_cleaning_ends_when_it_is_cancelled() -> None:
+async def test_long_cleaning_in_memory_ends_when_cancelled() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.bytes_per_second = 1.0
@@ -121,7 +123,7 @@ async def test_long_cleaning_ends_when_it_is_cancelled() -> None:
     await eventually(lambda: not cleaners())
 
 
-async def test_stop_of_the_worker_fails_a_running_cleaning() -> None:
+async def test_stop_of_the_cleaner_thread_fails_a_running_cleaning() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.bytes_per_second = 1.0
@@ -132,7 +134,7 @@ async def test_stop_of_the_worker_fails_a_running_cleaning() -> None:
         await cleaning
 
 
-async def test_exception_of_the_exchange_ends_only_its_cleaning() -> None:
+async def test_cleaner_thread_works_after_an_exception_of_the_exchange_callback() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.segment_bytes = 6000
@@ -153,11 +155,12 @@ async def test_exception_of_the_exchange_ends_only_its_cleaning() -> None:
     await worker.stop()
 
 
-async def test_cleaning_keeps_its_configured_rate() -> None:
+async def test_cleaner_thread_keeps_the_configured_rate() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 6)
     size = fs.open(os.path.join(job.directory, f"{0:020d}.log")).size()
-    job.bytes_per_second = size * 10  # about six times this number is read and written
+    # The job reads and writes about six times the size of the log.
+    job.bytes_per_second = size * 10
     done = await worker.clean(job, lambda _: asyncio.sleep(0))
     assert done.milliseconds >= 100
     await worker.stop()

@@ -1,4 +1,4 @@
-"""The HTTP verbs of the clock, and their effect on real clients."""
+"""The HTTP verbs of the clock, and their effects on real clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reader:
     def __init__(self, muster: Tested, group: str, session_ms: int) -> None:
         self.values: list[bytes] = []
         self.assigned: list[int] = []
-        """The number of partitions of each assignment."""
+        """The number of assigned partitions in each assignment."""
         self.lost = 0
         self._consumer = Consumer(
             {
@@ -70,7 +70,7 @@ class Reader:
 
 @contextmanager
 def reading(muster: Tested, group: str = "g", session_ms: int = 45_000) -> Iterator[Reader]:
-    """A consumer with an assignment."""
+    """A running consumer that has an assignment."""
     reader = Reader(muster, group, session_ms)
     reader.start()
     try:
@@ -87,7 +87,7 @@ def orders(muster: Tested, **configs: object) -> None:
 # -- responses of the verbs
 
 
-def test_clocks_can_be_read_moved_frozen_and_run(muster: Tested) -> None:
+def test_clock_verbs_read_move_freeze_and_run_the_clocks(muster: Tested) -> None:
     before = muster.get("/time")
     assert sorted(before) == ["ahead_ms", "is_frozen", "mono_ms", "wall_ms"]
     assert not before["is_frozen"]
@@ -120,7 +120,7 @@ def test_clocks_can_be_read_moved_frozen_and_run(muster: Tested) -> None:
         ("freeze", {"x": 1}, "unknown argument 'x'"),
     ],
 )  # fmt: skip
-def test_invalid_time_is_refused_with_the_reason(
+def test_invalid_argument_of_a_clock_verb_is_refused_with_the_reason(
     muster: Tested, verb: str, body: dict[str, object], sentence: str
 ) -> None:
     status, said = muster.refused("POST", f"/time/{verb}", body)
@@ -161,7 +161,7 @@ def test_clock_advances_while_the_broker_is_stopped(muster: Tested, end: str) ->
 
 
 def coordinated(wire: Wire) -> bool:
-    """Whether the group g has a coordinator."""
+    """Returns whether group g has a coordinator."""
     answer = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})
     return answer["error_code"] == 0
 
@@ -180,7 +180,7 @@ def test_advance_expires_a_silent_member_and_reassigns_its_partitions(
             until("they share", lambda: poll_nothing(other) or len(other.assignment()) == 1)
             until("they share", lambda: reader.assigned[-1] == 1)
             muster.post("/time/freeze")
-            # The member never learns of its removal, and does not rejoin.
+            # The member does not learn of its removal and does not rejoin.
             muster.post("/faults", kind="stop_answering", client_id="other")
             muster.post("/time/advance", ms=7_000)
             until("it has both", lambda: reader.assigned[-1] == 2)
@@ -252,8 +252,10 @@ async def test_aiokafka_clients_work_under_a_frozen_clock(muster: Tested) -> Non
     assert muster.get("/time")["wall_ms"] == stood["wall_ms"]
 
 
-def test_no_request_is_handled_during_an_advance(muster: Tested) -> None:
-    """Records have the broker's time as timestamp; none of them has a time in between."""
+def test_requests_are_handled_only_before_or_after_an_advance(muster: Tested) -> None:
+    """The records have the broker's append time; no append time is between the start and
+    the end.
+    """
     orders(muster, **{"message.timestamp.type": "LogAppendTime", "retention.ms": -1})
     stood = muster.post("/time/freeze")["wall_ms"]
     with Wire(muster.port) as wire:
@@ -269,7 +271,7 @@ def test_no_request_is_handled_during_an_advance(muster: Tested) -> None:
     producing = threading.Thread(target=produce_on)
     producing.start()
     try:
-        # 1008 checks of offsets; a slow machine covers the rest in LONG_STEPS.
+        # The advance covers 1008 checks of offsets; a slow machine covers the rest in LONG_STEPS.
         assert muster.post("/time/advance", ms=WEEK_MS)["fired"] > LONG_STEPS // 2
         with Wire(muster.port) as wire:
             ends = until("others come behind it", lambda: times(wire)[1:])
@@ -280,7 +282,7 @@ def test_no_request_is_handled_during_an_advance(muster: Tested) -> None:
 
 
 def times(wire: Wire) -> list[int]:
-    """The timestamps of a partition's batches, without repetitions."""
+    """The distinct timestamps of a partition's batches."""
     found: dict[int, None] = {}
     offset = 0
     while records := fetch(wire, "orders", offset, partition_max_bytes=1 << 22)["records"]:

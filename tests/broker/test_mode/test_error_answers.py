@@ -1,5 +1,6 @@
-"""Error responses: every supported API and version can return every error for the requested
-elements."""
+"""Error responses: each supported API can return each error for the requested elements, in each
+version.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +35,16 @@ BY_TABLES = [
     for api, version in EVERY
     if api not in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)
 ]
-"""All APIs but two with directories, which only the request or only the response has."""
+"""All APIs except the two with log directories, which only the request or only the response has."""
 NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
-"""APIs whose responses have one unnamed element for each of the request, in the same order."""
+"""APIs whose responses have one unnamed element for each element of the request, in the
+same order.
+"""
 CODES = [code for code in errors.NAMES if code]
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_error_answer_of_each_version_can_have_every_error(api: Api, version: int) -> None:
+def test_error_response_can_have_every_error_in_each_version(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     for code in CODES:
         answer = error_answer(api, version, request, code, "why")
@@ -50,7 +53,7 @@ def test_error_answer_of_each_version_can_have_every_error(api: Api, version: in
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_error_answer_names_the_elements_of_its_request(api: Api, version: int) -> None:
+def test_error_response_has_the_elements_of_the_request(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     answer = error_answer(api, version, request, errors.NOT_COORDINATOR, "why")
     for elements in (each for each in answer.values() if isinstance(each, list)):
@@ -67,7 +70,7 @@ def _plain(value: Any) -> list[Any]:
     return [value]
 
 
-def test_partition_error_is_set_only_at_partitions() -> None:
+def test_partition_error_is_set_only_in_the_partitions_of_a_response() -> None:
     api = SERVED[9].api
     request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
     whole = error_answer(api, 7, request, errors.NOT_COORDINATOR, "why")
@@ -79,7 +82,7 @@ def test_partition_error_is_set_only_at_partitions() -> None:
     assert partition["committed_offset"] == -1
 
 
-def test_partition_error_is_set_at_the_top_when_no_partition_is_named() -> None:
+def test_partition_error_is_the_top_level_error_without_partitions() -> None:
     api = SERVED[9].api
     code = next(iter(OF_ELEMENTS))
     everything = {"topics": None, "group_id": "billing"}
@@ -106,7 +109,7 @@ async def test_broker_returns_an_injected_error_for_each_api_and_version(tmp_pat
         client.close()
 
 
-async def test_metadata_with_an_injected_error_names_the_broker(tmp_path: Path) -> None:
+async def test_metadata_response_with_an_injected_error_lists_the_broker(tmp_path: Path) -> None:
     interposed = Interposed(RequestRecorder(Time()))
     async with serving(tmp_path, interpose=interposed) as broker:
         await broker.topics.ensure("orders")
@@ -120,7 +123,9 @@ async def test_metadata_with_an_injected_error_names_the_broker(tmp_path: Path) 
         client.close()
 
 
-async def test_api_versions_not_supported_is_answered_in_version_0(tmp_path: Path) -> None:
+async def test_injected_unsupported_version_of_api_versions_is_sent_in_version_0(
+    tmp_path: Path,
+) -> None:
     interposed = Interposed(RequestRecorder(Time()))
     async with serving(tmp_path, interpose=interposed) as broker:
         interposed.begin(Fail(Filter(API_VERSIONS), errors.UNSUPPORTED_VERSION))
@@ -145,7 +150,7 @@ async def test_injected_error_of_produce_with_acks_0_closes_the_connection(tmp_p
         assert (row["outcome"], row["response"]) == ("wants no answer", None)
 
 
-async def test_an_incremental_fetch_fails_for_the_partitions_of_its_session(tmp_path: Path) -> None:
+async def test_injected_error_fails_partitions_of_an_incremental_fetch(tmp_path: Path) -> None:
     interposed = Interposed(RequestRecorder(Time()))
     async with serving(tmp_path, interpose=interposed) as broker:
         await broker.topics.ensure("orders")

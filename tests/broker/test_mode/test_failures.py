@@ -1,4 +1,6 @@
-"""A test broker that failed reports the reason, and works again after a reset or a start."""
+"""A test broker that failed reports the reason; after a reset or a start, the broker works
+again.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def refuses(port: int) -> bool:
 
 
 async def fail(tested: TestedBroker) -> None:
-    """Fails an fsync of its disk, which is final (law 6)."""
+    """Makes an fsync of the test broker fail, which is final (law 6)."""
     await asked(tested, fill)
     tested.disk.faults.fail_fsync()
     answer = await asked(tested, lambda wire: produce(wire, "t", batch(b"lost")))
@@ -48,7 +50,7 @@ async def test_failed_broker_reports_the_reason_and_refuses_connections() -> Non
         await eventually(lambda: refuses(tested.addresses.listeners[0].port))
 
 
-async def test_reset_of_a_failed_broker_starts_an_empty_one() -> None:
+async def test_reset_of_a_failed_broker_starts_an_empty_broker() -> None:
     async with running() as tested:
         await fail(tested)
 
@@ -69,7 +71,7 @@ async def test_start_of_a_failed_broker_keeps_its_data(tmp_path: Path) -> None:
         assert found[0] == b"one"
 
 
-async def test_failed_start_reports_the_reason(tmp_path: Path) -> None:
+async def test_failed_start_of_a_test_broker_reports_the_reason(tmp_path: Path) -> None:
     async with running(str(tmp_path / "data")) as tested:
         await tested.stop()
         (tmp_path / "data" / "meta.properties").write_text("version=9\n")

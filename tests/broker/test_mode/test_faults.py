@@ -1,5 +1,4 @@
-"""Injected faults as real clients see them: errors, delays, missing responses, closed
-connections."""
+"""Injected faults with real clients: errors, delays, missing responses, closed connections."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ WITHIN_S = 30
 
 @pytest.fixture
 def consumer(muster: Tested) -> Iterator[confluent_kafka.Consumer]:
-    """A consumer without an assignment that commits for the group ``billing``."""
+    """A consumer without an assignment that commits offsets of group ``billing``."""
     made = confluent_kafka.Consumer(settings(muster))
     yield made
     made.close()
@@ -43,7 +42,7 @@ def orders(muster: Tested) -> None:
 
 
 def commit_error(consumer: confluent_kafka.Consumer, topic: str = "orders") -> str | None:
-    """The error of a commit of offset 1, by the client's name."""
+    """Commits offset 1 and returns the client's name of the error."""
     try:
         (done,) = consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     except KafkaException as raised:
@@ -56,7 +55,7 @@ def seen(muster: Tested, api: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_commit_fails_with_the_error_and_works_again_when_the_fault_ends(
+def test_commit_fails_with_the_injected_error_until_the_fault_ends(
     muster: Tested, consumer: confluent_kafka.Consumer
 ) -> None:
     orders(muster)
@@ -95,7 +94,7 @@ def test_fault_with_a_filter_does_not_affect_other_requests(
     assert [row["hits"] for row in muster.get("/faults")["faults"]] == [1, 0, 0]
 
 
-def test_fault_with_times_ends_after_as_many_requests(
+def test_fault_with_times_ends_after_the_given_number_of_requests(
     muster: Tested, consumer: confluent_kafka.Consumer
 ) -> None:
     orders(muster)
@@ -119,7 +118,7 @@ def test_reset_ends_every_fault(muster: Tested) -> None:
     consumer.close()
 
 
-def test_kafka_python_raises_the_error_of_its_name(muster: Tested) -> None:
+def test_kafka_python_raises_the_injected_error(muster: Tested) -> None:
     orders(muster)
     consumer = kafka.KafkaConsumer(bootstrap_servers=muster.bootstrap, group_id="billing")
     offsets = {kafka.TopicPartition("orders", 0): kafka.OffsetAndMetadata(1, "", -1)}
@@ -135,7 +134,7 @@ def test_kafka_python_raises_the_error_of_its_name(muster: Tested) -> None:
 
 
 @pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "MSG_SIZE_TOO_LARGE"])
-def test_a_produce_fails_with_the_error(muster: Tested, error: str) -> None:
+def test_produce_fails_with_the_injected_error(muster: Tested, error: str) -> None:
     orders(muster)
     name = {"MSG_SIZE_TOO_LARGE": "MESSAGE_TOO_LARGE"}.get(error, error)
     muster.post("/faults", kind="fail", api="Produce", error=name, topic="orders")
@@ -153,7 +152,7 @@ def test_a_produce_fails_with_the_error(muster: Tested, error: str) -> None:
 
 
 @pytest.mark.campaign
-def test_fetch_fails_for_the_partitions_until_the_fault_ends(muster: Tested) -> None:
+def test_fetch_of_the_faulty_partitions_fails_until_the_fault_ends(muster: Tested) -> None:
     orders(muster)
     producer = confluent_kafka.Producer({"bootstrap.servers": muster.bootstrap})
     producer.produce("orders", b"1")
@@ -176,7 +175,7 @@ def test_fetch_fails_for_the_partitions_until_the_fault_ends(muster: Tested) -> 
     consumer.close()
 
 
-def test_delay_affects_only_its_client(muster: Tested) -> None:
+def test_delay_affects_only_the_configured_client(muster: Tested) -> None:
     orders(muster)
     muster.post("/faults", kind="delay", api="OffsetCommit", ms=400, client_id="slow")
     took = {}
@@ -189,10 +188,10 @@ def test_delay_affects_only_its_client(muster: Tested) -> None:
 
     rows = {row["client_id"]: row["took_ms"] for row in seen(muster, "OffsetCommit")}
     assert took["slow"] >= 0.4
-    assert rows["slow"] > 399 > rows["app-1"]  # timers count whole milliseconds
+    assert rows["slow"] > 399 > rows["app-1"]  # Timers count whole milliseconds.
 
 
-def test_delay_keeps_the_order_of_a_connection(muster: Tested) -> None:
+def test_delay_keeps_the_order_of_responses_of_a_connection(muster: Tested) -> None:
     orders(muster)
     fault = muster.post("/faults", kind="delay", api="Metadata", ms=100_000)
     with Wire(muster.port) as wire, Wire(muster.port) as other:
@@ -207,7 +206,7 @@ def test_delay_keeps_the_order_of_a_connection(muster: Tested) -> None:
         assert [wire.receive()[0], wire.receive()[0]] == [slow, quick]
 
 
-def test_a_client_times_out_on_a_broker_that_stops_answering(muster: Tested) -> None:
+def test_client_times_out_during_the_fault_stop_answering(muster: Tested) -> None:
     orders(muster)
     consumer = confluent_kafka.Consumer(settings(muster))
     assert consumer.list_topics(timeout=WITHIN_S).topics.keys() >= {"orders"}
@@ -224,7 +223,7 @@ def test_a_client_times_out_on_a_broker_that_stops_answering(muster: Tested) -> 
     consumer.close()
 
 
-def test_stop_answering_also_holds_pending_requests(muster: Tested) -> None:
+def test_stop_answering_delays_requests_until_the_fault_ends(muster: Tested) -> None:
     orders(muster)
     with Wire(muster.port, client_id="app-1") as wire:
         found = wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
@@ -246,7 +245,7 @@ def test_stop_answering_also_holds_pending_requests(muster: Tested) -> None:
         assert wire.receive()[1]["error_code"] == 0
 
 
-def test_disconnect_closes_the_connections_of_one_client(muster: Tested) -> None:
+def test_disconnect_fault_closes_the_connections_of_one_client(muster: Tested) -> None:
     orders(muster)
     with Wire(muster.port, client_id="app-1") as wire, Wire(muster.port, "app-2") as other:
         for each in (wire, other):

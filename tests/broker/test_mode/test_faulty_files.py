@@ -1,4 +1,4 @@
-"""A disk that the test makes full or unable to fsync, in memory and with real files."""
+"""A disk that is full or can't fsync when the test says so, in memory and with real files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def under(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 
 def refused(work: Callable[[], object], code: int = errno.ENOSPC) -> bool:
-    """Whether ``work`` raises an OSError of this code; other errors are raised."""
+    """Returns whether ``work`` raises an OSError with this code; raises other errors."""
     try:
         work()
     except OSError as error:
@@ -75,7 +75,9 @@ def test_full_disk_refuses_every_write_that_needs_space(under: FileSystem, tmp_p
     assert full.hits == 9
 
 
-def test_a_full_disk_is_full_until_its_last_fault_ends(under: FileSystem, tmp_path: Path) -> None:
+def test_disk_is_full_until_the_last_disk_full_fault_ends(
+    under: FileSystem, tmp_path: Path
+) -> None:
     fs = FaultyFiles(under, DiskFaults())
     first, second = fs.faults.disk_full(), fs.faults.disk_full()
     first.finish()
@@ -103,7 +105,7 @@ def test_fail_fsync_fails_the_given_number_of_fsyncs(under: FileSystem, tmp_path
     assert (twice.hits, always.hits) == (2, 5)
 
 
-def test_nothing_changes_after_a_kill(under: FileSystem, tmp_path: Path) -> None:
+def test_killed_file_system_refuses_every_change(under: FileSystem, tmp_path: Path) -> None:
     faults, d = DiskFaults(), str(tmp_path)
     dead = FaultyFiles(under, faults)
     lock = dead.lock(d)
@@ -132,7 +134,7 @@ def test_nothing_changes_after_a_kill(under: FileSystem, tmp_path: Path) -> None
 
     alive = FaultyFiles(under, faults)
     held = alive.lock(d)
-    lock.release()  # released by the killed owner: it no longer has the lock
+    lock.release()  # The killed owner releases the lock, but the owner no longer has the lock.
     with pytest.raises(DirectoryLocked):
         alive.lock(d)
     held.release()

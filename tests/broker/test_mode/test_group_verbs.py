@@ -1,4 +1,4 @@
-"""HTTP verbs that cause the events of groups in production, as real clients see them."""
+"""HTTP verbs that cause the group events of production, with real clients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Member:
         self.lost += 1
 
     def commit(self, offset: int) -> str | None:
-        """Commits for partition 0 in the polling thread and returns the error name."""
+        """Commits an offset of partition 0 in the polling thread and returns the error name."""
         done: Future[str | None] = Future()
         self._commits.put((offset, done))
         return done.result(30)
@@ -89,7 +89,7 @@ class Member:
 
 @contextmanager
 def member(muster: Tested, **more: Any) -> Iterator[Member]:
-    """A member whose group is stable."""
+    """A running member whose group is Stable."""
     made = Member(muster, **more)
     try:
         until("it has its partitions", lambda: made.assigned, tolerate=())
@@ -128,7 +128,7 @@ def is_stable(muster: Tested, count: int) -> bool:
     return (found["state"], found["members"]) == ("Stable", count)
 
 
-def test_rebalance_verb_revokes_and_assigns_and_is_in_the_journal(orders: Tested) -> None:
+def test_rebalance_verb_reassigns_partitions_and_is_in_the_journal(orders: Tested) -> None:
     with member(orders) as one:
         before = group(orders)
         assert before["state"] == "Stable"
@@ -145,11 +145,11 @@ def test_rebalance_verb_revokes_and_assigns_and_is_in_the_journal(orders: Tested
         assert "requested by a test" in sentences(orders)
 
 
-def test_a_rebalance_of_a_group_without_members_is_refused(orders: Tested) -> None:
+def test_rebalance_verb_is_refused_for_a_group_without_members(orders: Tested) -> None:
     assert orders.refused("POST", "/groups/rebalance", {"group": "billing"})[0] == 409
 
 
-def test_an_expired_member_is_unknown_and_joins_again(orders: Tested) -> None:
+def test_member_expired_by_the_verb_is_unknown_and_rejoins(orders: Tested) -> None:
     with member(orders, **{"client.id": "app-1"}) as one:
         (before,) = members(orders)
         answer = orders.post("/groups/expire", member="app-1")
@@ -164,7 +164,7 @@ def test_an_expired_member_is_unknown_and_joins_again(orders: Tested) -> None:
         assert any("expired (requested by a test)" in each for each in sentences(orders))
 
 
-def test_partitions_of_an_expired_member_are_reassigned(orders: Tested) -> None:
+def test_partitions_of_a_member_expired_by_the_verb_are_reassigned(orders: Tested) -> None:
     with Wire(orders.port) as wire:
         joined = wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
         assert joined["error_code"] == 0
@@ -178,7 +178,7 @@ def test_partitions_of_an_expired_member_are_reassigned(orders: Tested) -> None:
         orders.delete("/faults/all")
 
 
-def test_a_fenced_member_of_librdkafka_has_a_fatal_error(orders: Tested) -> None:
+def test_librdkafka_member_fenced_by_the_verb_has_a_fatal_error(orders: Tested) -> None:
     with member(orders, **{"group.instance.id": "orders-1"}) as one:
         (before,) = members(orders)
         assert before["group_instance_id"] == "orders-1"
@@ -192,7 +192,7 @@ def test_a_fenced_member_of_librdkafka_has_a_fatal_error(orders: Tested) -> None
         assert any("took over orders-1" in each for each in sentences(orders))
 
 
-def test_a_fenced_member_of_kafka_python_raises(orders: Tested) -> None:
+def test_kafka_python_member_fenced_by_the_verb_raises(orders: Tested) -> None:
     consumer = kafka.KafkaConsumer(
         "orders",
         bootstrap_servers=orders.bootstrap,
@@ -202,8 +202,8 @@ def test_a_fenced_member_of_kafka_python_raises(orders: Tested) -> None:
     )
 
     def assigned() -> Any:
-        # kafka-python forgets a join that ends between two polls, and joins again: with polls
-        # shorter than a join on a busy machine it never gets an assignment.
+        # kafka-python forgets a join that completes between two polls, and joins again. With polls
+        # shorter than a join on a busy machine, the consumer never gets an assignment.
         consumer.poll(2_000)
         return consumer.assignment()
 
@@ -219,7 +219,7 @@ def test_a_fenced_member_of_kafka_python_raises(orders: Tested) -> None:
     consumer.close(autocommit=False)
 
 
-def test_only_a_static_member_can_be_fenced(orders: Tested) -> None:
+def test_fence_verb_is_refused_for_a_dynamic_member(orders: Tested) -> None:
     with member(orders, **{"client.id": "app-1"}):
         status, sentence = orders.refused(
             "POST", "/groups/fence", {"group_instance_id": "app-1", "group": "billing"}
@@ -228,7 +228,7 @@ def test_only_a_static_member_can_be_fenced(orders: Tested) -> None:
         assert "is not a static member" in sentence
 
 
-def test_moved_coordinator_is_found_again_and_keeps_members_and_offsets(
+def test_moved_coordinator_keeps_members_and_offsets(
     orders: Tested,
 ) -> None:
     with member(orders) as one:
@@ -255,7 +255,7 @@ def _heartbeats_well(muster: Tested) -> bool:
     return bool(rows) and rows[-1]["response"] is not None and rows[-1]["error"] is None
 
 
-def test_waiting_join_returns_not_coordinator_when_the_coordinator_moves(orders: Tested) -> None:
+def test_waiting_join_gets_not_coordinator_when_the_coordinator_moves(orders: Tested) -> None:
     with Wire(orders.port) as wire:
         wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
         wire.send("JoinGroup", 3, _join(""))
@@ -279,7 +279,7 @@ def _join(member_id: str) -> dict[str, Any]:
     }
 
 
-def test_moved_coordinator_serves_again_when_the_fault_ends(orders: Tested) -> None:
+def test_moved_coordinator_serves_requests_after_the_fault_ends(orders: Tested) -> None:
     with member(orders) as one:
         fault = orders.post("/faults", kind="moved", group="billing")
         until("it is told", lambda: "NOT_COORDINATOR" in errors_of(orders, "Heartbeat"))
@@ -291,7 +291,7 @@ def test_moved_coordinator_serves_again_when_the_fault_ends(orders: Tested) -> N
     assert orders.get("/committed?group=billing")["offsets"][0]["offset"] == 2
 
 
-def test_move_coordinator_with_keep_away_returns_a_fault(orders: Tested) -> None:
+def test_move_coordinator_with_keep_away_lasts_until_its_fault_ends(orders: Tested) -> None:
     fault = orders.post("/groups/move_coordinator", group="billing", keep_away=True)
     with Wire(orders.port) as wire:
         assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 16
@@ -319,7 +319,7 @@ def test_loading_coordinator_returns_load_in_progress_until_the_fault_ends(order
         assert (one.lost, one.fatal) == (0, [])
 
 
-def test_loading_fault_ends_after_its_seconds(orders: Tested) -> None:
+def test_loading_fault_ends_after_the_given_seconds(orders: Tested) -> None:
     orders.post("/faults", kind="loading", group="billing", seconds=0.3)
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": orders.bootstrap, "group.id": "billing"}
@@ -342,7 +342,7 @@ def test_reset_ends_moved_and_loading_faults(orders: Tested) -> None:
 
 
 @pytest.mark.campaign
-def test_fault_of_a_coordinator_ends_with_the_run() -> None:
+def test_coordinator_fault_ends_when_the_broker_is_killed() -> None:
     with tested() as muster:
         muster.post("/faults", kind="moved", group="billing")
         muster.post("/faults", kind="delay", ms=1, api="Metadata")
@@ -353,7 +353,7 @@ def test_fault_of_a_coordinator_ends_with_the_run() -> None:
             assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 0
 
 
-def test_disk_full_refuses_records_until_it_ends(orders: Tested) -> None:
+def test_disk_full_refuses_records_until_the_fault_ends(orders: Tested) -> None:
     fault = orders.post("/faults", kind="disk_full")
     assert _produced(orders) == "KAFKA_STORAGE_ERROR"
     assert orders.get("/faults")["faults"][0]["hits"] >= 1
@@ -361,7 +361,7 @@ def test_disk_full_refuses_records_until_it_ends(orders: Tested) -> None:
     assert until("it takes records", lambda: _produced(orders) is None)
 
 
-def test_a_failed_fsync_stops_the_broker_until_it_is_reset(orders: Tested) -> None:
+def test_failed_fsync_stops_the_broker_until_the_reset_verb(orders: Tested) -> None:
     orders.post("/topics", topics=[{"name": "synced", "configs": {"flush.messages": 1}}])
     orders.post("/faults", kind="fail_fsync", times=1)
     assert _produced(orders, "synced") is not None
@@ -371,7 +371,9 @@ def test_a_failed_fsync_stops_the_broker_until_it_is_reset(orders: Tested) -> No
 
 
 def _produced(muster: Tested, topic: str = "orders") -> str | None:
-    """Produces one record and returns the error name of the broker's response, or of the client."""
+    """Produces one record; returns the error name of the broker's response, or else of the
+    client.
+    """
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": muster.bootstrap, "retries": 0, "message.timeout.ms": 3000}
     )

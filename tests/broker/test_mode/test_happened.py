@@ -1,4 +1,4 @@
-"""The verbs that read records, offsets with their lag, members and the journal."""
+"""The verbs that return records, committed offsets with lag, members, and the journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def consumer(muster: Tested, **more: Any) -> confluent_kafka.Consumer:
     )
 
 
-def test_records_are_returned_whole_in_order_from_an_offset(muster: Tested) -> None:
+def test_records_verb_returns_complete_records_in_order_from_an_offset(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders", "partitions": 2}])
     long = b"x" * 10_000
     produced(muster, b"1", b"\xff\xfe", long)
@@ -51,7 +51,7 @@ def test_records_are_returned_whole_in_order_from_an_offset(muster: Tested) -> N
     assert "2 partitions" in muster.refused("GET", "/records?topic=orders&partition=2")[1]
 
 
-def test_committed_offsets_have_their_lag(muster: Tested) -> None:
+def test_committed_verb_returns_offsets_with_lag(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}])
     produced(muster, b"1", b"2", b"3")
     assert muster.get("/committed?group=billing") == {"offsets": []}
@@ -65,7 +65,7 @@ def test_committed_offsets_have_their_lag(muster: Tested) -> None:
     assert (row["topic"], row["partition"], row["offset"], row["lag"]) == ("orders", 0, 1, 2)
 
 
-def test_members_have_subscription_and_assignment_and_the_journal_sentences(
+def test_members_verb_returns_assignments_and_journal_verb_sentences(
     muster: Tested,
 ) -> None:
     muster.post("/topics", topics=[{"name": "orders", "partitions": 2}])
@@ -102,14 +102,14 @@ def test_members_have_subscription_and_assignment_and_the_journal_sentences(
         assert sentence in told
 
 
-def test_unknown_group_has_no_members_or_events(muster: Tested) -> None:
+def test_members_and_journal_verbs_return_empty_lists_for_unknown_group(muster: Tested) -> None:
     assert muster.get("/groups?group=billing") == {"groups": []}
     assert muster.get("/members?group=billing") == {"members": []}
     assert muster.get("/journal?group=billing") == {"events": []}
     assert "group is missing" in muster.refused("GET", "/members")[1]
 
 
-def test_requests_show_records_and_can_be_read_from_a_sequence_number(muster: Tested) -> None:
+def test_requests_verb_returns_records_and_reads_from_a_sequence_number(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}])
     produced(muster, b"1", b"2")
 

@@ -1,5 +1,6 @@
-"""After a kill, acknowledged data are present at the next start, and the killed broker does
-nothing."""
+"""After a kill, the next start has all acknowledged data, and the killed broker does no
+more work.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.wire import Wire, batch, values_of
 
 
 class Writer:
-    """Produces and commits numbers, one after the other, until the connection closes."""
+    """Produces and commits rising numbers until the connection closes."""
 
     def __init__(self, port: int, first: int) -> None:
         self.produced = self.committed = first - 1
@@ -78,7 +79,7 @@ def test_acknowledged_data_survive_a_kill(either: Tested) -> None:
     assert "[critical" not in either.stderr()
 
 
-async def test_killed_run_has_no_tasks_or_connections() -> None:
+async def test_killed_broker_has_no_tasks_and_connections() -> None:
     async with running() as tested:
         first = tested.run
         await asked(tested, lambda wire: create_topic(wire, "t"))
@@ -90,7 +91,7 @@ async def test_killed_run_has_no_tasks_or_connections() -> None:
             first.files.open("/data/t-0/more", create=True)
 
 
-async def test_log_lines_of_a_killed_run_are_dropped() -> None:
+async def test_log_lines_of_a_killed_broker_are_dropped() -> None:
     async with running() as tested:
         run = tested.run
         event = {"event": "it dies"}

@@ -19,7 +19,7 @@ from tests.wire import Wire, batch, values_of
 
 @pytest.fixture(params=["memory", "directory"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
-    """A test broker in memory, and one in a directory."""
+    """A test broker with data in memory, and another with data in a directory."""
     words = [] if request.param == "memory" else ["--data", str(tmp_path / "data")]
     with tested(*words) as started:
         yield started
@@ -31,13 +31,13 @@ def values(muster: Tested, topic: str) -> list[bytes]:
 
 
 def find(wire: Wire) -> int:
-    """Finds the coordinator of the group g and returns the error code."""
+    """Finds the coordinator of group g and returns the error code."""
     code: int = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})["error_code"]
     return code
 
 
 def fill(muster: Tested) -> None:
-    """Creates a topic with one record, and commits offset 1 for it."""
+    """Creates a topic with one record and commits its offset 1."""
     muster.post("/topics", topics=[{"name": "t"}])
     with Wire(muster.port) as wire:
         produce(wire, "t", batch(b"one"))
@@ -65,13 +65,13 @@ def test_acknowledged_data_survive_a_stop_and_start(either: Tested, end: str) ->
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_stopped_broker_refuses_connections_and_keeps_its_port(muster: Tested, end: str) -> None:
+def test_stopped_broker_refuses_connections_and_keeps_its_port(muster: Tested, end: str) -> None:
     muster.post(f"/{end}")
 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", muster.port), 5)
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind(("127.0.0.1", muster.port))  # the port stays reserved
+        other.bind(("127.0.0.1", muster.port))  # The test broker still reserves the port.
 
 
 def test_connections_close_when_the_broker_is_killed(muster: Tested) -> None:
@@ -83,13 +83,13 @@ def test_connections_close_when_the_broker_is_killed(muster: Tested) -> None:
         assert connection.recv(1) == b""
 
 
-def test_repeated_stop_kill_and_start_have_no_effect(muster: Tested) -> None:
+def test_repeated_stop_kill_and_start_verbs_have_no_effect(muster: Tested) -> None:
     for verb, running in (("stop", False), ("kill", False), ("start", True), ("start", True)):
         assert muster.post(f"/{verb}") == {"is_running": running}
         assert muster.post(f"/{verb}") == {"is_running": running}
 
 
-def test_verb_that_needs_the_broker_is_refused_when_it_is_stopped(muster: Tested) -> None:
+def test_verb_that_needs_a_running_broker_is_refused_when_stopped(muster: Tested) -> None:
     muster.post("/stop")
 
     assert muster.refused("POST", "/topics", {"topics": [{"name": "t"}]}) == (
@@ -103,7 +103,7 @@ def test_verb_that_needs_the_broker_is_refused_when_it_is_stopped(muster: Tested
     assert muster.asked("GET", "/healthz").status == 503
 
 
-def test_http_pages_show_the_broker_after_a_reset(muster: Tested) -> None:
+def test_http_pages_serve_the_new_broker_after_a_reset(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "old"}])
     assert [each["topic"] for each in muster.asked("GET", "/api/topics").body["topics"]] == ["old"]
 
@@ -113,7 +113,7 @@ def test_http_pages_show_the_broker_after_a_reset(muster: Tested) -> None:
 
 
 @pytest.mark.campaign
-def test_reset_empties_a_directory_only_if_it_was_created_empty(tmp_path: Path) -> None:
+def test_reset_empties_the_directory_only_if_test_mode_created_its_data(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as first:
         assert first.told["data"] == str(data)
@@ -131,7 +131,7 @@ def test_reset_empties_a_directory_only_if_it_was_created_empty(tmp_path: Path) 
         assert values(third, "t") == [b"one"]
 
 
-def test_clients_continue_after_a_kill(muster: Tested) -> None:
+def test_clients_continue_after_a_kill_and_a_start(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "t"}])
     producer = Producer({"bootstrap.servers": muster.bootstrap, "linger.ms": 0})
     producer.produce("t", b"before")
@@ -164,11 +164,11 @@ class Held:
 
 
 EXECUTORS_THREADS = 32
-"""The maximum of an executor's threads; how many it starts depends on timing."""
+"""The maximum number of threads of an executor; timing determines how many the executor starts."""
 
 
 @pytest.mark.campaign
-def test_a_thousand_resets_leak_nothing(muster: Tested) -> None:
+def test_thousand_resets_do_not_leak_files_threads_or_memory(muster: Tested) -> None:
     took_ms = []
 
     def once(number: int) -> None:
@@ -183,7 +183,7 @@ def test_a_thousand_resets_leak_nothing(muster: Tested) -> None:
         once(number)
 
     def nothing_leaks() -> bool:
-        once(0)  # a leak would grow further
+        once(0)  # A leak would grow further.
         after = Held(muster.told["pid"])
         assert after.files <= before.files + 1
         assert after.threads <= before.threads + EXECUTORS_THREADS

@@ -1,4 +1,6 @@
-"""Properties of files in memory alone: their space is bounded, and freed when no file is open."""
+"""The properties that only files in memory have: bounded space, which is freed when no file is
+open.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def made(fs: MemoryFiles, path: str, size: int) -> MemoryFile:
     return file
 
 
-def test_write_above_the_capacity_stores_what_fits_and_raises() -> None:
+def test_write_above_the_capacity_raises_and_stores_a_part() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     file = made(fs, "/f", 90)
     with pytest.raises(OSError, match="No space") as caught:
@@ -37,7 +39,7 @@ def test_write_above_the_capacity_stores_what_fits_and_raises() -> None:
     assert file.size() == 100
 
 
-def test_space_of_a_removed_file_is_freed_when_it_is_closed() -> None:
+def test_space_of_a_removed_file_is_freed_when_the_file_is_closed() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     fs.make_directory("/d")
     held = made(fs, "/f", 30)
@@ -57,7 +59,7 @@ def test_space_of_a_removed_file_is_freed_when_it_is_closed() -> None:
     assert fs.space("/") == DiskSpace(100, 100)
 
 
-def test_reserved_space_counts_as_used() -> None:
+def test_reserved_space_of_a_file_in_memory_counts_as_used() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     file = made(fs, "/f", 10)
     file.reserve(80)
@@ -73,13 +75,13 @@ def test_reserved_space_counts_as_used() -> None:
     assert fs.space("/") == DiskSpace(100, 95)
 
 
-def test_space_is_unknown_without_a_capacity() -> None:
+def test_space_of_files_in_memory_is_unknown_without_a_capacity() -> None:
     fs = MemoryFiles(Time())
     made(fs, "/f", 1000).reserve(1 << 40)
     assert fs.space("/") is None
 
 
-def test_modification_time_is_that_of_the_clock() -> None:
+def test_modification_time_of_a_file_in_memory_is_the_clocks_time() -> None:
     wall_s = 1_000_000.5
     fs = MemoryFiles(Time(wall_s=lambda: wall_s))
     file = made(fs, "/f", 1)
@@ -93,8 +95,8 @@ def test_modification_time_is_that_of_the_clock() -> None:
     assert fs.modified_ms("/f") == 3_000_000_000
 
 
-def test_moved_directory_enters_its_files_in_the_order_of_their_names() -> None:
-    """The order of a set would differ from process to process, and a seed must give one run."""
+def test_files_of_a_renamed_directory_are_ordered_by_name() -> None:
+    """The order of a set would differ between processes, but a seed must reproduce a run."""
     files = MemoryFiles(Time())
     files.make_directory("/t-0")
     for number in range(20):
@@ -103,8 +105,8 @@ def test_moved_directory_enters_its_files_in_the_order_of_their_names() -> None:
     assert list(files.names) == [f"/t-0.x-delete/{number:02}.log" for number in range(20)]
 
 
-def test_concurrent_writes_reads_and_truncations_are_consistent() -> None:
-    """A reader gets bytes that the file had, whatever other threads change."""
+def test_concurrent_changes_of_a_file_in_memory_are_consistent() -> None:
+    """A reader gets only bytes that the file once had, whatever other threads change."""
     fs = MemoryFiles(Time(), capacity_bytes=1 << 30)
     file = made(fs, "/f", 0)
     wrong: list[object] = []
@@ -142,7 +144,7 @@ def test_concurrent_writes_reads_and_truncations_are_consistent() -> None:
     assert fs.capacity.taken_bytes == 20_000
 
 
-def test_removed_file_systems_are_freed_without_the_collector() -> None:
+def test_file_systems_in_memory_are_freed_without_garbage_collection() -> None:
     gc.collect()
     gc.disable()
     before = parts()
@@ -161,11 +163,11 @@ def test_removed_file_systems_are_freed_without_the_collector() -> None:
 
 
 def parts() -> list[object]:
-    """All live objects of files in memory."""
+    """All live objects of the module for files in memory."""
     return [each for each in gc.get_objects() if isinstance(each, Inode | Directory | Capacity)]
 
 
 def left(before: list[object]) -> list[str]:
-    """The names of the objects created since ``before``."""
+    """The class names of the live objects that did not exist in ``before``."""
     known = set(map(id, before))
     return sorted(type(each).__name__ for each in parts() if id(each) not in known)

@@ -1,4 +1,6 @@
-"""The clocks that a test moves: their moves, the order of timers, and what stays in real time."""
+"""The mock clocks of the test mode: their moves, the order of timers, and what remains in real
+time.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def in_a_loop(work: Callable[[], Awaitable[None]]) -> None:
 # -- the clocks
 
 
-async def test_advance_moves_both_frozen_clocks_exactly() -> None:
+async def test_advance_moves_both_frozen_clocks_by_the_given_time() -> None:
     time = frozen()
     before = time.now()
     assert await time.advance(90_000) == 0
@@ -70,7 +72,7 @@ async def test_clocks_continue_from_their_time_after_run() -> None:
     assert abs(time.monotonic_s() - time.now().mono_ms / 1000) < 10
 
 
-def test_ahead_ms_does_not_depend_on_when_the_clocks_are_read() -> None:
+def test_ahead_ms_ignores_the_time_between_reads_of_the_two_clocks() -> None:
     seconds = iter(range(1_000, 2_000))
     time = MockTime(Time(monotonic_s=lambda: next(seconds), wall_s=lambda: next(seconds)))
     assert time.ahead_ms == 0
@@ -112,7 +114,7 @@ async def test_clock_excludes_pauses_of_the_process_but_not_advances() -> None:
     assert time.now() == (1_060_000, 1_060_000)
     assert real.left_out_ms == 0
 
-    seconds += 30  # the process was paused
+    seconds += 30  # The process was paused for 30 s.
     assert time.now() == (1_060_000, 1_090_000), "it counts against nobody"
     time.loop_lives()
     seconds += 0.125
@@ -123,8 +125,7 @@ async def test_clock_excludes_pauses_of_the_process_but_not_advances() -> None:
 
 
 class Played:
-    """Timers that set other timers, drawn from a seed: the same on any clock with
-    ``call_later``."""
+    """Timers that set more timers, chosen by a seed; equal on every clock with ``call_later``."""
 
     def __init__(
         self, seed: int, now_ms: Callable[[], int], call_later: Callable[..., object]
@@ -150,7 +151,7 @@ class Played:
 
 
 class PlainHeap:
-    """The naive model: a heap, and a clock that jumps to the first timer."""
+    """A naive model of the clock: a heap of timers, and a time that jumps to the first timer."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -175,15 +176,15 @@ class PlainHeap:
     count=st.integers(1, 12),
     moves=st.lists(st.sampled_from([0, 1, 50, 1_000, 61_000, 4_000_000, 100_000_000]), max_size=5),
 )
-def test_timers_fire_in_the_order_of_a_heap(seed: int, count: int, moves: list[int]) -> None:
+def test_timers_of_the_mock_clock_fire_in_the_order_of_a_heap(
+    seed: int, count: int, moves: list[int]
+) -> None:
     async def play() -> None:
         time = frozen()
         heap = PlainHeap(time.now().mono_ms)
         ours = Played(seed, lambda: time.now().mono_ms, time.call_later)
         plain = Played(seed, lambda: heap.now_ms, heap.call_later)
-        time._moving = (
-            True  # no timer fires before the first move, not even one that is due at once
-        )
+        time._moving = True  # No timer fires before the first move, even if it is due immediately.
         ours.begin(count)
         time._moving = False
         plain.begin(count)
@@ -196,7 +197,7 @@ def test_timers_fire_in_the_order_of_a_heap(seed: int, count: int, moves: list[i
     in_a_loop(play)
 
 
-async def test_work_started_by_a_timer_ends_before_the_next_timer() -> None:
+async def test_work_of_a_timer_ends_before_the_next_timer_fires() -> None:
     time = frozen()
     done: list[tuple[str, int]] = []
     start_ms = time.now().mono_ms
@@ -226,7 +227,7 @@ async def test_work_started_by_a_timer_ends_before_the_next_timer() -> None:
     ]  # fmt: skip
 
 
-async def test_exception_of_a_timer_does_not_stop_others() -> None:
+async def test_exception_of_a_timer_does_not_stop_other_timers() -> None:
     time = frozen()
     heard, caught = [], []
     asyncio.get_running_loop().set_exception_handler(lambda _, what: caught.append(what))
@@ -237,7 +238,7 @@ async def test_exception_of_a_timer_does_not_stop_others() -> None:
     assert [type(each["exception"]) for each in caught] == [ZeroDivisionError]
 
 
-async def test_cancelled_timers_do_not_fire_and_are_not_kept() -> None:
+async def test_cancelled_timers_do_not_fire_and_are_removed() -> None:
     time = frozen()
     heard: list[int] = []
     handles = [time.call_later(60, heard.append, number) for number in range(1_000)]
@@ -253,7 +254,7 @@ async def test_cancelled_timers_do_not_fire_and_are_not_kept() -> None:
 # -- long advances
 
 
-async def test_timers_of_a_ten_year_advance_are_exact_at_first_and_then_bounded() -> None:
+async def test_ten_year_advance_fires_a_bounded_number_of_timers() -> None:
     time = frozen()
     start_ms = time.now().mono_ms
     ticks: list[int] = []
@@ -276,7 +277,7 @@ async def test_timers_of_a_ten_year_advance_are_exact_at_first_and_then_bounded(
     assert ticks[-1] > 10 * YEAR_MS - 10 * YEAR_MS / LONG_STEPS
 
 
-async def test_advance_uses_long_steps_when_exact_ones_take_too_long(
+async def test_advance_uses_long_steps_when_exact_steps_take_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mock_time, "EXACT_S", 0.0)
@@ -319,11 +320,12 @@ async def test_loop_runs_other_tasks_during_an_advance() -> None:
         st.sampled_from([50, 1_000, 60_000, 3_600_000, 40_000_000]), min_size=1, max_size=3
     ),
 )
-def test_rounds_of_repeated_work_with_work_due_are_not_skipped_or_late(
+def test_advance_runs_rounds_of_repeated_work_that_have_due_work(
     seed: int, pauses: list[int], moves: list[int]
 ) -> None:
-    """The result is compared with every round: the due work comes from the seed and from other
-    timers."""
+    """The result is compared with an execution of every round; a seed and other timers set the due
+    work.
+    """
     chance = Random(seed)
     begin = [[chance.randrange(80_000_000) for _ in range(3)] for _ in pauses]
     brought = [
@@ -386,7 +388,7 @@ def test_rounds_of_repeated_work_with_work_due_are_not_skipped_or_late(
     assert not failures
 
 
-async def test_rounds_of_repeated_work_without_work_due_are_skipped() -> None:
+async def test_advance_skips_rounds_of_repeated_work_without_due_work() -> None:
     time = frozen()
     rounds: list[int] = []
     asked: list[None] = []
@@ -405,7 +407,7 @@ async def test_rounds_of_repeated_work_without_work_due_are_skipped() -> None:
     task.cancel()
 
 
-async def test_advance_waits_for_slow_repeated_work_whose_pause_can_change() -> None:
+async def test_advance_waits_for_slow_repeated_work() -> None:
     time = MockTime()
     pause_s, gate, ended = 3600.0, asyncio.Event(), list[int]()
 
@@ -429,7 +431,7 @@ async def test_advance_waits_for_slow_repeated_work_whose_pause_can_change() -> 
 # -- waiting
 
 
-async def test_sleep_and_timeout_follow_the_clock() -> None:
+async def test_sleep_and_timeout_follow_the_mock_clock() -> None:
     time = frozen()
     heard: list[str] = []
 
@@ -455,7 +457,7 @@ async def test_sleep_and_timeout_follow_the_clock() -> None:
     assert len(time._timers) == 0
 
 
-async def test_only_timers_due_at_once_fire_under_a_frozen_clock() -> None:
+async def test_only_immediately_due_timers_fire_under_a_frozen_clock() -> None:
     time = frozen()
     heard: list[str] = []
     time.call_later(0.001, heard.append, "later")
@@ -493,7 +495,7 @@ async def test_timers_of_a_running_clock_fire_when_due() -> None:
     assert [each for each in heard if each != 100] == [0, 1, 2, 3, 4, 5]
 
 
-async def test_concurrent_advances_run_in_sequence_and_keep_a_freeze() -> None:
+async def test_concurrent_advances_run_in_sequence_and_keep_the_clock_frozen() -> None:
     time = MockTime()
     start_ms = time.now().mono_ms
     seen: list[int] = []
@@ -534,7 +536,7 @@ async def test_reset_cancels_timers_and_sleeps_and_restores_the_clock() -> None:
     assert heard == []
 
 
-async def test_a_reset_ends_an_advance() -> None:
+async def test_reset_of_the_clock_ends_an_advance() -> None:
     time = MockTime()
     time.call_later(10, time.reset)
     time.call_later(20, lambda: pytest.fail("of the past"))

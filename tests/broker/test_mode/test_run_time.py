@@ -1,4 +1,4 @@
-"""The clock of a run is that of the process until the run ends."""
+"""The clock of a run equals the clock of the process until the run ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.test_mode.run_time import RunTime
 from broker.time import Time
 
 
-def test_run_time_delegates_every_method_of_time() -> None:
+def test_run_time_overrides_every_method_of_time() -> None:
     asked = {name for name, each in vars(Time).items() if inspect.isfunction(each)}
     own = set(vars(RunTime))
 

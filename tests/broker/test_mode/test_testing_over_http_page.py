@@ -1,4 +1,6 @@
-"""The examples of "Over HTTP" in docs/test/testing-with-muster.md run; its tables fit the code."""
+"""The chapter "Over HTTP" of docs/test/testing-with-muster.md: its examples run, and its tables
+match the code.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_example_prints_its_documented_output(tmp_path: Path) -> None:
+def test_each_example_of_the_over_http_chapter_prints_its_output(tmp_path: Path) -> None:
     shell = program("bash", "bash")
     for each in ("curl", "jq"):
         program(each, each)
     commands = [command for command, _ in examples()]
     assert len(commands) > 20
-    # curl does not end the output with a newline.
+    # curl does not end its output with a newline.
     script = "".join(
         f"{command}" + (f"echo\necho '{_MARK}'\n" if "curl" in command else f"echo '{_MARK}'\n")
         for command in commands
@@ -66,21 +68,21 @@ def test_every_example_prints_its_documented_output(tmp_path: Path) -> None:
     assert not wrong, "\n".join(f"{command}printed {got}not {said}" for command, got, said in wrong)
 
 
-def test_every_verb_has_a_row_on_the_page() -> None:
+def test_over_http_chapter_has_a_row_for_each_verb() -> None:
     rows = set(re.findall(r"^\| `((?:GET|POST|DELETE) /test\S*)` \|", PAGE, re.MULTILINE))
     verbs = {re.sub(r"{\w+}", "ID", each.shown) for each in VERBS}
 
     assert verbs - rows == set()
 
 
-def test_defaults_are_those_of_the_page() -> None:
+def test_over_http_chapter_lists_the_defaults_of_the_verbs() -> None:
     table = PAGE.split("| setting | value |\n|---|---|\n")[1].split("\n\n")[0]
     rows = dict(re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE))
 
     assert rows == {name: str(value) for name, value in DEFAULTS.items()}
 
 
-def test_every_kind_of_fault_has_a_row_on_the_page() -> None:
+def test_over_http_chapter_has_a_row_for_each_kind_of_fault() -> None:
     table = PAGE.split("| kind | arguments |")[1].split("\n\n")[0]
     rows = {
         kind: set(re.findall(r"`(\w+)`", arguments))

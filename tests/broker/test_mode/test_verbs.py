@@ -1,5 +1,6 @@
-"""The verbs of /test: each does what its row describes, and refuses invalid arguments with the
-reason."""
+"""The verbs of /test: each verb has the effect that its row describes, and refuses invalid
+arguments with a reason.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def test_get_test_lists_every_verb_with_its_arguments(muster: Tested) -> None:
     assert all(each["help"] for each in verbs.values())
 
 
-def test_topics_exist_when_the_verb_returns(muster: Tested) -> None:
+def test_topics_exist_when_the_topics_verb_returns(muster: Tested) -> None:
     made = muster.post(
         "/topics",
         topics=[
@@ -51,7 +52,7 @@ def test_topics_exist_when_the_verb_returns(muster: Tested) -> None:
     assert topics_of(muster) == {"orders": 3, "payments": 1}
 
 
-def test_deleted_topics_do_not_exist_when_the_verb_returns(muster: Tested) -> None:
+def test_deleted_topics_do_not_exist_when_the_delete_verb_returns(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}, {"name": "payments"}])
 
     muster.post("/topics/delete", names=["orders"])
@@ -59,7 +60,7 @@ def test_deleted_topics_do_not_exist_when_the_verb_returns(muster: Tested) -> No
     assert topics_of(muster) == {"payments": 1}
 
 
-def test_a_reset_broker_is_empty_at_the_same_address(muster: Tested) -> None:
+def test_broker_is_empty_at_the_same_address_after_a_reset(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}])
     with Wire(muster.port) as wire:
         produce(wire, "orders", batch(b"one"))
@@ -93,7 +94,7 @@ def test_a_reset_broker_is_empty_at_the_same_address(muster: Tested) -> None:
         ("POST", "/topics/delete", {"names": [1]}, 400, "names is [1]; it must be a list of texts"),
     ],
 )  # fmt: skip
-def test_invalid_request_is_refused_with_the_reason(
+def test_invalid_request_of_a_verb_is_refused_with_the_reason(
     muster: Tested, method: str, path: str, body: object, status: int, sentence: str
 ) -> None:
     got, said = muster.refused(method, path, body)

@@ -1,5 +1,6 @@
-"""Everything that expires in a whole broker during an advance, in order, before the advance
-returns."""
+"""Expiries in a whole broker: all expiries of an advance occur in order before the advance
+returns.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Scene:
         self.client = client
         self.start_ms = time.now().mono_ms
         self.events: list[tuple[int, Any]] = []
-        """Each event with its time in milliseconds since the start."""
+        """Each event, with its time in milliseconds since the start."""
         broker.groups.life.observer.reports.append(
             lambda event, _: self.events.append((time.now().mono_ms - self.start_ms, event))
         )
@@ -51,7 +52,7 @@ class Scene:
         return await self.time.advance(days * DAY + hours * HOUR + minutes * MINUTE + s * SECOND)
 
     def left(self) -> list[tuple[int, str]]:
-        """The time at which each member left its group, and the group."""
+        """The time at which each member left its group, and the group id."""
         return [(at, each.group_id) for at, each in self.events if isinstance(each, MemberLeft)]
 
     async def topic(self, name: str, **configs: object) -> None:
@@ -62,7 +63,7 @@ class Scene:
         assert made["topics"][0]["error_code"] == 0, made
 
     async def produce(self, name: str, *records: tuple[bytes | None, bytes | None]) -> None:
-        """Produces one batch with the broker's time."""
+        """Produces one batch with the broker's time as timestamp."""
         now_ms = self.time.now().wall_ms
         batch = encode_batch(
             [Record(index, now_ms, *record) for index, record in enumerate(records)], base_offset=0
@@ -84,7 +85,7 @@ class Scene:
         return entry
 
     async def pairs(self, name: str) -> list[tuple[bytes | None, bytes | None]]:
-        """Key and value of every record."""
+        """The key and the value of every record."""
         data = (await self.fetched(name))["records"] or b""
         return [
             (record.key, record.value)
@@ -93,7 +94,7 @@ class Scene:
         ]
 
     async def coordinator(self) -> None:
-        """Waits until groups are served."""
+        """Waits until the coordinator serves groups."""
         while True:
             found = await self.client.call(FIND_COORDINATOR.key, 2, key="g", key_type=0)
             if found["error_code"] == 0:
@@ -124,7 +125,7 @@ async def scene(
         client.close()
 
 
-async def test_sessions_expire_in_order_at_their_times(tmp_path: Path) -> None:
+async def test_sessions_expire_in_order_during_an_advance(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         for group, session_s in (("a", 30), ("b", 10), ("c", 60), ("d", 20)):
             await here.client.join_alone(group, session_timeout_ms=session_s * SECOND)
@@ -142,7 +143,7 @@ async def test_sessions_expire_in_order_at_their_times(tmp_path: Path) -> None:
         assert here.broker.pause_detector.pauses == 0, "a move is no pause of the broker"
 
 
-async def test_rebalance_times_out_without_the_rejoin_of_a_member(
+async def test_rebalance_timeout_removes_a_member_that_does_not_rejoin(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -172,7 +173,7 @@ async def test_rebalance_times_out_without_the_rejoin_of_a_member(
         other.close()
 
 
-async def test_offsets_expire_a_week_after_their_group_became_empty(
+async def test_offsets_expire_a_week_after_the_group_became_empty(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -188,7 +189,7 @@ async def test_offsets_expire_a_week_after_their_group_became_empty(
         assert fired < 10_000
 
 
-async def test_records_expire_by_retention_and_their_files_after_the_delay(tmp_path: Path) -> None:
+async def test_records_expire_by_retention_and_files_after_the_delete_delay(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         await here.topic("hour", retention_ms=HOUR)
         await here.topic("day", retention_ms=DAY)
@@ -287,7 +288,7 @@ async def test_open_transaction_is_aborted_after_its_timeout(tmp_path: Path) -> 
 
 
 async def test_sessions_expire_only_while_the_clock_runs(tmp_path: Path) -> None:
-    """Another broker with the same settings and a running clock expires the same session."""
+    """A second broker with the same settings and a running clock expires the same session."""
     settings = {"group.min.session.timeout.ms": "1000"}
     async with (
         scene(tmp_path / "frozen", settings) as here,
@@ -336,7 +337,7 @@ async def test_advance_does_not_end_a_long_poll(tmp_path: Path) -> None:
         waiting.close()
 
 
-async def test_setting_the_wall_clock_back_expires_no_session(tmp_path: Path) -> None:
+async def test_setting_the_wall_clock_back_does_not_expire_a_session(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         member, generation = await here.client.join_alone("g", session_timeout_ms=60 * SECOND)
         before = here.time.now()
@@ -353,7 +354,7 @@ async def test_setting_the_wall_clock_back_expires_no_session(tmp_path: Path) ->
         assert entry.commit_timestamp_ms == before.wall_ms - DAY
 
 
-async def test_a_week_with_ten_groups_is_a_bounded_number_of_steps(tmp_path: Path) -> None:
+async def test_advance_of_a_week_with_ten_groups_takes_bounded_steps(tmp_path: Path) -> None:
     async with scene(tmp_path, {"offsets.topic.num.partitions": "1"}) as here:
         for number in range(10):
             await here.client.join_alone(f"g{number}", session_timeout_ms=45 * SECOND)
@@ -366,7 +367,7 @@ async def test_a_week_with_ten_groups_is_a_bounded_number_of_steps(tmp_path: Pat
         assert await here.client.fetch("s1") == -1
 
 
-async def test_broker_stops_under_a_frozen_clock_without_leftovers(
+async def test_broker_under_a_frozen_clock_stops_without_remaining_tasks_and_timers(
     tmp_path: Path,
 ) -> None:
     before = asyncio.all_tasks()

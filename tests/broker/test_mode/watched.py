@@ -1,8 +1,8 @@
-"""A process that runs all file operations of a broker and prints the accesses to the disk.
+"""A program that runs all file operations of a broker and prints the accesses to the disk.
 
-Started as `python -m tests.broker.test_mode.watched memory|real DIRECTORY`: the data directory. Its
-last line is a list of the interpreter's operations on files of the disk since the imports: every
-write, every start of a process, and every read in the data directory.
+Usage: `python -m tests.broker.test_mode.watched memory|real DIRECTORY`, where DIRECTORY is the data
+directory. The last printed line lists the interpreter's operations on files of the disk since the
+imports: every write, every start of a process, and every read in the data directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHANGES = (
 
 
 def watch(directory: str) -> list[str]:
-    """A list to which each later access is added."""
+    """Returns a list to which each later access is added."""
     touched: list[str] = []
 
     def is_data(path: object) -> bool:
@@ -63,14 +63,15 @@ def watch(directory: str) -> list[str]:
 
         return noted
 
-    for name in ("stat", "lstat", "statvfs", "access"):  # no audit event reports these
+    # The interpreter has no audit event for these functions.
+    for name in ("stat", "lstat", "statvfs", "access"):
         setattr(os, name, noting(getattr(os, name)))
     sys.addaudithook(hook)
     return touched
 
 
 async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
-    """One life of a broker."""
+    """Runs a broker once, from its start to its stop, with all file operations."""
     settings = {
         **SETTINGS,
         "http.listener": "127.0.0.1:0",
@@ -119,7 +120,7 @@ def delete(wire: Wire, name: str) -> None:
 
 
 def read_pages(broker: Broker) -> None:
-    """Reads the pages served over HTTP."""
+    """Reads the pages that the broker serves over HTTP."""
     http = HTTPConnection(broker.sockets.http_address(), timeout=20)
     for path in ("/metrics", "/healthz", "/api/groups", "/api/topics", "/"):
         http.request("GET", path)
@@ -130,7 +131,7 @@ def read_pages(broker: Broker) -> None:
 
 
 async def main(kind: str, directory: str) -> None:
-    """Runs two lives, one after the other, on the same files."""
+    """Runs a broker twice, one run after the other, on the same files."""
     cleaning.OWNED_DEAD_BYTES_MIN = 1
     time = Time()
     fs = MemoryFiles(time) if kind == "memory" else OsFileSystem()

@@ -1,4 +1,4 @@
-"""A broker whose HTTP server authenticates readers, with rights in memory that the test changes."""
+"""A broker whose HTTP server authenticates readers; the test changes their rights in memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rights:
         self._index = AclIndex()
         self._acl_rules = AclRules(self._index, {"User:admin"})
         self.told: list[str] = []
-        """Denials for the audit log, for names of the request."""
+        """The audited checks, as operation, resource type and name."""
 
     def _entry(self, who: str, right: Right) -> AclEntry:
         operation, kind, name = right

@@ -1,4 +1,4 @@
-"""`/api/clients`: the requests and bytes of clients, by client id and host."""
+"""The path `/api/clients`: requests and bytes of clients, by client id and host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.seen import Seen, seeing
 
 
 async def told(seen: Seen) -> dict[str, Any]:
-    """The rows by client id."""
+    """The rows of `/api/clients` by client id."""
     rows = (await seen.get("/api/clients")).json()["clients"]
     assert {row["host"] for row in rows} == {"127.0.0.1"}
     return {row["client"]: row for row in rows}
@@ -27,7 +27,7 @@ async def named(seen: Seen, client_id: str) -> Client:
     return client
 
 
-async def test_counts_of_clients_add_up_to_the_totals(tmp_path: Path) -> None:
+async def test_request_and_byte_counts_of_clients_add_up_to_the_totals(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         small, large = await named(seen, "small"), await named(seen, "large")
         second = await named(seen, "large")
@@ -52,7 +52,7 @@ async def test_counts_of_clients_add_up_to_the_totals(tmp_path: Path) -> None:
         assert sum(row[name] for row in rows.values()) == scrape[total]
 
 
-async def test_disconnected_clients_are_remembered_up_to_a_bound(
+async def test_disconnected_clients_are_listed_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "GONE_MAX", 2)

@@ -1,5 +1,6 @@
-"""/api/cluster: leaders and the reasons of their election, replicas out of sync, and
-pending work."""
+"""The paths /api/cluster: leaders and the reasons of their election, out-of-sync replicas, and
+pending work.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.broker.serving import eventually
 
 
 async def asked(broker: Broker, path: str) -> tuple[int, Any]:
-    """Status and JSON of a response of a broker's API."""
+    """The HTTP status and the JSON of a response of the broker's API."""
     transport = httpx.ASGITransport(Starlette(routes=routes(broker.sources)))
     async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
         answer = await client.get(path)
@@ -60,7 +61,7 @@ async def test_healthy_cluster_has_brokers_and_a_controller_and_no_pending_work(
     assert [each["cause"] for each in other["journal"]] == ["told"]
 
 
-async def test_leader_change_names_the_stopped_broker_as_the_reason(tmp_path: Path) -> None:
+async def test_reason_of_a_leader_change_names_the_stopped_broker(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 3)
         controller = controller_of(cluster)
@@ -93,7 +94,7 @@ async def test_leader_change_names_the_stopped_broker_as_the_reason(tmp_path: Pa
 
 
 def has_no_debtor(broker: Broker) -> bool:
-    """Whether every broker has answered the controller."""
+    """Returns whether every broker has answered the controller's requests."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term
@@ -110,7 +111,7 @@ def leads_no_more(broker: Broker, index: int, gone: int) -> bool:
     return view is not None and view.leader not in (-1, gone) and gone not in view.isr
 
 
-async def test_unknown_controller_is_null(tmp_path: Path) -> None:
+async def test_cluster_api_returns_null_for_an_unknown_controller(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         controller = controller_of(cluster)
@@ -123,7 +124,7 @@ async def test_unknown_controller_is_null(tmp_path: Path) -> None:
     assert [view["controller"] for view in views] == [None, None]
 
 
-async def test_unknown_path_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
+async def test_unknown_path_of_the_cluster_api_is_refused_with_a_hint(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         broker = controller_of(cluster)
@@ -158,7 +159,7 @@ async def test_journal_of_a_partition_survives_a_restart(tmp_path: Path) -> None
     assert (first["cause"], first["source"]) == ("created", "kept")
 
 
-async def test_cluster_api_of_a_standalone_broker_is_refused(tmp_path: Path) -> None:
+async def test_cluster_api_is_refused_by_a_standalone_broker(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for path in ("/api/cluster", "/api/cluster/brokers/1"):
             answer = await seen.get(path)
@@ -166,7 +167,7 @@ async def test_cluster_api_of_a_standalone_broker_is_refused(tmp_path: Path) -> 
             assert "zookeeper.connect is not set" in answer.json()["error"]
 
 
-async def test_unsupported_client_settings_are_listed_by_name(tmp_path: Path) -> None:
+async def test_cluster_api_lists_unsupported_client_settings_by_name(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         broker = controller_of(cluster)
         member = broker.sources.member
@@ -196,7 +197,7 @@ async def test_unsupported_client_settings_are_listed_by_name(tmp_path: Path) ->
     assert [each["path"] for each in some["bad_nodes"]] == ["/config/users/alice/clients/bad"]
 
 
-async def test_check_lists_strays_and_invalid_nodes_on_request(tmp_path: Path) -> None:
+async def test_cluster_check_lists_stray_directories_and_invalid_nodes(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         broker = controller_of(cluster)

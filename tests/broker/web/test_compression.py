@@ -1,4 +1,4 @@
-"""Responses are compressed with gzip only when the request accepts it."""
+"""Responses are compressed by gzip only when the request accepts gzip."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_scrape_is_compressed_when_the_request_accepts_gzip(tmp_path: Path
     assert len(packed) * 4 < len(plain)
 
 
-async def test_small_responses_and_events_are_not_compressed(tmp_path: Path) -> None:
+async def test_small_responses_and_stream_events_are_not_compressed(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         headers, body = await asked(seen, "/livez", GZIP)
         assert body == b'{"live":true}'
@@ -121,7 +121,7 @@ async def test_large_response_is_compressed_in_a_thread(
         ("notgzip", False),
     ],
 )
-def test_accept_encoding_header_decides_about_gzip(header: str, accepted: bool) -> None:
+def test_gzip_is_used_only_when_accept_encoding_allows_gzip(header: str, accepted: bool) -> None:
     assert accepts_gzip([header]) is accepted
 
 

@@ -1,4 +1,4 @@
-"""Denied requests and connected clients: in /api, in /metrics and in the live stream."""
+"""Denied requests and connected clients in /api, in /metrics and in the live stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.web.rights import securely
 SETTINGS: dict[str, Any] = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
 
 
-async def test_denial_is_in_the_api_in_metrics_and_in_the_stream(tmp_path: Path) -> None:
+async def test_denial_is_reported_in_the_api_the_metrics_and_the_stream(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen, watching(seen, "broker") as stream:
         acls = seen.broker.secured.acls
         assert acls is not None
@@ -59,7 +59,7 @@ async def test_denial_is_in_the_api_in_metrics_and_in_the_stream(tmp_path: Path)
     assert scrape["muster_acls"] == 2
 
 
-async def test_denials_need_describe_on_the_cluster(tmp_path: Path) -> None:
+async def test_denials_over_http_need_describe_on_the_cluster(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         assert (await seen.as_("alice", "/api/denials")).status_code == 403
         assert (await seen.as_("admin", "/api/denials")).json() == {"denials": []}

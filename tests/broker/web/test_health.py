@@ -1,4 +1,4 @@
-"""/healthz, and the address of the HTTP server."""
+"""The path /healthz, and the address of the HTTP server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 async def probed(seen: Seen) -> dict[str, int]:
-    """The status of each probe."""
+    """The HTTP status of each probe."""
     paths = ("/livez", "/readyz", "/healthz")
     return {path: (await seen.get(path)).status_code for path in paths}
 
@@ -48,7 +48,7 @@ async def test_healthz_of_a_ready_broker_returns_200(tmp_path: Path) -> None:
         assert "/metrics" in (await seen.get("/")).text
 
 
-async def test_healthz_of_a_loading_broker_shows_its_progress(
+async def test_healthz_of_a_loading_broker_returns_its_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as served:
@@ -134,7 +134,7 @@ async def test_healthz_is_poisoned_while_a_log_refuses_writes(tmp_path: Path) ->
         assert report["logs"] == ["__consumer_offsets-0"]
         assert "No space left on device" in report["reason"]
 
-        # A restart would not help, and other partitions are served.
+        # A restart would not help, and the broker serves other partitions.
         assert await probed(seen) == {"/livez": 200, "/readyz": 200, "/healthz": 503}
 
         disk.full = False
@@ -160,14 +160,14 @@ async def test_healthz_stays_poisoned_after_a_failed_flush(tmp_path: Path) -> No
 
 
 async def http_addresses(served: Served) -> tuple[str, str]:
-    """The configured and the actual HTTP address, as the broker returns them to commands."""
+    """The configured and the actual HTTP address that the broker returns to commands."""
     described = await served.described()
     entry = described["http.advertised.listener"]
     assert entry["read_only"]
     return described["http.listener"]["value"], entry["value"]
 
 
-async def test_http_listener_can_be_off(tmp_path: Path) -> None:
+async def test_http_server_does_not_run_when_http_listener_is_off(tmp_path: Path) -> None:
     advertised = {"http.advertised.listener": "muster.example.org:80"}
     async with serving(tmp_path, {"http.listener": "off", **advertised}) as served:
         served.broker.start_http()
@@ -189,7 +189,7 @@ async def test_advertised_http_address_is_returned_to_commands(tmp_path: Path) -
         assert await http_addresses(served) == ("127.0.0.1:0", "muster.example.org:80")
 
 
-async def test_configured_http_port_in_use_ends_the_start(
+async def test_start_fails_when_the_configured_http_port_is_in_use(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -201,10 +201,10 @@ async def test_configured_http_port_in_use_ends_the_start(
     assert "--http off" in str(refused.value)
 
 
-async def test_default_http_port_in_use_is_a_warning(
+async def test_start_logs_a_warning_when_the_default_http_port_is_in_use(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two brokers on one machine without HTTP settings both serve Kafka's clients."""
+    """Two brokers without HTTP settings on one machine both serve Kafka clients."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         setting = BROKER["http.listener"]._replace(default=where)

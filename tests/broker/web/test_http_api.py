@@ -1,4 +1,4 @@
-"""The HTTP API: its described example and fields, and its answers about a real group."""
+"""The HTTP API: the worked example and the fields of its page, and responses about a real group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUP = "auditors"
 
 
 class Member:
-    """A member that speaks by plain requests."""
+    """A group member that sends plain requests."""
 
     def __init__(self, seen: Seen, group: str = GROUP, session_ms: int = 10_000) -> None:
         self.seen = seen
@@ -39,7 +39,9 @@ class Member:
         self.member_id = ""
         self.generation = -1
         self.client: Client
-        """A connection of its own: behind a JoinGroup that waits nothing else is read."""
+        """A separate connection, because a waiting JoinGroup delays later requests of a
+        connection.
+        """
 
     def send_join(self, topics: list[str], reason: str | None = None) -> Any:
         return self.client.send(
@@ -56,13 +58,15 @@ class Member:
         )
 
     async def take_id(self) -> None:
-        """The first JoinGroup of a new member, which returns its id."""
+        """Connects and sends the first JoinGroup, whose response has the member id."""
         self.client = await Client.connect(self.seen.broker.sockets.addresses()[0][1])
         reply = await self.client.receive(self.send_join(["orders"]))
         self.member_id = reply["member_id"]
 
     async def lead(self, handle: Any, given: dict[str, dict[str, list[int]]]) -> None:
-        """Take the answer to a JoinGroup and assign."""
+        """Receives the response to a JoinGroup and sends SyncGroup with the assignments
+        ``given``.
+        """
         joined = await self.client.receive(handle)
         assert joined["error_code"] == 0, joined
         self.generation = joined["generation_id"]
@@ -83,7 +87,7 @@ class Member:
         assert synced["error_code"] == 0, synced
 
     async def alone(self, *topics: str) -> Member:
-        """Make a group of one member that is STABLE and has all of ``orders``."""
+        """Forms a Stable group of one member that owns all partitions of ``orders``."""
         await self.take_id()
         handle = self.send_join(list(topics) or ["orders"])
         await self.lead(handle, {self.member_id: {"orders": [0, 1, 2]}})
@@ -119,9 +123,10 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
-    """The worked example: the group, and its journal after the session's end.
+    """The worked example of the page: the group, and its journal after the session expired.
 
-    The page's two requests alone have the group judged, and the second knows the records' times.
+    Only the page's two requests cause judgements of the group; the second request has the record
+    times.
     """
     await seen.broker.verdicts.stop()
     data = batch(*[b"v"] * 5)
@@ -142,7 +147,7 @@ async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
     return renamed_group, renamed_journal
 
 
-async def test_example_of_the_page_is_the_response_of_the_broker(tmp_path: Path) -> None:
+async def test_example_of_the_http_api_page_equals_the_response(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         group, journal = await story_of_the_page(seen)
     shown = [
@@ -152,7 +157,7 @@ async def test_example_of_the_page_is_the_response_of_the_broker(tmp_path: Path)
     assert shown == [group, journal]
 
 
-async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
+async def test_http_api_page_has_every_field_of_group_responses(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         member = await Member(seen).alone()
         for offset in (9, 3):
@@ -162,7 +167,8 @@ async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
         await seen.client.commit("readers", 1)
         summary = await got(seen, "/api/groups")
         outside = await got(seen, "/api/groups/readers")
-        waiting = member.send_join(["orders", "u"])  # alone, so that it ends at once
+        # The group has only this member, so its join phase ends immediately.
+        waiting = member.send_join(["orders", "u"])
         await member.lead(waiting, {})
         for topics in (["orders"], ["u"]):
             await member.lead(member.send_join(topics), {member.member_id: {"u": [0]}})
@@ -221,7 +227,7 @@ async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
 
 
 async def came_back(seen: Seen) -> tuple[str, str]:
-    """A client that leaves and comes back; its ids."""
+    """A client leaves and returns; returns both member ids."""
     before = await Member(seen, "returns").alone()
     await before.leave()
     seen.pass_ms(3200)
@@ -229,7 +235,7 @@ async def came_back(seen: Seen) -> tuple[str, str]:
     return before.member_id, after.member_id
 
 
-async def test_rejoin_with_a_new_member_id_is_shown_with_advice(
+async def test_journal_lists_a_rejoin_with_a_new_member_id_and_advice(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -245,7 +251,7 @@ async def test_rejoin_with_a_new_member_id_is_shown_with_advice(
     assert "group.instance.id" in returning["advice"]
 
 
-async def test_a_restored_group_shows_the_generations_of_the_log(tmp_path: Path) -> None:
+async def test_journal_of_a_restored_group_has_the_generations_of_the_log(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         member = await Member(seen).alone()
         await member.lead(member.send_join(["orders"]), {})
@@ -260,7 +266,9 @@ async def test_a_restored_group_shows_the_generations_of_the_log(tmp_path: Path)
     assert known == [(1, "kept"), (2, "kept")]
 
 
-async def test_preparing_group_shows_awaited_members_and_the_deadline(tmp_path: Path) -> None:
+async def test_group_in_preparing_rebalance_lists_awaited_members_and_deadline(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         member = await Member(seen).alone()
         newcomer = Member(seen)
@@ -292,7 +300,9 @@ async def test_preparing_group_shows_awaited_members_and_the_deadline(tmp_path: 
         )
 
 
-async def test_phase_ends_with_the_session_of_the_member_that_it_waits_for(tmp_path: Path) -> None:
+async def test_end_of_the_join_phase_is_the_session_expiry_of_the_awaited_member(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await Member(seen).alone()
         newcomer = Member(seen, session_ms=30_000)
@@ -308,7 +318,7 @@ async def test_phase_ends_with_the_session_of_the_member_that_it_waits_for(tmp_p
     assert [each["last_cause"] for each in rows] == ["member_joined"]
 
 
-async def test_findings_of_a_group_name_their_partitions(tmp_path: Path) -> None:
+async def test_findings_of_a_group_list_the_affected_partitions(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for partition, count in ((0, 50), (1, 5), (2, 9)):
             values = [b"v"] * count
@@ -342,7 +352,7 @@ async def test_findings_of_a_group_name_their_partitions(tmp_path: Path) -> None
     assert (group["more_findings"], journal["more_findings"]) == (0, 0)
 
 
-async def test_lag_of_a_group_without_commits_is_unknown(tmp_path: Path) -> None:
+async def test_lag_over_http_is_unknown_without_commits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(b"v"), seen.time.wall_ms)
         member = await Member(seen).alone()
@@ -365,7 +375,7 @@ async def test_lag_of_a_group_without_commits_is_unknown(tmp_path: Path) -> None
     assert [each["lag"] for each in after] == [0, 0]
 
 
-async def test_findings_beyond_32_are_counted(tmp_path: Path) -> None:
+async def test_findings_above_32_are_only_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
         await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
@@ -375,8 +385,10 @@ async def test_findings_beyond_32_are_counted(tmp_path: Path) -> None:
     assert {each["verdict"] for each in group["offsets"]} == {"OUT_OF_RANGE"}
 
 
-async def test_large_responses_are_built_in_slices(tmp_path: Path) -> None:
-    """A group may have committed 5,000 partitions: as one piece its answer held the loop 37 ms."""
+async def test_large_http_responses_are_built_in_slices(tmp_path: Path) -> None:
+    """A group may have committed 5,000 partitions. In one slice, its response blocked the loop for
+    37 ms.
+    """
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
         await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
@@ -394,7 +406,7 @@ async def test_large_responses_are_built_in_slices(tmp_path: Path) -> None:
 
 
 async def asked_in_slices(seen: Seen, path: str) -> tuple[Any, int]:
-    """An answer, and how often others had their turn while its rows were made."""
+    """Returns the response, and how often the request yielded while it built the rows."""
     slicer = seen.broker.slicer
     turn, pauses = slicer.turn, 0
 
@@ -410,7 +422,7 @@ async def asked_in_slices(seen: Seen, path: str) -> tuple[Any, int]:
         slicer.turn = turn
 
 
-async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> None:
+async def test_percent_encoded_group_id_is_one_segment_of_the_path(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/journal", 1)
         await seen.client.commit("ö %2F?", 2)
@@ -434,14 +446,14 @@ async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> N
         ("/api/offsets/expiring?within_ms=soon", 400),
     ],
 )
-async def test_error_response_has_a_message(tmp_path: Path, path: str, status: int) -> None:
+async def test_http_error_response_has_a_message(tmp_path: Path, path: str, status: int) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get(path)
     assert answer.status_code == status
     assert len(answer.json()["error"]) > 10
 
 
-async def test_journal_of_a_deleted_group_is_kept(tmp_path: Path) -> None:
+async def test_journal_of_a_deleted_group_is_available(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await (await Member(seen).alone()).leave("done for today")
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=[GROUP])
@@ -453,7 +465,7 @@ async def test_journal_of_a_deleted_group_is_kept(tmp_path: Path) -> None:
     assert "group_removed" in [note["kind"] for note in journal["notes"]]
 
 
-async def test_commit_to_a_lower_offset_is_shown_with_its_client(tmp_path: Path) -> None:
+async def test_journal_lists_a_commit_to_a_lower_offset_with_its_client(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 40)
         await seen.client.commit("readers", 7)
@@ -475,13 +487,15 @@ CHECKS = {
 
 
 def check(seen: Seen, after_ms: int) -> None:
-    """Lets time pass until the retention check has visited every group."""
+    """Advances the time until the retention check has covered every group."""
     seen.pass_ms(after_ms)
     for _ in range(3):
         seen.pass_ms(0)
 
 
-async def test_expiring_offsets_are_listed_counted_and_noted_in_advance(tmp_path: Path) -> None:
+async def test_expiring_offsets_are_in_api_metrics_and_journal_before_expiry(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, CHECKS) as seen:
         await seen.client.commit("readers", 5)
         committed_ms = seen.time.wall_ms
@@ -536,7 +550,7 @@ async def test_expiring_offsets_are_filtered_by_group_and_time(
 
 
 @pytest.mark.parametrize("counts", [True, False])
-async def test_fetch_delays_expiry_only_when_fetches_count_as_activity(
+async def test_offset_fetch_delays_expiry_only_when_fetches_count_as_activity(
     tmp_path: Path, counts: bool
 ) -> None:
     settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": str(counts).lower()}
@@ -548,7 +562,7 @@ async def test_fetch_delays_expiry_only_when_fetches_count_as_activity(
             assert await seen.client.fetch("readers") == expected
 
 
-async def test_restart_counts_as_a_fetch_when_fetches_count_as_activity(
+async def test_restart_delays_offset_expiry_when_fetches_count_as_activity(
     tmp_path: Path,
 ) -> None:
     settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": "true"}

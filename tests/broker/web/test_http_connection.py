@@ -1,4 +1,4 @@
-"""The timeouts of one HTTP connection, with a clock that the test moves."""
+"""The timeouts of one HTTP connection; the test advances the clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUEST_S, UNREAD_S = HTTP_LIMITS.request_s, HTTP_LIMITS.unread_s
 
 
 class Timer:
-    """A call that is due at a time, unless it is cancelled."""
+    """A scheduled call, which can be cancelled."""
 
     def __init__(self, at_s: float, call: Callable[[], object]) -> None:
         self.at_s, self.call = at_s, call
@@ -32,7 +32,7 @@ class Timer:
 
 
 class HandLoop:
-    """The running loop with a clock that `advance` moves."""
+    """The running event loop with a clock that `advance` moves."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -49,7 +49,7 @@ class HandLoop:
         return asyncio.get_running_loop().create_task(work)
 
     def advance(self, by_s: float) -> None:
-        """Advances the clock and runs the calls that become due."""
+        """Advances the clock and runs the calls that are due."""
         until_s = self.now_s + by_s
         while due := [t for t in self.timers if not t.cancelled and t.at_s <= until_s]:
             first = min(due, key=lambda timer: timer.at_s)
@@ -60,7 +60,7 @@ class HandLoop:
 
 
 class LoopTime(Time):
-    """The clock and the timers of such a loop."""
+    """The clock and the timers of a HandLoop."""
 
     def __init__(self, loop: HandLoop) -> None:
         super().__init__(monotonic_s=loop.time)
@@ -71,8 +71,7 @@ class LoopTime(Time):
 
 
 class HandTransport(asyncio.Transport):
-    """A transport whose peer reads only when the test allows it; ``unread`` bytes wait for the
-    peer."""
+    """A transport that records the written bytes; ``unread`` is the size of its write buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,10 +95,10 @@ class HandTransport(asyncio.Transport):
         self.closing = self.aborted = True
 
     def pause_reading(self) -> None:
-        """The test sends every byte itself."""
+        """Does nothing, because the test passes the received bytes itself."""
 
     def resume_reading(self) -> None:
-        """The test sends every byte itself."""
+        """Does nothing, because the test passes the received bytes itself."""
 
 
 class Scene:
@@ -129,7 +128,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("sent", [b"", GET[:9], GET[:-2]])
-def test_connection_without_a_complete_request_ends_at_the_timeout(sent: bytes) -> None:
+def test_http_connection_without_a_complete_request_is_closed_at_timeout(sent: bytes) -> None:
     scene = Scene()
     if sent:
         scene.connection.data_received(sent)
@@ -140,7 +139,7 @@ def test_connection_without_a_complete_request_ends_at_the_timeout(sent: bytes) 
     assert scene.is_over()
 
 
-def test_incomplete_request_with_steady_bytes_ends_at_the_timeout() -> None:
+def test_incomplete_http_request_times_out_although_bytes_arrive() -> None:
     scene = Scene()
     scene.connection.data_received(GET[:-2] + b"X: ")
     for _ in range(9):
@@ -152,7 +151,7 @@ def test_incomplete_request_with_steady_bytes_ends_at_the_timeout() -> None:
     assert scene.is_over()
 
 
-async def test_request_timeout_begins_with_each_request() -> None:
+async def test_http_request_timeout_begins_at_each_request() -> None:
     """A connection with repeated requests stays open."""
     scene = Scene()
     for number in range(1, 10):
@@ -167,7 +166,7 @@ async def test_request_timeout_begins_with_each_request() -> None:
     assert scene.is_over()
 
 
-async def test_pipelined_requests_are_answered_in_order() -> None:
+async def test_pipelined_http_requests_are_answered_in_order() -> None:
     scene = Scene()
     scene.connection.data_received(GET + GET + GET[:9])
 
@@ -177,7 +176,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
     assert scene.is_over()
 
 
-async def test_idle_connection_is_closed_after_its_response() -> None:
+async def test_idle_http_connection_is_closed_after_its_response() -> None:
     scene = Scene()
     scene.connection.data_received(GET)
     await scene.answered(1)
@@ -188,7 +187,7 @@ async def test_idle_connection_is_closed_after_its_response() -> None:
     assert not scene.transport.aborted, "what is on its way still arrives"
 
 
-def test_connection_with_an_unread_response_is_aborted() -> None:
+def test_http_connection_with_an_unread_response_is_aborted() -> None:
     scene = Scene()
     scene.connection.data_received(GET[:9])
     scene.transport.unread = 1 << 20
@@ -199,7 +198,7 @@ def test_connection_with_an_unread_response_is_aborted() -> None:
     assert scene.state.connections == set()
 
 
-async def test_slow_reader_is_not_aborted_while_it_reads() -> None:
+async def test_slow_http_reader_is_not_aborted_while_it_reads() -> None:
     scene = Scene()
     scene.transport.unread = 20 * HTTP_LIMITS.unread_bytes
     scene.connection.data_received(GET[:-2] + b"Connection: close\r\n\r\n")
@@ -210,13 +209,15 @@ async def test_slow_reader_is_not_aborted_while_it_reads() -> None:
         scene.loop.advance(UNREAD_S)
         assert not scene.transport.aborted
 
-    scene.connection.resume_writing()  # the remaining bytes are still unread
+    scene.connection.resume_writing()  # The peer has still not read the remaining bytes.
     scene.loop.advance(UNREAD_S)
     assert scene.transport.aborted
 
 
 @pytest.mark.parametrize("exc", [None, ConnectionResetError()])
-async def test_timers_end_with_their_connection(exc: Exception | None) -> None:
+async def test_timers_of_an_http_connection_end_when_the_connection_closes(
+    exc: Exception | None,
+) -> None:
     scene = Scene()
     scene.connection.data_received(GET)
     await scene.answered(1)

@@ -1,4 +1,6 @@
-"""Allowed host names over HTTP: a page from the internet cannot read the broker under any name."""
+"""Allowed host names over HTTP: a page from the internet can't read the broker, whatever name it
+uses.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,10 @@ def lines() -> Iterator[list[Any]]:
     [
         (LOOPBACK, "127.0.0.1:9644", True),
         (LOOPBACK, "127.0.0.1", True),
-        (LOOPBACK, "10.1.2.3:80", True),  # an address has one meaning on every machine
+        (LOOPBACK, "10.1.2.3:80", True),  # An address has one meaning on every machine.
         (LOOPBACK, "[::1]:9644", True),
         (LOOPBACK, "[fe80::1]", True),
-        (LOOPBACK, "localhost:19644", True),  # the end of a tunnel has another port
+        (LOOPBACK, "localhost:19644", True),  # The local end of a tunnel has another port.
         (LOOPBACK, "LocalHost.", True),
         (LOOPBACK, "this-machine:9644", True),
         (LOOPBACK, "Broker.Example:9644", True),
@@ -50,7 +52,7 @@ def lines() -> Iterator[list[Any]]:
         (LOOPBACK, ".", False),
         (LOOPBACK, "localhost:9644 evil", False),
         (LOOPBACK, "evil@localhost", False),
-        (NETWORK, "muster:9644", True),  # the name that a container of the same network uses
+        (NETWORK, "muster:9644", True),  # A container in the same network uses this name.
         (NETWORK, "evil.example:9644", False),
         (NETWORK, "muster.evil.example", False),
         (NETWORK, ":9644", False),
@@ -59,7 +61,7 @@ def lines() -> Iterator[list[Any]]:
         ("::1", "muster", False),
     ],
 )
-def test_host_header_is_accepted_for_addresses_and_own_names(
+def test_host_header_is_accepted_for_addresses_and_configured_names(
     listener: str, host: str, known: bool
 ) -> None:
     assert Hosts(listener, ["this-machine", "broker.example", ""], "").has(host) is known
@@ -76,7 +78,7 @@ def test_host_header_is_accepted_for_addresses_and_own_names(
         ("*", "evil.example", True),
     ],
 )
-def test_allowed_hosts_setting_adds_names(allowed: str, host: str, known: bool) -> None:
+def test_http_allowed_hosts_adds_host_names(allowed: str, host: str, known: bool) -> None:
     assert Hosts(LOOPBACK, [], allowed).has(host) is known
 
 
@@ -86,7 +88,7 @@ async def ask(seen: Seen, path: str, **headers: str) -> httpx.Response:
         return await client.get(path, headers=given)
 
 
-async def test_rebound_host_name_is_refused_and_logged_once(
+async def test_unknown_host_header_is_refused_and_logged_once(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -102,7 +104,7 @@ async def test_rebound_host_name_is_refused_and_logged_once(
     assert [line["host"] for line in told] == ["'rebound.evil.example:9644'"], "once"
 
 
-async def test_host_name_and_advertised_names_are_accepted(
+async def test_host_header_with_the_machine_name_or_advertised_name_is_accepted(
     tmp_path: Path,
 ) -> None:
     settings = {
@@ -115,8 +117,8 @@ async def test_host_name_and_advertised_names_are_accepted(
             assert (await ask(seen, "/healthz", host=host)).status_code == 200
 
 
-async def test_request_without_a_host_header_is_answered(tmp_path: Path) -> None:
-    """Load balancers probe with HTTP 1.0; browsers do not use it."""
+async def test_http_request_without_a_host_header_is_served(tmp_path: Path) -> None:
+    """Load balancers probe with HTTP 1.0; browsers do not use HTTP 1.0."""
     async with seeing(tmp_path) as seen:
         host, _, port = seen.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -129,14 +131,14 @@ async def test_request_without_a_host_header_is_answered(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("site", "mode", "status"),
     [
-        ("cross-site", "no-cors", 403),  # an image, a script
+        ("cross-site", "no-cors", 403),  # An image or a script of another site sends this request.
         ("cross-site", "cors", 403),
-        ("cross-site", "navigate", 200),  # a link in a runbook
+        ("cross-site", "navigate", 200),  # A link in a runbook sends this request.
         ("same-origin", "cors", 200),
         ("none", "navigate", 200),
     ],
 )
-async def test_cross_site_requests_are_refused_except_links(
+async def test_cross_site_http_requests_are_refused_except_navigation(
     tmp_path: Path, site: str, mode: str, status: int
 ) -> None:
     async with seeing(tmp_path) as seen:

@@ -32,13 +32,13 @@ CHUNK = bytes(1 << 18)
 
 
 class Peer(NamedTuple):
-    """A connection whose bytes the test writes."""
+    """A connection for which the test writes the bytes."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def ended(self) -> bytes:
-        """The bytes until the server closes the connection."""
+        """Returns the bytes that arrive until the server closes the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(), WITHIN_S)
         except ConnectionResetError:
@@ -46,7 +46,9 @@ class Peer(NamedTuple):
 
 
 class Served:
-    """An HTTP server with short timeouts; `/endless` sends until its reader disconnects."""
+    """An HTTP server with short timeouts; the path `/endless` sends data until the reader
+    disconnects.
+    """
 
     def __init__(self, limits: HttpLimits) -> None:
         self.writing = 0
@@ -65,7 +67,7 @@ class Served:
             try:
                 while True:
                     yield CHUNK
-                    await asyncio.sleep(0)  # raises when the reader has disconnected
+                    await asyncio.sleep(0)  # The await raises when the reader has disconnected.
             finally:
                 self.writing -= 1
 
@@ -98,7 +100,7 @@ async def serving(limits: HttpLimits = SHORT) -> AsyncIterator[Served]:
 
 
 @pytest.mark.parametrize("sent", [b"", GET[:9], GET[:-2], GET[:-4] + b"\r\nX: "])
-async def test_connection_with_a_partial_request_is_closed(sent: bytes) -> None:
+async def test_http_connection_with_a_partial_request_is_closed(sent: bytes) -> None:
     async with serving() as served:
         peer = await served.peer(sent)
 
@@ -106,7 +108,7 @@ async def test_connection_with_a_partial_request_is_closed(sent: bytes) -> None:
         await eventually(lambda: served.open == 0)
 
 
-async def test_longest_waiting_connection_is_closed_above_the_limit() -> None:
+async def test_longest_waiting_http_connection_is_closed_above_the_limit() -> None:
     async with serving(HttpLimits(connections=3)) as served:
         half = [await served.peer(GET[:9])]
         await eventually(lambda: served.open == 1)
@@ -122,7 +124,7 @@ async def test_longest_waiting_connection_is_closed_above_the_limit() -> None:
             each.writer.close()
 
 
-async def test_connection_being_answered_is_not_closed_for_another() -> None:
+async def test_new_http_connection_is_closed_while_all_others_send_responses() -> None:
     async with serving(HttpLimits(connections=2)) as served:
         busy = [await served.endless() for _ in range(2)]
 
@@ -134,7 +136,7 @@ async def test_connection_being_answered_is_not_closed_for_another() -> None:
         await eventually(lambda: served.writing == 0)
 
 
-async def test_unread_response_is_dropped() -> None:
+async def test_http_connection_is_closed_when_its_response_is_not_read() -> None:
     async with serving() as served:
         peer = await served.endless()
         assert served.writing == 1
@@ -150,7 +152,7 @@ async def test_unread_response_is_dropped() -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
     ],
 )
-async def test_request_with_a_body_is_refused_at_once(head: bytes) -> None:
+async def test_http_request_with_a_body_is_refused_immediately(head: bytes) -> None:
     async with serving(HttpLimits()) as served:
         answer = await (await served.peer(head)).ended()
 
@@ -160,7 +162,7 @@ async def test_request_with_a_body_is_refused_at_once(head: bytes) -> None:
         await eventually(lambda: served.open == 0)
 
 
-async def test_request_head_above_16_kib_is_refused() -> None:
+async def test_http_request_head_above_16_kib_is_refused() -> None:
     async with serving(HttpLimits()) as served:
         peer = await served.peer(GET[:-2] + b"X: " + b"x" * HttpLimits().head_bytes)
 

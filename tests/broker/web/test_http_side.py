@@ -1,4 +1,4 @@
-"""The HTTP server of a broker is created by the first request, in a thread."""
+"""The HTTP server of a broker: the first connection creates the server in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.broker.seen import seeing
 
 @pytest.fixture
 def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads in which a site was created."""
+    """The ids of the threads that created a site."""
     found: list[int] = []
     make = HttpSide._make
 
@@ -44,7 +44,7 @@ async def test_http_site_is_created_by_the_first_connection_in_a_thread(
         assert maker != threading.get_ident()
 
 
-async def test_trends_and_verdicts_run_without_http_requests(
+async def test_trends_and_verdicts_are_computed_without_http_requests(
     tmp_path: Path, makers: list[int]
 ) -> None:
     async with seeing(tmp_path) as seen:

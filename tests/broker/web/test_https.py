@@ -1,4 +1,4 @@
-"""HTTPS: the HTTP server with the TLS of listeners, and readers authenticated by certificates."""
+"""HTTPS: the HTTP server with the TLS settings of listeners; certificates authenticate readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INLINE = {
 
 
 class Encrypted:
-    """A broker with HTTPS whose clients have certificates of one authority."""
+    """A broker with HTTPS; one authority issues the certificates of its clients."""
 
     def __init__(self, seen: SecuredSeen, authority: Authority) -> None:
         self.seen = seen
@@ -58,7 +58,7 @@ async def encrypted(
         yield Encrypted(seen, authority)
 
 
-async def test_client_certificate_authenticates_the_reader(tmp_path: Path) -> None:
+async def test_https_client_certificate_authenticates_the_reader(tmp_path: Path) -> None:
     settings = {
         "http.authentication": "basic,certificate",
         "http.ssl.client.auth": "requested",
@@ -79,7 +79,7 @@ async def test_client_certificate_authenticates_the_reader(tmp_path: Path) -> No
         assert seen.broker.secured.http.tls.failed == 0
 
 
-async def test_changed_certificate_is_used_for_new_connections(
+async def test_changed_https_certificate_is_used_for_new_connections(
     tmp_path: Path,
 ) -> None:
     authority = Authority(tmp_path)
@@ -89,18 +89,19 @@ async def test_changed_certificate_is_used_for_new_connections(
         broker = served.seen.broker
         tls = broker.secured.http.tls
         assert tls.made.certificate.serial == f"{issued.certificate.serial_number:x}"
-        fresh = authority.issue("broker")  # the same subject and names, in the same file
+        # The file gets a new certificate with the same subject and names.
+        fresh = authority.issue("broker")
         await broker.secured.certificates.look()
         assert tls.made.certificate.serial == f"{fresh.certificate.serial_number:x}"
         assert (await served.get("/healthz")).status_code == 200
         assert broker.secured.certificates.seconds_left()["http"] > 0
 
-        issued.pem.write_text(fresh.key_text)  # an incomplete file
+        issued.pem.write_text(fresh.key_text)  # The file is incomplete.
         await broker.secured.certificates.look()
         assert (await served.get("/healthz")).status_code == 200, "the old one goes on"
 
 
-async def test_client_without_tls_or_a_trusted_certificate_is_closed(tmp_path: Path) -> None:
+async def test_https_client_without_tls_or_trust_is_disconnected(tmp_path: Path) -> None:
     settings = {"http.authentication": "certificate", "http.ssl.client.auth": "required"}
     async with encrypted(tmp_path, settings) as served:
         stranger = Authority(tmp_path, "a stranger").issue("mallory")
@@ -113,7 +114,9 @@ async def test_client_without_tls_or_a_trusted_certificate_is_closed(tmp_path: P
         assert served.seen.broker.secured.http.tls.failed == 3
 
 
-async def test_inline_certificates_versions_and_cipher_suites_apply(tmp_path: Path) -> None:
+async def test_https_uses_inline_certificates_tls_versions_and_cipher_suites(
+    tmp_path: Path,
+) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("broker")
     settings = {
@@ -143,7 +146,7 @@ async def test_inline_certificates_versions_and_cipher_suites_apply(tmp_path: Pa
         assert cipher[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
 
 
-async def test_pkcs12_stores_are_loaded(tmp_path: Path) -> None:
+async def test_https_loads_pkcs12_stores(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     store, trust = tmp_path / "own.p12", tmp_path / "trust.p12"
     store.write_bytes(authority.issue("broker").pkcs12(PASSWORD))
@@ -180,7 +183,9 @@ async def test_pkcs12_stores_are_loaded(tmp_path: Path) -> None:
         ({"http.metrics.token": "short"}, "at least 16 characters"),
     ],
 )
-def test_ineffective_security_settings_end_the_start(settings: dict[str, str], said: str) -> None:
+def test_start_fails_with_ineffective_http_security_settings(
+    settings: dict[str, str], said: str
+) -> None:
     with pytest.raises(BadConfig, match=said) as refused:
         Config(settings)
     assert PASSWORD not in str(refused.value)

@@ -1,8 +1,8 @@
-"""Secrets are planted everywhere, all of them are used in one run, and then searched for.
+"""A search for secrets that the test has set in every place and has used in one run.
 
-They must not be in a log line, a traceback, a response of DescribeConfigs or HTTP, a metric, a file
-of the data directory (except SCRAM's stored keys in users.json and altered settings in
-configs.json, both readable only by their owner), or in the repr of any object of the broker.
+A secret must not be in a log line, a traceback, a response of DescribeConfigs or HTTP, a metric, a
+file of the data directory (except SCRAM's stored keys in users.json and altered settings in
+configs.json, which only their owner can read), or in the repr of an object of the broker.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ INLINE = "listener.name.inline.ssl."
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """The forms in which a secret can be written, whole or truncated as it was sent."""
+    """The forms in which a secret can be written: complete, or truncated as it was sent."""
     part = secret[: len(secret) // 3 * 3 - 3]
     return {part, b64encode(part), part.hex().encode(), repr(part)[2:-1].encode()}
 
@@ -95,7 +95,7 @@ def found_in(text: str | bytes, planted: set[bytes]) -> list[bytes]:
 
 
 async def use_all(served: Encrypted, told: list[str]) -> None:
-    """Uses each secret correctly and wrongly; appends the responses to ``told``."""
+    """Uses each secret correctly and incorrectly; appends the responses to ``told``."""
     seen = served.seen
     client = seen.client
     upsertion = {
@@ -144,7 +144,7 @@ async def use_all(served: Encrypted, told: list[str]) -> None:
 
 
 async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
-    """Creates, renews and uses a token correctly and wrongly; returns its secrets."""
+    """Creates, renews and uses a token correctly and incorrectly; returns its secrets."""
     port = served.seen.broker.sockets.addresses()[1][1]
     owner = await Client.connect(port)
     await owner.call(HANDSHAKE, 1, mechanism="PLAIN")
@@ -173,7 +173,7 @@ async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
 
 
 async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
-    """Authenticates with a valid and an invalid OAUTHBEARER token; returns their secrets."""
+    """Authenticates by a valid and an invalid OAUTHBEARER token; returns their secrets."""
     now_s = served.seen.time.now().wall_ms // 1000
     found = []
     for key in (bearers.KEY, bearers.OTHER):
@@ -216,8 +216,9 @@ async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
 
 
 async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
-    """Shows a listener's key to a client and replaces it while the broker runs; returns the stored
-    forms."""
+    """Uses a listener's key and replaces it while the broker runs; returns the forms of the stored
+    new key.
+    """
     broker, authority = served.seen.broker, served.authority
     serials = []
     for issued in (own, authority.issue("inline")):
@@ -258,7 +259,7 @@ async def read_all(served: Encrypted, told: list[str]) -> None:
 
 
 @pytest.mark.proves("security 8")
-async def test_no_secret_is_in_logs_responses_files_or_objects(
+async def test_secrets_are_absent_from_logs_responses_files_and_reprs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority(tmp_path)
@@ -339,8 +340,9 @@ async def test_no_secret_is_in_logs_responses_files_or_objects(
 
 
 async def use_broken(served: Encrypted) -> None:
-    """Sends a request with a secret that raises an exception in the broker: its connection is
-    closed."""
+    """Sends a request with a secret that raises an exception in the broker, which closes the
+    connection.
+    """
     upsertion = {
         "name": "dave", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
         "salted_password": SALTED,
@@ -350,6 +352,6 @@ async def use_broken(served: Encrypted) -> None:
 
 
 def is_ours(each: object) -> bool:
-    """Whether the object is an instance of one of Muster's classes and has a repr."""
+    """Returns whether the object's class is one of Muster's and defines a repr."""
     module = type(each).__module__
     return isinstance(module, str) and module.partition(".")[0] in OURS

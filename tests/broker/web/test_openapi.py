@@ -1,6 +1,7 @@
-"""broker/web/openapi.json describes the routes of the HTTP side, each with its fields.
+"""The file broker/web/openapi.json describes each route of the HTTP server and its fields.
 
-`Seen.get` holds every answer that a test gets to the file, and `Stream` every event.
+`Seen.get` compares every response that a test gets with the file, and `Stream` compares every
+event.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from tests.broker.seen import seeing
 PAGE = Path(__file__).parents[3] / "docs" / "use" / "http-api.md"
 UNNAMED = re.compile(r"\{rest:\w+\}")
 SAMPLE = {"name": "index.html", "partition": "0", "broker": "1"}
-"""Values for parameters of paths; any other is `sample`."""
+"""The values for parameters of paths; other parameters are `sample`."""
 
 
 def filled(path: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: SAMPLE.get(found[1], "sample"), path)
 
 
-async def test_each_route_of_the_server_is_described_and_the_reverse(tmp_path: Path) -> None:
+async def test_openapi_file_describes_exactly_the_routes_of_the_server(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         assert (await seen.get("/livez")).status_code == 200
         assert seen.broker.pages is not None
@@ -46,7 +47,7 @@ async def test_each_route_of_the_server_is_described_and_the_reverse(tmp_path: P
             assert paths == {route}, f"{route} has its own words in the file"
 
 
-async def test_every_described_path_is_answered_as_described(tmp_path: Path) -> None:
+async def test_response_of_each_path_matches_the_openapi_file(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("sample", 0)
         for path in PATHS:
@@ -65,14 +66,14 @@ async def test_every_described_path_is_answered_as_described(tmp_path: Path) -> 
         if each["in"] == "path"
     ],
 )
-def test_parameters_of_a_path_are_those_in_its_braces(path: str, parameter: str) -> None:
+def test_parameters_of_an_openapi_path_equal_those_in_its_braces(path: str, parameter: str) -> None:
     names = [each["name"] for each in PATHS[path]["get"]["parameters"] if each["in"] == "path"]
     assert parameter in names
     assert sorted(names) == sorted(re.findall(r"\{(\w+)\}", path))
 
 
 def schemas() -> Iterator[tuple[str, Any]]:
-    """Every schema of the file, with its place."""
+    """Every schema of the file and its location."""
     yield from SCHEMAS.items()
     for path, item in PATHS.items():
         for status, response in item["get"]["responses"].items():
@@ -85,7 +86,7 @@ def schemas() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("place", "schema"), list(schemas()))
-def test_schema_is_valid_and_each_field_has_a_description(place: str, schema: Any) -> None:
+def test_openapi_schema_is_valid_and_each_field_has_a_description(place: str, schema: Any) -> None:
     Draft202012Validator.check_schema(schema)
     for branch in (schema, *schema.get("anyOf", ())):
         properties = branch.get("properties", {})
@@ -93,14 +94,14 @@ def test_schema_is_valid_and_each_field_has_a_description(place: str, schema: An
         assert [name for name, each in properties.items() if "description" not in each] == []
 
 
-def test_every_reference_leads_to_a_schema_and_every_schema_is_used() -> None:
+def test_openapi_references_and_schemas_are_equal_sets() -> None:
     named = set(re.findall(r'"#/components/schemas/(\w+)"', openapi.FILE.read_text()))
     assert named == set(SCHEMAS)
     responses = set(re.findall(r'"#/components/responses/(\w+)"', openapi.FILE.read_text()))
     assert responses == set(DOCUMENT["components"]["responses"])
 
 
-def test_an_undescribed_field_is_found_also_in_a_schema_that_extends_another() -> None:
+def test_openapi_check_finds_an_undescribed_field_in_an_extended_schema() -> None:
     member = {
         "member": "m", "instance": None, "client": "c", "host": "h", "session_timeout_ms": 1,
         "rebalance_timeout_ms": 1, "waits_with": None, "partitions": None, "assignment_bytes": 0,
@@ -112,7 +113,7 @@ def test_an_undescribed_field_is_found_also_in_a_schema_that_extends_another() -
             openapi.check(wrong, openapi.named("Member"), "a member")
 
 
-def test_the_page_names_every_path_and_is_short() -> None:
+def test_http_api_page_lists_every_path_in_at_most_1500_words() -> None:
     text = PAGE.read_text()
     assert [path for path in PATHS if path.startswith("/api") and f"`{path}" not in text] == []
     assert len(text.split()) <= 1500

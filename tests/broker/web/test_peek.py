@@ -1,4 +1,4 @@
-"""One record of a topic over HTTP: decoded and bounded, or refused with the reason."""
+"""One record of a topic over HTTP: decoded and bounded, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ async def refusal(seen: Seen, query: str) -> tuple[int, str]:
 
 
 def plant(directory: Path, data: bytes) -> None:
-    """Writes the log of orders-0 as another broker left it."""
+    """Writes the log of orders-0 as another broker would."""
     (file,) = (directory / "orders-0").glob("*.log")
     file.write_bytes(data)
     (directory / ".kafka_cleanshutdown").unlink()
     (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
 
 
-async def test_record_is_shown_as_text_json_and_hex(tmp_path: Path) -> None:
+async def test_record_over_http_has_text_json_and_hex(tmp_path: Path) -> None:
     value = b'{"id": 7, "name": "\xc3\x84"}'
     headers = [("trace", b"\x00\xff"), ("none", None)]
     async with seeing(tmp_path) as seen:
@@ -88,7 +88,7 @@ async def test_record_is_shown_as_text_json_and_hex(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-async def test_record_of_every_codec_is_decoded_and_a_tombstone_is_null(
+async def test_record_of_each_codec_is_decoded_with_null_for_a_tombstone(
     tmp_path: Path, codec: int
 ) -> None:
     records = [Record(i, NOON + i, b"k%d" % i, b"v%d" % i) for i in range(20)]
@@ -116,7 +116,7 @@ async def test_records_of_old_formats_are_decoded(tmp_path: Path, magic: int, co
             assert (view["headers"], view["transaction"]) == ([], None)
 
 
-async def test_markers_and_emptied_batches_are_skipped(tmp_path: Path) -> None:
+async def test_markers_and_empty_batches_are_skipped_to_the_next_record(tmp_path: Path) -> None:
     def marker(kind: int, at: int, producer_id: int) -> bytes:
         return encode_end_transaction(
             kind,
@@ -189,7 +189,7 @@ async def test_markers_and_emptied_batches_are_skipped(tmp_path: Path) -> None:
         ("orders%2F0%2Frecord?offset=5", 404, "topic orders/0/record does not exist"),
     ],
 )
-async def test_missing_record_is_refused_with_the_reason(
+async def test_request_for_a_missing_record_is_refused_with_the_reason(
     tmp_path: Path, query: str, status: int, sentence: str
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -199,7 +199,7 @@ async def test_missing_record_is_refused_with_the_reason(
     assert (got[0], got[1][: len(sentence)]) == (status, sentence)
 
 
-async def test_topic_name_is_percent_decoded(tmp_path: Path) -> None:
+async def test_topic_name_in_the_path_is_percent_decoded(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         append(seen, encode_batch([Record(0, NOON, None, b"v")]))
         assert (await peek(seen, 0, "%6frders/0"))["topic"] == "orders"
@@ -216,7 +216,7 @@ async def test_cross_site_request_for_a_record_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-async def test_damaged_batch_is_reported_and_its_neighbors_are_shown(
+async def test_damaged_batch_is_reported_and_other_batches_are_readable(
     tmp_path: Path, codec: int
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -240,7 +240,7 @@ async def test_damaged_batch_is_reported_and_its_neighbors_are_shown(
 async def test_large_record_is_truncated_to_4_kib_in_a_thread(
     tmp_path: Path, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """During 20 MB in gzip, a 1 ms timer was late by 6 ms at most on two cores."""
+    """With 20 MB in gzip on two cores, a 1 ms timer was at most 6 ms late."""
     value = os.urandom(LARGE // 2) + bytes(LARGE // 2)
     record = Record(0, NOON, b"k" * 5000, value, [("h" * 5000, b"x" * 5000)] * 100)
     threads = set()
@@ -289,13 +289,13 @@ def shown(data: bytes | None) -> dict[str, Any] | None:
         (b"\xed\xa0\x80", None),
     ],
 )
-def test_value_has_text_only_when_it_is_printable_utf_8(data: bytes, text: str | None) -> None:
+def test_record_value_has_text_only_when_printable_utf_8(data: bytes, text: str | None) -> None:
     view = shown(data)
     assert view is not None
     assert (view["text"], view["hex"]) == (text, data.hex())
 
 
-def test_truncated_text_ends_at_a_whole_character() -> None:
+def test_truncated_record_text_ends_at_a_whole_character() -> None:
     view = shown(b"a" + "€".encode() * 2000)
     assert view is not None
     assert view["text"] == "a" + "€" * 1365
@@ -321,14 +321,14 @@ def test_truncated_text_ends_at_a_whole_character() -> None:
         ("not", None),
     ],
 )
-def test_json_of_a_value_is_that_of_a_strict_parser(text: str, value: Any) -> None:
+def test_json_of_a_record_value_is_parsed_strictly(text: str, value: Any) -> None:
     view = shown(text.encode())
     assert view is not None
     assert view["text"] == text
     assert view["json"] == value
 
 
-def test_header_name_that_is_not_utf_8_is_shown_with_replacements() -> None:
+def test_header_name_that_is_not_utf_8_has_replacement_characters() -> None:
     name = memoryview(b"\xff\xfe")
     view = record_view(Found(0, -1, None, None, [(name, None)], 1, 9))
     assert view["headers"] == [{"key": "\ufffd\ufffd", "value": None}]

@@ -1,4 +1,4 @@
-"""Hosts of clients in /api and /metrics: addresses without the slash that Kafka writes."""
+"""Hosts of clients in /api and /metrics: addresses without the leading slash that Kafka writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ ONE_OF_EACH = (
 
 
 async def troubled(seen: Seen) -> None:
-    """Creates a group with a member, a finding about it, and rejected and moved-back commits."""
+    """Creates a group with a member, a finding about the member, and rejected and moved-back
+    commits.
+    """
     records = {"index": 0, "records": batch(*[b"v"] * 50)}
     topic = {"name": "orders", "partition_data": [records]}
     await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
@@ -40,7 +42,7 @@ async def troubled(seen: Seen) -> None:
         40,
         7,
         60_000,
-    ):  # the last offset is above the end: a finding that names its member
+    ):  # The last offset is above the log end offset, so that a finding names the member.
         assert await seen.client.commit(GROUP, offset, partitions=1, **mine) == 0
     assert await seen.client.commit(GROUP, 1, member_id=member.member_id, generation_id=9) != 0
     share_group = {"key_type": 2, "coordinator_keys": ["shared"]}
@@ -57,7 +59,7 @@ def hosts_in(value: Any) -> list[str]:
     return own + [host for each in value.values() for host in hosts_in(each)]
 
 
-async def test_hosts_have_no_slash_in_api_and_metrics(tmp_path: Path) -> None:
+async def test_client_hosts_have_no_slash_in_api_and_metrics(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await troubled(seen)
         for path in ONE_OF_EACH:
@@ -80,7 +82,7 @@ async def test_hosts_have_no_slash_in_api_and_metrics(tmp_path: Path) -> None:
     assert 'host="127.0.0.1"' in metrics
 
 
-async def test_hosts_have_no_slash_in_live_events(tmp_path: Path) -> None:
+async def test_client_hosts_have_no_slash_in_live_events(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await troubled(seen)
         for watch in ("groups", f"groups/{GROUP}", "broker"):

@@ -1,4 +1,4 @@
-"""The links of alerts open on the broker that they concern, and are installed with it."""
+"""The links of alerts open runbooks on the affected broker; the wheel contains the runbooks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ SECURED = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "inter.broker.listener.name": "SASL_PLAINTEXT",
 }
-"""Settings in addition to those of tests/broker/web/rights.py, whose first listener is
-plaintext."""
+"""Settings in addition to tests/broker/web/rights.py, whose first listener is plaintext."""
 
 
 async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
@@ -35,7 +34,7 @@ async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.campaign
-async def test_every_link_of_an_alert_opens_its_runbook(tmp_path: Path) -> None:
+async def test_link_of_each_alert_opens_its_runbook(tmp_path: Path) -> None:
     assert len(LINKS) == len(set(LINKS)) > 10
     async with seeing(tmp_path) as seen:
         for path in LINKS:
@@ -53,7 +52,7 @@ async def test_every_link_of_an_alert_opens_its_runbook(tmp_path: Path) -> None:
         assert 'href="/runbooks"' in (await opened(seen, "/", **BROWSER)).text
 
 
-async def test_commands_of_a_runbook_have_the_brokers_addresses(tmp_path: Path) -> None:
+async def test_commands_of_a_runbook_have_the_addresses_of_the_broker(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         host, port = seen.broker.sockets.addresses()[0]
         answer = await opened(seen, "/runbooks/MusterGroupStalled?group=billing.eu")
@@ -100,7 +99,9 @@ async def test_commands_of_a_runbook_use_a_certificate_when_required(tmp_path: P
     assert "`you.pem` is your certificate with its key.\n" in page.text
 
 
-async def test_group_unsafe_for_a_shell_is_not_put_into_commands(tmp_path: Path) -> None:
+async def test_commands_of_a_runbook_omit_a_group_id_that_is_unsafe_for_a_shell(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         for group in ("a%20b", "$(reboot)", "%60id%60", "x%0A%0A%3Cscript%3E", "%3Cb%3E"):
             page = await opened(seen, f"/runbooks/MusterGroupStalled?group={group}", **BROWSER)
@@ -117,7 +118,7 @@ async def test_runbook_page_has_no_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_wheel_contains_the_page_and_every_runbook(tmp_path: Path) -> None:
+def test_wheel_contains_the_web_page_and_every_runbook(tmp_path: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.py", "pyproject.toml", "README.md",
          "CHANGELOG.md", "LICENSE", "broker/web"],

@@ -1,5 +1,4 @@
-"""Transactions in /api: their clients, the held-back partitions, the waiting groups and the
-outcomes."""
+"""Transactions in /api: their clients, held-back partitions, waiting groups and outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None:
-    """A group whose member owns orders-0 and has read all committed records."""
+    """Forms a group whose member owns orders-0 and has read all committed records."""
     assignment = encode_assignment({"orders": [0]})
     who = await seen.client.join_alone(group, assignment=assignment, session_timeout_ms=300_000)
     mine = dict(zip(("member_id", "generation_id"), who, strict=True))
@@ -34,7 +33,9 @@ async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None
 
 
 async def held_for_41_s(seen: Seen) -> Producer:
-    """Five records, then a transaction of three records; a group waits for its end."""
+    """Appends five records, then a transaction of three records; a group waits for its end for 41
+    s.
+    """
     await produce(seen, 5)
     producer = await opened(seen)
     seen.pass_ms(1_000)
@@ -45,7 +46,7 @@ async def held_for_41_s(seen: Seen) -> Producer:
     return producer
 
 
-async def test_held_partition_shows_its_transaction_and_the_waiting_group(
+async def test_held_back_partition_has_its_transaction_and_the_waiting_group(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -76,7 +77,7 @@ async def test_finding_of_the_group_names_the_transaction(tmp_path: Path) -> Non
     assert finding["command"] == "muster transactions why billing-1"
 
 
-async def test_transactional_id_shows_its_open_and_ended_transactions(tmp_path: Path) -> None:
+async def test_transactional_id_has_its_open_and_ended_transactions(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         producer = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")
@@ -104,7 +105,9 @@ async def test_transactional_id_shows_its_open_and_ended_transactions(tmp_path: 
     )
 
 
-async def test_fenced_transaction_shows_its_fencer_and_the_refused_request(tmp_path: Path) -> None:
+async def test_fenced_transaction_has_the_fencing_client_and_refused_request(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         old = await opened(seen)
@@ -126,7 +129,7 @@ async def test_fenced_transaction_shows_its_fencer_and_the_refused_request(tmp_p
     assert (refused["error"], refused["count"]) == ("PRODUCER_FENCED", 1)
 
 
-async def test_client_and_waiting_group_survive_a_restart(tmp_path: Path) -> None:
+async def test_client_and_waiting_group_of_a_transaction_survive_a_restart(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await held_for_41_s(seen)
         now_ms = seen.time.wall_ms
@@ -142,7 +145,9 @@ async def test_client_and_waiting_group_survive_a_restart(tmp_path: Path) -> Non
 
 
 async def hung(seen: Seen) -> None:
-    """Appends records of a transaction that no transactional id has open, 90 s old."""
+    """Appends records of a hanging transaction, 90 s old; no transactional id has this transaction
+    open.
+    """
     await produce(seen, 5)
     stray = await opened(seen, "stray")
     assert await stray.end() == 0
@@ -151,7 +156,7 @@ async def hung(seen: Seen) -> None:
     seen.pass_ms(90_000)
 
 
-async def test_hanging_transaction_is_shown_without_an_id(tmp_path: Path) -> None:
+async def test_hanging_transaction_is_reported_without_a_transactional_id(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await hung(seen)
         view = await got(seen, HELD)
@@ -162,8 +167,8 @@ async def test_hanging_transaction_is_shown_without_an_id(tmp_path: Path) -> Non
     ]
 
 
-async def test_no_transaction_is_hanging_while_ids_are_loading(tmp_path: Path) -> None:
-    """Otherwise an operator would abort a transaction that its coordinator ends."""
+async def test_transaction_is_not_reported_as_hanging_while_ids_are_loading(tmp_path: Path) -> None:
+    """An operator could otherwise abort a transaction that its coordinator will end."""
     async with seeing(tmp_path) as seen:
         await hung(seen)
         await a_reader(seen, offset=9)
@@ -186,7 +191,7 @@ async def test_no_transaction_is_hanging_while_ids_are_loading(tmp_path: Path) -
     assert ("HELD_BACK" in verdicts[0], "HELD_BACK" in verdicts[1]) == (True, False)
 
 
-async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
+async def test_http_api_page_has_every_field_of_transaction_responses(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         old = await held_for_41_s(seen)
         old.epoch += 1
@@ -212,7 +217,7 @@ async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
 
 
 async def abort_by_operator(seen: Seen, producer: Producer) -> None:
-    """Writes an ABORT marker without a coordinator for the producer's records in a partition."""
+    """Writes an ABORT marker to a partition for the producer's records, without a coordinator."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
@@ -225,7 +230,9 @@ async def abort_by_operator(seen: Seen, producer: Producer) -> None:
     assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
 
 
-async def test_transaction_aborted_by_an_operator_is_in_the_ids_history(tmp_path: Path) -> None:
+async def test_transaction_aborted_by_an_operator_is_in_the_history_of_its_id(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         stray = await opened(seen, "stray")
@@ -247,7 +254,7 @@ async def test_transaction_aborted_by_an_operator_is_in_the_ids_history(tmp_path
     )
 
 
-async def test_open_transaction_shows_the_partition_aborted_by_an_operator(
+async def test_open_transaction_has_the_partition_that_an_operator_aborted(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -266,7 +273,7 @@ async def test_open_transaction_shows_the_partition_aborted_by_an_operator(
     assert f"; {past} without the coordinator; committed after 2.0 s" in story["sentence"]
 
 
-async def test_list_has_a_row_for_every_transactional_id(tmp_path: Path) -> None:
+async def test_transactions_api_lists_every_transactional_id(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         await opened(seen)
@@ -279,7 +286,7 @@ async def test_list_has_a_row_for_every_transactional_id(tmp_path: Path) -> None
     }
 
 
-async def test_unknown_path_of_transactions_is_refused(tmp_path: Path) -> None:
+async def test_unknown_path_of_the_transactions_api_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         for path, status in (
@@ -296,7 +303,7 @@ async def test_unknown_path_of_transactions_is_refused(tmp_path: Path) -> None:
     assert view["sentence"] == "orders-0 is not held back by a transaction"
 
 
-async def test_fields_are_those_of_the_page(tmp_path: Path) -> None:
+async def test_transaction_views_have_exactly_the_fields_of_the_page(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         old = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")

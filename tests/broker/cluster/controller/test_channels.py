@@ -1,5 +1,5 @@
-"""The controller's channels: requests in order, one at a time, until answered or the broker is
-gone.
+"""The controller's channels: they send requests in order, one at a time, until the broker answers
+or fails.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ID = bytes(range(16))
 
 
 class Scene:
-    """A controller's channels, and broker 2 that answers as the test says."""
+    """A controller's channels, and broker 2 with scripted responses."""
 
     def __init__(self, other: OtherBroker, spoken: str) -> None:
         self.other = other
@@ -61,7 +61,9 @@ class Scene:
         return BrokerFact(2, epoch, (endpoint,))
 
     def epochs(self) -> list[int]:
-        """The controller epochs of the received requests, which distinguish them in these tests."""
+        """The controller epochs of the received requests; in these tests each request has a
+        different epoch.
+        """
         return [value["controller_epoch"] for _, _, value in self.other.asked]
 
 
@@ -79,7 +81,7 @@ async def scene(spoken: str = "3.9") -> AsyncIterator[Scene]:
         await found.background.stop()
 
 
-async def test_requests_are_sent_one_at_a_time_in_their_order() -> None:
+async def test_channel_sends_requests_in_order_one_at_a_time() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -95,7 +97,7 @@ async def test_requests_are_sent_one_at_a_time_in_their_order() -> None:
         assert there.channels.waiting() == {2: 0}
 
 
-async def test_unanswered_request_is_repeated_before_the_next() -> None:
+async def test_channel_repeats_an_unanswered_request_before_the_next_request() -> None:
     async with scene() as there:
         there.answers = [None, None]
         there.channels.brokers_are([there.broker(5)])
@@ -108,7 +110,7 @@ async def test_unanswered_request_is_repeated_before_the_next() -> None:
         assert lines[1]["event"] == "broker answers the controller again"
 
 
-async def test_unreachable_broker_is_retried_until_it_answers() -> None:
+async def test_channel_retries_an_unreachable_broker() -> None:
     async with scene() as there:
         there.channels.brokers_are([there.broker(5, port=1)])
         there.channels.send(update(5, 1))
@@ -120,8 +122,7 @@ async def test_unreachable_broker_is_retried_until_it_answers() -> None:
 
 
 @pytest.mark.proves("clusters 15")
-async def test_new_registration_gets_no_requests_for_the_previous_one() -> None:
-    """Trap 15."""
+async def test_channel_drops_requests_for_the_previous_registration() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -137,7 +138,7 @@ async def test_new_registration_gets_no_requests_for_the_previous_one() -> None:
         assert [each.request.broker_epoch for each in there.answered] == [6]
 
 
-async def test_requests_for_a_removed_broker_are_dropped() -> None:
+async def test_channel_drops_requests_for_a_removed_broker() -> None:
     async with scene() as there:
         there.channels.brokers_are([there.broker(5, port=1)])
         there.channels.send(update(5, 1))
@@ -147,8 +148,7 @@ async def test_requests_for_a_removed_broker_are_dropped() -> None:
 
 
 @pytest.mark.proves("clusters 12")
-async def test_broker_without_the_listener_is_logged_and_affects_no_other() -> None:
-    """Trap 12."""
+async def test_broker_without_inter_broker_listener_is_logged_and_skipped() -> None:
     async with scene() as there:
         odd = there.broker(9, listener="OTHER")._replace(broker_id=3)
         with capture_logs() as lines:
@@ -189,8 +189,8 @@ async def test_partition_errors_are_mapped_by_topic_id_and_by_name() -> None:
         assert there.answered[0].partitions == wanted
 
 
-async def test_request_split_into_two_messages_has_one_answer() -> None:
-    """An old StopReplica deletes either all of its partitions or none."""
+async def test_request_split_into_two_messages_has_one_result() -> None:
+    """An old StopReplica either deletes all of its partitions or deletes none."""
     parts = [StoppedPartition(0, -1, delete=True), StoppedPartition(1, -1, delete=False)]
     request = StopReplicaRequest(2, 5, 1, 1, [StoppedTopic("t", parts)])
     async with scene("0.10.2") as there:
@@ -212,7 +212,7 @@ async def test_request_split_into_two_messages_has_one_answer() -> None:
         assert len(answer.partitions) == 2
 
 
-async def test_answer_after_close_is_ignored() -> None:
+async def test_response_after_close_of_the_channel_is_ignored() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -224,9 +224,9 @@ async def test_answer_after_close_is_ignored() -> None:
         assert there.answered == []
 
 
-async def test_queue_for_a_broker_that_never_answers_is_bounded() -> None:
-    """Each of 3,000 partitions changes 40 times; the broker accepts the connection and does not
-    answer.
+async def test_queue_of_requests_for_an_unresponsive_broker_is_bounded() -> None:
+    """Each of 3,000 partitions changes 40 times; the broker accepts the connection but does not
+    respond.
     """
     count, rounds = 3000, 40
     async with scene() as there:

@@ -1,4 +1,6 @@
-"""The controller's requests are the same after encoding and decoding, except for missing fields."""
+"""The controller's requests equal their decoded encodings, except for fields that a version
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ BROKERS = [
     BrokerFact(2, -1, (Endpoint("IN", "h2", 2),)),
 ]
 HEAD = (7, 77, 1, 5)
-"""Broker, its epoch, controller, its epoch."""
+"""The broker, the broker epoch, the controller, and the controller epoch."""
 LEADER_AND_ISR = LeaderAndIsrRequest(
     *HEAD,
     [

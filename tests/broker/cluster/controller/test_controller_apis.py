@@ -1,4 +1,4 @@
-"""Requests to the controller: the calls to its host, and the answers, in every version."""
+"""Requests to the controller: in every version, the calls to its host and the responses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ _CLIENTS = ThreadPoolExecutor(2)
 
 
 class Host:
-    """Replaces the controller's host: keeps the calls and answers each with the set reply."""
+    """A fake of the controller's host: records the calls and answers each with the configured
+    reply.
+    """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -66,7 +68,7 @@ class Host:
 
 
 class Scene:
-    """A broker with such a host."""
+    """A broker with the fake host."""
 
     def __init__(self, fellow: Fellow, host: Host) -> None:
         self.fellow = fellow
@@ -75,7 +77,7 @@ class Scene:
     async def asks(
         self, name: str, version: int, value: dict[str, Any], reply: Reply | None = None
     ) -> tuple[Call | None, dict[str, Any]]:
-        """The call to the host, and the answer to the request."""
+        """Sends a request; returns the call to the host, and the response."""
         self.host.calls, self.host.reply = [], reply
 
         def call() -> dict[str, Any]:
@@ -98,7 +100,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 def fields_of(call: Call | None) -> dict[str, Any]:
-    """The fields of a call without its ticket."""
+    """The fields of the call except its ticket."""
     assert call is not None
     return {name: getattr(call, name) for name in call.__slots__ if name != "ticket"}
 
@@ -159,7 +161,7 @@ async def test_alter_partition_is_passed_to_the_controller_in_every_version(vers
 
 
 async def test_alter_partition_with_a_zero_topic_id_gets_unknown_topic_id() -> None:
-    """Trap 17: a topic without an id cannot be named by one."""
+    """Trap 17: a topic without a topic id cannot be identified by one."""
     async with scene() as there:
         partition = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}
         call, answer = await there.asks(
@@ -321,7 +323,7 @@ async def test_elect_leaders_is_passed_to_the_controller_in_every_version(versio
         ("ControlledShutdown", 1, {"broker_id": 1}),
     ],
 )
-async def test_requests_of_brokers_are_refused_to_clients(
+async def test_inter_broker_requests_of_clients_are_refused(
     name: str, version: int, value: dict[str, Any]
 ) -> None:
     async with scene() as there:

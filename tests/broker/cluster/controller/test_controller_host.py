@@ -1,4 +1,4 @@
-"""The controller's host: its reads of ZooKeeper, and its handling of invalid nodes."""
+"""The controller's host: how it reads ZooKeeper, and how it handles invalid nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAD = b'{"version":'
 
 
 async def started_controller(there: Cluster) -> Host:
-    """Starts the first host and waits until it is the controller."""
+    """Starts the first host and waits until this host is the controller."""
     first = there.hosts[0]
     first.host.start()
     await eventually(lambda: first.seen(ControllerReady))
@@ -44,8 +44,8 @@ def leads(there: Cluster, topic: str, leader: int) -> bool:
 
 
 @pytest.mark.proves("clusters 9")
-async def test_new_topic_gets_a_leader_and_brokers_are_notified() -> None:
-    """Trap 9: live brokers are sent before leaders."""
+async def test_controller_elects_leader_of_a_new_topic_and_notifies_brokers() -> None:
+    """Trap 9: brokers learn the live brokers before the leaders."""
     async with hosted(1, obedient=2) as there:
         await started_controller(there)
         await there.topic("t", (11, 12))
@@ -61,8 +61,8 @@ async def test_new_topic_gets_a_leader_and_brokers_are_notified() -> None:
 
 
 @pytest.mark.proves("clusters 20")
-async def test_broker_that_left_during_a_lost_connection_is_noticed() -> None:
-    """Trap 20: kazoo forgets watches then."""
+async def test_controller_detects_a_broker_that_left_during_a_lost_connection() -> None:
+    """Trap 20: kazoo forgets the watches when it loses the connection."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         await there.topic("t", (11, 12))
@@ -92,8 +92,7 @@ async def test_topic_node_is_watched_after_a_reconnect() -> None:
 
 
 @pytest.mark.proves("clusters 15")
-async def test_unobserved_restart_of_a_broker_is_a_leave_and_a_join() -> None:
-    """Trap 15."""
+async def test_broker_restart_during_a_lost_connection_is_a_leave_and_a_join() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         only = there.obedient[0]
@@ -109,7 +108,7 @@ async def test_unobserved_restart_of_a_broker_is_a_leave_and_a_join() -> None:
         await eventually(lambda: any(each["broker_epoch"] == epoch for each in only.of(6)))
 
 
-async def test_topic_with_an_invalid_node_is_unchanged_and_still_watched() -> None:
+async def test_topic_keeps_its_state_and_watch_when_its_node_becomes_invalid() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         await there.topic("t", (11,))
@@ -132,7 +131,7 @@ async def test_topic_with_an_invalid_node_is_unchanged_and_still_watched() -> No
 
 @pytest.mark.proves("clusters 22")
 async def test_invalid_nodes_do_not_affect_other_topics() -> None:
-    """Trap 22, and trap 12: a broker without the listener; at the election and after it."""
+    """Trap 22; trap 12: a broker without the listener, at the election and afterwards."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
         await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
@@ -161,8 +160,7 @@ async def test_invalid_nodes_do_not_affect_other_topics() -> None:
 
 
 @pytest.mark.proves("clusters 21")
-async def test_a_fenced_controller_resigns() -> None:
-    """Trap 21."""
+async def test_fenced_controller_resigns() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         await there.zookeeper.set(cluster.CONTROLLER_EPOCH, b"5")
@@ -173,8 +171,8 @@ async def test_a_fenced_controller_resigns() -> None:
 
 
 @pytest.mark.proves("clusters 17")
-async def test_topic_id_known_to_brokers_is_restored() -> None:
-    """Trap 17: an old tool drops the id of a topic (KAFKA-14190)."""
+async def test_controller_restores_a_topic_id_that_brokers_know() -> None:
+    """Trap 17: an old tool writes the topic without its topic id (KAFKA-14190)."""
     async with hosted(1, obedient=1) as there:
         there.hosts[0].known_ids["t"] = bytes(range(16))
         await there.topic("t", (11,))
@@ -193,7 +191,7 @@ def logged_deletions(lines: list[Any]) -> list[Any]:
     return [each for each in lines if each["event"].startswith("deleting a ZooKeeper node")]
 
 
-async def test_invalid_requests_of_old_tools_are_deleted() -> None:
+async def test_invalid_request_nodes_of_old_tools_are_deleted() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(admin.REASSIGN, BAD)
         with capture_logs() as lines:
@@ -209,10 +207,12 @@ async def test_invalid_requests_of_old_tools_are_deleted() -> None:
         await eventually(lambda: there.data(admin.REASSIGN) is None)
 
 
-async def test_request_node_that_did_not_exist_is_not_deleted(
+async def test_missing_request_node_is_not_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise a request that an old tool makes at the start of a term would be deleted unread."""
+    """Without this rule, the host would delete an unread request of an old tool at the start of a
+    term.
+    """
     async with hosted(1, obedient=1) as there:
         zookeeper = there.hosts[0].zookeeper
         multi, deleted = zookeeper.multi, list[str]()
@@ -233,14 +233,16 @@ async def test_request_node_that_did_not_exist_is_not_deleted(
         assert deleted.count(admin.PREFERRED) == 1
 
 
-async def test_remaining_reassignments_in_the_node_are_not_started_again() -> None:
-    """The controller writes the rest into the node itself; only a new node is a new request."""
+async def test_reassignments_that_remain_in_the_node_are_not_restarted() -> None:
+    """The controller writes the remaining reassignments to the node; only a new node is a new
+    request.
+    """
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         for each in ("fast", "slow"):
             await there.topic(each, (11,))
             await eventually(lambda each=each: leads(there, each, 11))
-        left = {("slow", 0): (12,)}  # the replica never catches up, because no broker fetches
+        left = {("slow", 0): (12,)}  # The replica never catches up, because no broker fetches.
         asked = admin.encode_reassignments({("fast", 0): (11,), **left})
         await there.zookeeper.create(admin.REASSIGN, asked)
         await eventually(lambda: there.data(admin.REASSIGN) == admin.encode_reassignments(left))
@@ -253,7 +255,7 @@ async def test_remaining_reassignments_in_the_node_are_not_started_again() -> No
         await eventually(lambda: len(host.seen(ReassignmentStarted)) == 3)
 
 
-async def test_invalid_block_of_producer_ids_is_an_error_until_corrected() -> None:
+async def test_producer_ids_are_refused_until_an_invalid_block_is_corrected() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.set(cluster.PRODUCER_IDS, b"")
         await there.zookeeper.set(cluster.PRODUCER_IDS, BAD)
@@ -280,14 +282,14 @@ async def test_invalid_block_of_producer_ids_is_an_error_until_corrected() -> No
         assert there.active() == [1]
 
 
-async def test_calls_are_refused_before_the_host_is_controller() -> None:
+async def test_calls_get_not_controller_before_the_host_is_elected() -> None:
     async with hosted(1) as there:
         replies: list[Any] = []
         there.hosts[0].host.submit(AllocateProducerIds(Taker(replies.append), 11, 1))
         assert [each.error_code for each in replies] == [NOT_CONTROLLER]
 
 
-async def test_controlled_shutdown_moves_leaderships() -> None:
+async def test_controlled_shutdown_moves_leaderships_to_other_replicas() -> None:
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         await there.topic("t", (11, 12))
@@ -304,7 +306,7 @@ async def test_controlled_shutdown_moves_leaderships() -> None:
         assert leads(there, "u", 11), "nobody else has it"
 
 
-async def test_start_of_a_term_yields_after_each_topic() -> None:
+async def test_controller_yields_to_the_event_loop_after_each_topic_at_its_start() -> None:
     async with hosted(1, obedient=1) as there:
         for index in range(450):
             await there.topic(f"t{index}", (11,))
@@ -325,10 +327,10 @@ async def test_start_of_a_term_yields_after_each_topic() -> None:
         assert host.seen(TopicAdded) == [], "they were there"
 
 
-async def test_state_decided_before_its_leader_registered_again_is_not_written() -> None:
+async def test_state_is_not_written_after_its_leader_registered_again() -> None:
     """The leader may have lost the end of its log in a power loss.
 
-    If the state were written and the controller died, the next one would take the state for newer
+    If the controller wrote the state and died, the next controller would consider the state newer
     than the registration.
     """
     async with hosted(1, obedient=3) as there:

@@ -41,7 +41,7 @@ def moved(index: int, leader: int = 2, before: int = 1, cause: Cause = Cause.OFF
 
 
 def lines_of(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The log lines of events that happen together."""
+    """The log lines of events that occur at the same time."""
     lines = ControllerLines(Time())
     with capture_logs() as written:
         for each in events:
@@ -50,7 +50,7 @@ def lines_of(events: Iterable[Event]) -> list[dict[str, Any]]:
     return [dict(each) for each in written]
 
 
-async def test_many_leader_changes_are_one_line_per_new_leader() -> None:
+async def test_many_leader_changes_are_logged_as_one_line_per_new_leader() -> None:
     events = [moved(index, leader=2 + index % 2) for index in range(1000)]
     first, second = lines_of(events)
     assert (first["leader"], first["before"], first["count"]) == (2, 1, 500)
@@ -71,7 +71,7 @@ async def test_single_leader_change_is_logged_without_a_count() -> None:
     }
 
 
-async def test_lines_are_written_by_a_timer() -> None:
+async def test_controller_log_lines_are_written_by_a_timer() -> None:
     lines = ControllerLines(Time())
     with capture_logs() as written:
         lines.observe(BrokerLeft(3, 9))
@@ -80,7 +80,7 @@ async def test_lines_are_written_by_a_timer() -> None:
         await eventually(lambda: len(written) == 2)
 
 
-async def test_number_of_lines_is_bounded() -> None:
+async def test_controller_log_lines_are_bounded() -> None:
     written = lines_of([BrokerLeft(each, each) for each in range(LINES_MAX + 7)])
     assert len(written) == LINES_MAX + 1
     assert written[-1]["events"] == 7
@@ -98,7 +98,7 @@ async def test_number_of_lines_is_bounded() -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_event_without_a_leader_change_has_no_line(event: Event) -> None:
+async def test_controller_event_without_a_leader_change_is_not_logged(event: Event) -> None:
     assert lines_of([event]) == []
 
 
@@ -127,7 +127,7 @@ async def test_event_without_a_leader_change_has_no_line(event: Event) -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_event_has_a_line_with_its_level_and_fields(
+async def test_controller_event_is_logged_with_its_level_and_fields(
     event: Event, level: str, said: dict[str, Any]
 ) -> None:
     (line,) = lines_of([event])

@@ -1,4 +1,6 @@
-"""Metrics of the controller: new leaders by cause, and the time that partitions had no leader."""
+"""Metrics of the controller: new leaders by cause, and the time in which partitions had no
+leader.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from protocol.now import Now
 
 
 class _Time:
-    """A clock that the test moves."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.ms = 1_000
@@ -57,7 +59,7 @@ def test_leaderless_time_is_added_when_a_leader_is_elected() -> None:
     assert totals.leaderless_ms == 5_000
 
 
-def test_new_term_drops_the_leaderless_time_in_progress() -> None:
+def test_new_term_does_not_count_leaderless_time_of_the_previous_term() -> None:
     totals, time = _totals()
     totals.observe(NoLeader("t", 0, (1,), (1, 2)))
     totals.observe(ControllerReady(2, (1, 2), 1, 1))

@@ -1,4 +1,4 @@
-"""The controller's writes: fenced by its epoch, and verified when an answer was lost."""
+"""The controller's writes: fenced by the controller epoch, and verified after a lost response."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATH = topics.state_path("t", 0)
 
 
 class Scene:
-    """A controller of epoch 1, and another client."""
+    """A controller with epoch 1, and another client."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -58,7 +58,7 @@ async def scene() -> Scene:
     return found
 
 
-async def test_state_is_created_once_with_its_parents() -> None:
+async def test_partition_state_is_created_once_with_its_parent_nodes() -> None:
     there = await scene()
     assert await there.does(CreateState(1, "t", 0, STATE)) == (Result.OK, 0)
     assert await there.does(CreateState(2, "t", 0, STATE)) == (Result.NODE_EXISTS, -1)
@@ -68,7 +68,7 @@ async def test_state_is_created_once_with_its_parents() -> None:
     assert there.ensemble.nodes[topics.partitions_path("t")].data is None
 
 
-async def test_state_is_set_only_at_the_expected_version() -> None:
+async def test_partition_state_is_set_only_at_the_expected_version() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     assert await there.does(SetState(2, "t", 0, STATE._replace(leader=2))) == (Result.OK, 1)
@@ -78,8 +78,7 @@ async def test_state_is_set_only_at_the_expected_version() -> None:
 
 @pytest.mark.proves("clusters 3")
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_write_with_a_lost_answer_is_recognized_by_the_nodes_content(lost: int) -> None:
-    """Trap 3."""
+async def test_write_with_a_lost_response_succeeds_when_the_node_has_its_content(lost: int) -> None:
     there = await scene()
     there.zookeeper.lose_answers(1)
     assert await there.does(CreateState(1, "t", 0, STATE)) == (Result.OK, 0)
@@ -95,7 +94,7 @@ async def test_write_with_a_lost_answer_is_recognized_by_the_nodes_content(lost:
     assert (await there.does(DeleteNodes(5, [PATH])))[0] is Result.OK
 
 
-async def test_write_with_a_lost_answer_fails_when_another_client_wrote() -> None:
+async def test_write_with_a_lost_response_fails_when_another_client_wrote() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     other = topics.encode_state(topics.StateNode(2, 5, (2,), 1))
@@ -119,8 +118,8 @@ WRITES: list[Write] = [
 
 @pytest.mark.proves("clusters 21")
 @pytest.mark.parametrize("write", WRITES, ids=lambda each: type(each).__name__)
-async def test_write_of_a_fenced_controller_changes_nothing(write: Write) -> None:
-    """Trap 21: each write is a multi with a check of the epoch's node."""
+async def test_write_of_a_fenced_controller_is_refused(write: Write) -> None:
+    """Trap 21: each write is a multi that checks the version of the epoch node."""
     there = await scene()
     await there.does(CreateState(9, "t", 1, STATE))
     await there.other.create(admin.REASSIGN, b"{}")
@@ -130,7 +129,7 @@ async def test_write_of_a_fenced_controller_changes_nothing(write: Write) -> Non
     assert {path: node.data for path, node in there.ensemble.nodes.items()} == before
 
 
-async def test_topic_deletion_removes_all_its_nodes() -> None:
+async def test_topic_deletion_removes_all_nodes_of_the_topic() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     await there.other.create(configs.path(configs.TOPICS, "t"), b"{}")
@@ -150,8 +149,8 @@ async def test_each_multi_of_a_topic_deletion_checks_the_epoch() -> None:
     assert there.ensemble.writes.count(Check(cluster.CONTROLLER_EPOCH, 1)) >= 6
 
 
-async def test_rewritten_topic_keeps_unknown_fields() -> None:
-    """Trap 17."""
+async def test_rewritten_topic_node_keeps_unknown_fields() -> None:
+    """Trap 17: a rewritten topic node also keeps the topic id and the reassignments."""
     there = await scene()
     moving = {0: Assignment((3, 1), (3,), (1,)), 1: Assignment((1,))}
     write = RewriteTopic(1, "t", bytes(range(16)), moving, 0, {"later": [1]})
@@ -163,7 +162,7 @@ async def test_rewritten_topic_keeps_unknown_fields() -> None:
     assert node.topic_id == "AAECAwQFBgcICQoLDA0ODw"
 
 
-async def test_write_fails_when_its_session_expired() -> None:
+async def test_controller_write_fails_when_its_session_expired() -> None:
     there = await scene()
     there.zookeeper.suspend()
     there.ensemble.end_session(there.zookeeper.session)
@@ -186,7 +185,9 @@ async def _three_states() -> Scene:
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 3])
-async def test_state_decided_before_a_broker_registered_is_outdated(count: int, lost: int) -> None:
+async def test_state_write_is_outdated_when_a_broker_registered_after_the_decision(
+    count: int, lost: int
+) -> None:
     there = await scene()
     created = [CreateState(each, "t", each, STATE) for each in range(count)]
     await there.writes.do_states(created)
@@ -207,7 +208,9 @@ async def test_state_decided_before_a_broker_registered_is_outdated(count: int, 
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_registration_after_a_lost_answer_keeps_the_written_states(count: int) -> None:
+async def test_states_are_written_when_a_broker_registers_after_the_lost_response(
+    count: int,
+) -> None:
     there = await scene()
     await there.writes.do_states([CreateState(each, "t", each, STATE) for each in range(count)])
     before = (await there.other.set(brokers.IDS, b"")).version
@@ -229,7 +232,7 @@ async def test_registration_after_a_lost_answer_keeps_the_written_states(count: 
     assert [(each.result, each.version) for each in done] == [(Result.OK, 1)] * count
 
 
-async def test_states_written_together_share_a_multi() -> None:
+async def test_states_in_one_batch_share_a_multi() -> None:
     there = await _three_states()
     before = len(there.ensemble.writes)
     done = await there.writes.do_states([_moved(each, each) for each in range(3)])
@@ -238,7 +241,7 @@ async def test_states_written_together_share_a_multi() -> None:
     assert len(fences) == 1
 
 
-async def test_states_are_written_when_others_of_the_batch_fail() -> None:
+async def test_valid_states_of_a_batch_are_written_when_other_states_fail() -> None:
     there = await _three_states()
     writes = [_moved(1, 0), _moved(2, 1, epoch=7), _moved(3, 9), _moved(4, 2)]
     done = await there.writes.do_states([*writes, CreateState(5, "gone", 0, STATE)])
@@ -252,7 +255,7 @@ async def test_states_are_written_when_others_of_the_batch_fail() -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_states_with_a_lost_answer_are_recognized_by_their_content(lost: int) -> None:
+async def test_states_with_a_lost_response_succeed_when_nodes_have_their_content(lost: int) -> None:
     there = await scene()
     there.zookeeper.lose_answers(lost)
     created = [CreateState(each, "t", each, STATE) for each in range(3)]
@@ -262,7 +265,7 @@ async def test_states_with_a_lost_answer_are_recognized_by_their_content(lost: i
     assert done == [WriteResult(each, Result.OK, 1) for each in range(3)]
 
 
-async def test_fenced_controller_writes_none_of_several_states() -> None:
+async def test_batch_of_states_of_a_fenced_controller_is_refused() -> None:
     there = await _three_states()
     await there.other.set(cluster.CONTROLLER_EPOCH, b"2")
     done = await there.writes.do_states([_moved(1, 0), CreateState(2, "t", 8, STATE)])

@@ -1,4 +1,4 @@
-"""The election of the controller: one at a time, each with its own epoch."""
+"""The election of the controller: one controller at a time, each with a new epoch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def sessions(count: int) -> list[SimulatedZooKeeper]:
     return found
 
 
-async def test_one_of_two_concurrent_elections_wins() -> None:
+async def test_one_of_two_concurrent_candidates_is_elected() -> None:
     first, second = await sessions(2)
     won = await asyncio.gather(elect(first, 1, 0), elect(second, 2, 0))
     assert [each for each in won if each is not None] == [Elected(1, 1)]
@@ -33,7 +33,7 @@ async def test_one_of_two_concurrent_elections_wins() -> None:
     assert first.ensemble.nodes[cluster.CONTROLLER_EPOCH].data == b"1"
 
 
-async def test_election_with_a_lost_answer_is_won() -> None:
+async def test_election_succeeds_when_its_response_is_lost() -> None:
     (zookeeper,) = await sessions(1)
     await zookeeper.create(cluster.CONTROLLER_EPOCH, b"6")
     zookeeper.lose_answers(1)
@@ -41,7 +41,7 @@ async def test_election_with_a_lost_answer_is_won() -> None:
     assert await elect(zookeeper, 1, 0) is None, "it is the controller already"
 
 
-async def test_each_controller_has_its_own_epoch() -> None:
+async def test_each_elected_controller_has_a_new_epoch() -> None:
     async with hosted(1, 2) as there:
         first, second = there.hosts
         first.host.start()
@@ -62,11 +62,11 @@ OF_KAFKA = {
     "3.2": b'{"features":{},"version":1,"status":1}',
     "3.9": b'{"features":{},"version":2,"status":1}',
 }
-"""The data that Kafka 3.9.2 writes into ``/feature``, by ``inter.broker.protocol.version``."""
+"""The data that Kafka 3.9.2 writes to ``/feature``, by ``inter.broker.protocol.version``."""
 
 
 @pytest.mark.parametrize("version", OF_KAFKA)
-async def test_feature_node_is_that_of_kafka_in_each_version(version: str) -> None:
+async def test_feature_node_equals_kafkas_in_each_version(version: str) -> None:
     (zookeeper,) = await sessions(1)
     for before in (None, *OF_KAFKA.values()):
         if before is not None:
@@ -79,7 +79,7 @@ async def test_feature_node_is_that_of_kafka_in_each_version(version: str) -> No
 
 
 @pytest.mark.parametrize("data", [b'{"version":2,"status":1,"features":{"x":{}}}', b"nonsense"])
-async def test_feature_node_of_unknown_content_is_kept(data: bytes) -> None:
+async def test_feature_node_with_unknown_content_is_kept(data: bytes) -> None:
     (zookeeper,) = await sessions(1)
     await zookeeper.create(cluster.FEATURE, data)
     await write_feature(zookeeper, parse("3.9"))
@@ -93,7 +93,7 @@ async def test_first_controller_writes_the_feature_node() -> None:
         assert json.loads(there.data(cluster.FEATURE) or b"") == json.loads(OF_KAFKA["3.9"])
 
 
-async def test_controller_resigns_when_its_session_ends_and_another_is_elected() -> None:
+async def test_another_controller_is_elected_when_controller_session_expires() -> None:
     async with hosted(1, 2) as there:
         first, second = there.hosts
         first.host.start()
@@ -123,7 +123,7 @@ async def test_another_controller_is_elected_after_the_first_closes_its_session(
         assert there.controller() == 2
 
 
-async def test_reconnect_does_not_end_the_term() -> None:
+async def test_reconnect_does_not_end_the_term_of_the_controller() -> None:
     async with hosted(1) as there:
         (only,) = there.hosts
         only.host.start()
@@ -138,7 +138,9 @@ def _fails(*_: object) -> NoReturn:
     raise ZeroDivisionError
 
 
-async def test_failed_term_is_followed_by_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_controller_is_elected_again_after_its_term_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with hosted(1) as there:
         (only,) = there.hosts
         only.host.start()

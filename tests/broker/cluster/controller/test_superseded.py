@@ -1,4 +1,6 @@
-"""The requests waiting in a channel, without those that later requests supersede."""
+"""The waiting requests of a channel, after removal of the requests that later requests
+supersede.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ HEAD = (2, 5, 1, 1)
 
 
 def without_superseded(requests: Sequence[Send]) -> list[Send]:
-    """The result of the whole work."""
+    """Runs superseded.without_superseded in one step and returns the remaining requests."""
     work = superseded.without_superseded(requests)
     while True:
         try:
@@ -37,7 +39,7 @@ def without_superseded(requests: Sequence[Send]) -> list[Send]:
 
 
 def led(*partitions: tuple[str, int, int], new: bool = False) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request with a topic, partition and leader epoch for each argument."""
+    """A LeaderAndIsr request; each argument is topic, partition and leader epoch."""
     topics = [
         LeaderAndIsrTopic(
             name,
@@ -62,7 +64,9 @@ def stopped(name: str, *, delete: bool) -> StopReplicaRequest:
 
 
 def summary(requests: Sequence[Send]) -> list[str]:
-    """Each request as its initial, with topic, partition and epoch of each of its partitions."""
+    """For each request, the initial of its name, and topic, partition and epoch of each
+    partition.
+    """
     found = []
     for request in requests:
         words = [type(request).__name__[0]]
@@ -113,14 +117,14 @@ def test_superseded_requests_are_removed(requests: list[Send], left: list[str]) 
     assert summary(without_superseded(requests)) == left
 
 
-def test_merged_leader_and_isr_keeps_is_new() -> None:
+def test_merged_leader_and_isr_request_keeps_is_new() -> None:
     [left] = without_superseded([led(T1, new=True), led(T2)])
     assert isinstance(left, LeaderAndIsrRequest)
     assert left.topics[0].partitions[0].is_new
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_only_the_last_request_of_each_partition_is_left(seed: int) -> None:
+def test_removal_keeps_only_the_last_request_of_each_partition(seed: int) -> None:
     chance = Random(seed)
     places = [(name, index) for name in "tuv" for index in range(4)]
     requests: list[Send] = []
@@ -144,8 +148,8 @@ def test_only_the_last_request_of_each_partition_is_left(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_topic_sent_whole_stays_whole(seed: int) -> None:
-    """Otherwise clients would choose partitions of keys by too small a number of partitions."""
+def test_metadata_of_a_topic_keeps_all_partitions_when_requests_are_merged(seed: int) -> None:
+    """With an incomplete number of partitions, clients would send keys to other partitions."""
     chance = Random(seed)
     there = dict.fromkeys("tuv", 0)
     requests: list[Send] = []

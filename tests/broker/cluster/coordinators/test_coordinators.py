@@ -1,5 +1,5 @@
-"""Coordinators in a cluster: shards are loaded and unloaded with the leadership of their
-partitions.
+"""Coordinators in a cluster: a shard is loaded and unloaded when the leadership of its partition
+changes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 
 
 
 def _caught_up(broker: CoordinatingBroker, index: int = 0) -> None:
-    """The follower has fetched all that the leader has."""
+    """Processes a fetch of the follower at the leader's log end offset."""
     replica = broker.replica(index)
     replica.follower_fetched(2, replica.log.log_end_offset)
 
 
 async def _committed(broker: CoordinatingBroker, client: Client, offset: int) -> int:
-    """A commit whose record the follower fetches."""
+    """Commits an offset, processes the follower's fetch of the record, and returns the
+    error code.
+    """
     handle = client.send_commit(GROUP, offset)
     end_offset = broker.replica().log.log_end_offset
     await eventually(lambda: broker.replica().log.log_end_offset > end_offset)
@@ -49,7 +51,7 @@ async def _committed(broker: CoordinatingBroker, client: Client, offset: int) ->
     return code
 
 
-async def test_groups_are_not_served_until_the_number_of_partitions_is_known(
+async def test_groups_are_not_served_until_partition_count_of_offsets_topic_is_known(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -65,7 +67,7 @@ async def test_groups_are_not_served_until_the_number_of_partitions_is_known(
         assert await client.commit(OTHER, 6) == NOT_COORDINATOR, "nobody here leads its partition"
 
 
-async def test_commit_is_answered_when_the_replicas_in_sync_have_it(tmp_path: Path) -> None:
+async def test_commit_is_answered_when_the_in_sync_replicas_have_the_record(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead(isr=(1, 2))
@@ -80,13 +82,16 @@ async def test_commit_is_answered_when_the_replicas_in_sync_have_it(tmp_path: Pa
 async def _fetch_of_an_unstable_offset(
     broker: CoordinatingBroker, client: Client
 ) -> tuple[int, int, int]:
-    """Commits offset 5, moves the leadership, and fetches before the replicas in sync have it."""
+    """Commits offset 5, moves the leadership, and fetches before the in-sync replicas have the
+    commit.
+    """
     broker.lead()
     await broker.serves()
     assert await client.commit(GROUP, 5) == NONE
     broker.follow()
     replica = broker.replica()
-    replica.high_watermark = 0  # as a follower that does not know a higher one yet
+    # The replica is like a follower that does not know a higher high watermark.
+    replica.high_watermark = 0
     broker.lead(epoch=3, isr=(1, 2))
     await broker.serves()
     handle = client.send_fetch(GROUP)
@@ -95,8 +100,8 @@ async def _fetch_of_an_unstable_offset(
 
 
 @pytest.mark.proves("clusters 26")
-async def test_new_leader_returns_an_offset_once_it_is_stable(tmp_path: Path) -> None:
-    """Trap 26: the commit may be lost with this leader."""
+async def test_new_leader_returns_an_offset_when_the_offset_is_stable(tmp_path: Path) -> None:
+    """Trap 26: the commit may be lost if this leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         handle = await _fetch_of_an_unstable_offset(broker, client)
@@ -105,7 +110,9 @@ async def test_new_leader_returns_an_offset_once_it_is_stable(tmp_path: Path) ->
         assert answer["topics"][0]["partitions"][0]["committed_offset"] == 5
 
 
-async def test_unstable_offset_is_not_returned_when_leadership_is_lost(tmp_path: Path) -> None:
+async def test_fetch_of_an_unstable_offset_gets_not_coordinator_at_leadership_loss(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         handle = await _fetch_of_an_unstable_offset(broker, client)
@@ -113,7 +120,7 @@ async def test_unstable_offset_is_not_returned_when_leadership_is_lost(tmp_path:
         assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
 
 
-async def test_commit_that_is_not_stable_in_time_gets_coordinator_not_available(
+async def test_commit_gets_coordinator_not_available_when_not_stable_in_time(
     tmp_path: Path,
 ) -> None:
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=50)
@@ -127,7 +134,7 @@ async def test_commit_that_is_not_stable_in_time_gets_coordinator_not_available(
         assert broker.phase() == "active"
 
 
-async def test_requests_get_load_in_progress_once_a_load_is_queued(tmp_path: Path) -> None:
+async def test_requests_get_load_in_progress_when_a_load_is_queued(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -143,7 +150,7 @@ async def test_requests_get_load_in_progress_once_a_load_is_queued(tmp_path: Pat
 
 
 @pytest.mark.proves("clusters 27")
-async def test_request_with_an_older_leader_epoch_changes_nothing(tmp_path: Path) -> None:
+async def test_controller_request_with_an_older_leader_epoch_is_ignored(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         broker.lead(epoch=5)
         await broker.serves()
@@ -155,7 +162,7 @@ async def test_request_with_an_older_leader_epoch_changes_nothing(tmp_path: Path
         assert broker.phase() == "", "trap 27: a late load of an older epoch"
 
 
-async def test_leader_with_a_newer_epoch_keeps_its_shard_and_writes_that_epoch(
+async def test_shard_stays_loaded_and_writes_newer_leader_epoch_of_the_same_leader(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -175,7 +182,7 @@ async def test_leader_with_a_newer_epoch_keeps_its_shard_and_writes_that_epoch(
 
 @pytest.mark.proves("clusters 27")
 async def test_parked_join_gets_not_coordinator_when_leadership_is_lost(tmp_path: Path) -> None:
-    """Trap 27: the member need not wait for its next heartbeat."""
+    """Trap 27: the member does not need to wait for its next heartbeat."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -190,7 +197,7 @@ async def test_parked_join_gets_not_coordinator_when_leadership_is_lost(tmp_path
         assert await client.commit(GROUP, 7) == NOT_COORDINATOR
 
 
-async def test_group_keeps_members_and_generation_at_the_next_coordinator(
+async def test_group_keeps_members_and_generation_on_the_next_coordinator(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -205,7 +212,9 @@ async def test_group_keeps_members_and_generation_at_the_next_coordinator(
         assert await client.heartbeat(GROUP, member_id, generation) == NONE
 
 
-async def test_too_few_replicas_in_sync_refuse_only_commits(tmp_path: Path) -> None:
+async def test_commits_are_refused_and_fetches_served_below_min_insync_replicas(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
         client = await broker.client()
         replica = broker.lead(isr=(1, 2))
@@ -220,7 +229,7 @@ async def test_too_few_replicas_in_sync_refuse_only_commits(tmp_path: Path) -> N
         assert await _committed(broker, client, 7) == NONE
 
 
-async def test_new_leader_with_too_few_replicas_in_sync_serves_reads(tmp_path: Path) -> None:
+async def test_new_leader_below_min_insync_replicas_serves_reads(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
         client = await broker.client()
         broker.lead(isr=(1, 2))
@@ -256,7 +265,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped_by_their_coordinator(tmp_p
         assert not any(broker.groups.duties.gone.values()), "nothing is left to be done later"
 
 
-async def test_recreated_offsets_topic_has_no_shards_of_the_old_one(tmp_path: Path) -> None:
+async def test_recreated_offsets_topic_has_no_shards_of_the_deleted_topic(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead(epoch=9)
@@ -290,8 +299,8 @@ async def test_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -> None
         assert given_up.loaded_records == 0, "nobody went on with it"
 
 
-async def test_snapshot_of_a_truncated_history_is_not_used(tmp_path: Path) -> None:
-    """The last batch is the same except for its leader epoch: another leader wrote it."""
+async def test_snapshot_is_not_used_after_its_part_of_the_log_was_truncated(tmp_path: Path) -> None:
+    """The last batch has the same records but another leader epoch: another leader wrote it."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         replica = broker.lead()
@@ -331,7 +340,9 @@ async def test_snapshot_of_an_earlier_leadership_is_used(
         assert await client.fetch(GROUP) == 5
 
 
-async def test_shard_hosts_the_cleaning_of_its_log_only_while_it_leads(tmp_path: Path) -> None:
+async def test_shard_lifecycle_reports_a_hosted_log_only_while_the_broker_leads(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         life = broker.groups.life
         broker.lead()

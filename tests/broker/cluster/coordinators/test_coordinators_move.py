@@ -1,4 +1,4 @@
-"""Coordinators over three whole brokers: groups and transactions move with the leadership."""
+"""Coordinators on three whole brokers: groups and transactions move when the leadership moves."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Client:
 
 
 def _fetch(group_id: str) -> Callable[[Wire], int]:
-    """Fetches the committed offset of partition 0; an error is returned as -1000 less its code."""
+    """Fetches the committed offset of partition 0; error code N is returned as -1000 - N."""
     value = {
         "groups": [{"group_id": group_id, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}],
         "require_stable": False,
@@ -96,7 +96,7 @@ def _fetch(group_id: str) -> Callable[[Wire], int]:
 
 
 async def _committed(cluster: Members, group_id: str) -> int:
-    """The committed offset of partition 0, from the group's coordinator."""
+    """The committed offset of partition 0 that the group's coordinator returns."""
     offset: int = await cluster.at_coordinator(
         group_id, GROUP, _fetch(group_id), *[-1000 - code for code in RETRIED]
     )
@@ -143,7 +143,7 @@ async def test_committed_offsets_survive_each_move_of_the_coordinator(tmp_path: 
                 assert await _commit(cluster, group_id, number) == NONE
 
 
-async def test_coordinator_paused_beyond_its_session_returns_no_old_offset(
+async def test_coordinator_returns_no_old_offset_after_a_pause_beyond_its_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_fetch_in_cluster, "SURE_WITHIN_S", 60.0)
@@ -156,11 +156,12 @@ async def test_coordinator_paused_beyond_its_session_returns_no_old_offset(
         zookeeper = cluster.ensemble.sessions[session]
         zookeeper.suspend()
         cluster.ensemble.end_session(session)
-        del cluster.brokers[node_id]  # so that the others do not send requests to it
+        # The removal keeps the other brokers from sending requests to this broker.
+        del cluster.brokers[node_id]
         assert await _commit(cluster, "g", 2) == NONE
         old.time.left_out_ms += 60_000
         answer = asyncio.ensure_future(asked(old, _fetch("g")))
-        for _ in range(2):  # another broker answers in the meantime
+        for _ in range(2):  # Between the two requests, another broker responds.
             assert await _committed(cluster, "g") == 2
         assert not answer.done()
         zookeeper.resume()
@@ -171,7 +172,9 @@ async def test_coordinator_paused_beyond_its_session_returns_no_old_offset(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_transactions_span_brokers(tmp_path: Path, commit: bool) -> None:
+async def test_transaction_over_several_brokers_ends_on_every_partition(
+    tmp_path: Path, commit: bool
+) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 3)
         for number, transactional_id in enumerate(TRANSACTIONAL_IDS):
@@ -199,7 +202,9 @@ async def test_transactions_span_brokers(tmp_path: Path, commit: bool) -> None:
             assert not any(each.internal_errors.counts.values())
 
 
-async def test_next_coordinator_ends_a_transaction(tmp_path: Path) -> None:
+async def test_next_coordinator_ends_a_transaction_of_the_previous_coordinator(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 3)
         client = Client(cluster, "t", 1)
@@ -221,7 +226,7 @@ async def test_next_coordinator_ends_a_transaction(tmp_path: Path) -> None:
 async def test_partial_metadata_of_a_topic_does_not_change_its_coordinators(
     tmp_path: Path,
 ) -> None:
-    """The controller sends some partitions of a new topic after the others."""
+    """The controller sends some partitions of a new topic later than the others."""
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[1]
         for key_type, topic in ((GROUP, OFFSETS_TOPIC), (TRANSACTION, TRANSACTION_TOPIC)):

@@ -1,8 +1,9 @@
-"""Each request to a coordinator is answered, whatever happens to its partition.
+"""A coordinator answers each request, whatever happens to its partition.
 
-Members of a group send several requests at a time on one connection while their partition is led,
-followed, stopped and led again, at times in the same turn of the loop, with too few replicas in
-sync or a lagging follower. A parked request that was lost would block all after it.
+Group members send several requests at a time on one connection. During this time the broker leads,
+follows, stops and again leads their partition, at times in one turn of the event loop, with too few
+in-sync replicas or a lagging follower. A parked request that is lost would block all later
+requests.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ STEPS = 40
 
 
 class Member:
-    """A member that sends random requests without waiting for answers."""
+    """A member that sends random requests without waiting for responses."""
 
     def __init__(self, client: Client, chance: Random) -> None:
         self.sent: deque[tuple[int, int, int]] = deque()
-        """The requests that are not answered yet."""
+        """The unanswered requests."""
         self.answers = 0
         self._client = client
         self._chance = chance
         self._member: dict[str, Any] = {"member_id": "", "generation_id": -1}
 
     def ask(self) -> None:
-        """Sends one to four requests together."""
+        """Sends one to four requests at once."""
         for _ in range(self._chance.randint(1, 4)):
             kind = self._chance.choice((self._join, self._sync, self._beat, self._commit))
             self.sent.append(kind())
@@ -67,7 +68,7 @@ class Member:
         return self._client.send_commit(GROUP, self._chance.randrange(1000), **self._member)
 
     async def read(self) -> None:
-        """Receives the answers, for ever."""
+        """Receives responses until it is cancelled."""
         while True:
             await eventually(lambda: bool(self.sent), 60)
             answer = await self._client.receive(self.sent[0])
@@ -78,7 +79,7 @@ class Member:
 
 
 class Controller:
-    """Sends random changes of the partition, each in a newer leader epoch."""
+    """Makes random changes of the partition, each with a newer leader epoch."""
 
     def __init__(self, broker: CoordinatingBroker, chance: Random) -> None:
         self._broker = broker
@@ -86,7 +87,7 @@ class Controller:
         self._epoch = 0
 
     def tell(self) -> None:
-        """Makes one to three changes in the same turn of the loop."""
+        """Makes one to three changes in one turn of the event loop."""
         for _ in range(self._chance.randint(1, 3)):
             self._epoch += 1
             kinds = (self._lead, self._lead, self._catch_up, self.follow, self._stop)
@@ -112,7 +113,9 @@ class Controller:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_every_request_is_answered(tmp_path: Path, seed: int) -> None:
+async def test_coordinator_answers_every_request_during_leadership_changes(
+    tmp_path: Path, seed: int
+) -> None:
     chance = Random(seed)
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=100)
     rules = Rules(min_isr=chance.choice((1, 2)))

@@ -1,4 +1,4 @@
-"""Records of groups where brokers of earlier Kafka versions may lead their partition next."""
+"""Group records in clusters where a broker with an earlier Kafka version may become the leader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settings_for_version(version: str, message_format: str = "0.10.2") -> Runtim
 
 
 def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
-    """The magics of a log, and the version of the last value by type of key."""
+    """The magics of the log, and the version of the last value by type of key."""
     data = b"".join(path.read_bytes() for path in broker.directory.glob("*-0/*.log"))
     magics, versions = set(), {}
     for header, _ in iter_stored(data):
@@ -50,7 +50,7 @@ def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
 async def test_group_records_have_versions_that_an_older_broker_reads(
     version: str, magic: int, of_groups: int, of_offsets: int, tmp_path: Path
 ) -> None:
-    """Trap 25: an unknown version of a value ends the load of a whole partition."""
+    """Trap 25: a value of an unknown version fails the load of a whole partition."""
     async with CoordinatingBroker(tmp_path, settings=settings_for_version(version)) as broker:
         client = await broker.client()
         broker.lead()
@@ -74,12 +74,12 @@ async def test_static_members_are_refused_when_records_have_no_instance_ids(tmp_
         assert (await client.receive(asked))["error_code"] == UNSUPPORTED_VERSION
 
 
-def test_commit_retention_is_written_before_version_2_1() -> None:
+def test_commit_record_has_retention_before_protocol_version_2_1() -> None:
     assert settings_for_version("2.0").core.commit_retention_ms == GROUPS.offsets_retention_ms
     assert settings_for_version("2.1").core.commit_retention_ms == -1
 
 
-def test_zstd_is_not_used_with_magic_1() -> None:
+def test_zstd_is_not_used_for_batches_of_magic_1() -> None:
     settings = RuntimeSettings(GROUPS, compression=4)
     assert for_fellows(settings, parse("2.8"), "0.11.0").compression == 4
     assert for_fellows(settings, parse("2.8"), "0.10.2").compression == 0

@@ -1,4 +1,4 @@
-"""Each producer id is assigned once in a cluster (trap 19)."""
+"""Blocks of producer ids: each id is assigned once in a cluster (trap 19)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_concurrent_brokers_get_different_blocks() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         clients = [SimulatedZooKeeper(ensemble) for _ in range(5)]
         await prepare(clients[0])
-        assert ensemble.nodes[PRODUCER_IDS].data is None  # Kafka can't read zero bytes there
+        assert ensemble.nodes[PRODUCER_IDS].data is None  # Kafka can't parse a node of zero bytes.
 
         taken = await asyncio.gather(
             *[
@@ -42,12 +42,13 @@ def test_concurrent_brokers_get_different_blocks() -> None:
         data = ensemble.nodes[PRODUCER_IDS].data
         assert data is not None
         last = json.loads(data)
-        assert (last["block_start"], last["block_end"]) == ("14000", "14999")  # strings: trap 18
+        # Both values are strings: trap 18.
+        assert (last["block_start"], last["block_end"]) == ("14000", "14999")
 
     run_in_scene(conduct)
 
 
-def test_missing_node_is_created_before_the_first_block() -> None:
+def test_missing_producer_id_node_is_created_before_the_first_block() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         assert await ProducerIdBlocks(client, 1).reserve(10) == range(10)
@@ -58,7 +59,7 @@ def test_missing_node_is_created_before_the_first_block() -> None:
     run_in_scene(conduct)
 
 
-def test_block_with_a_lost_answer_is_skipped() -> None:
+def test_producer_id_block_with_a_lost_response_is_skipped() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await prepare(client)
@@ -71,7 +72,7 @@ def test_block_with_a_lost_answer_is_skipped() -> None:
 @pytest.mark.parametrize(
     "data", [b"?", b'{"broker":1,"block_start":"0","block_end":"%d"}' % (2**63)]
 )
-def test_invalid_or_exhausted_node_is_an_error(data: bytes) -> None:
+def test_invalid_or_exhausted_producer_id_node_is_an_error(data: bytes) -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await prepare(client)
@@ -82,7 +83,7 @@ def test_invalid_or_exhausted_node_is_an_error(data: bytes) -> None:
     run_in_scene(conduct)
 
 
-def test_closed_session_is_an_error() -> None:
+def test_allocation_of_producer_ids_fails_when_the_session_is_closed() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await client.close()

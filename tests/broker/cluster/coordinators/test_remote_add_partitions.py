@@ -1,4 +1,4 @@
-"""Partitions of transactions that another broker coordinates: requests to it, and appends."""
+"""Appends of transactions that another broker coordinates, and the requests to this coordinator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ONE: Partitions = [(TOPIC, [0])]
 
 
 class CoordinatorScene(NamedTuple):
-    """This broker, and the coordinating one."""
+    """This broker, and the broker that coordinates the transactions."""
 
     other: OtherBroker
     cluster: FakeView
@@ -80,7 +80,9 @@ async def coordinator_scene() -> AsyncIterator[CoordinatorScene]:
 
 
 def answers(error_code: int, of_all: int = NONE) -> Any:
-    """An answer with that error for each partition, or for the whole request."""
+    """A response with this error for each partition; ``of_all`` is the error of the whole
+    request.
+    """
 
     async def answer(_: int, request: Value) -> Value:
         results = [
@@ -106,7 +108,7 @@ def answers(error_code: int, of_all: int = NONE) -> Any:
 
 @pytest.mark.parametrize(("newest", "version"), [(5, 5), (4, 4), (9, 5)])
 @pytest.mark.parametrize("verify_only", [True, False])
-async def test_request_has_the_newest_version_that_both_brokers_support(
+async def test_add_partitions_request_has_the_newest_common_version(
     newest: int, version: int, verify_only: bool
 ) -> None:
     async with coordinator_scene() as here:
@@ -130,7 +132,7 @@ async def test_request_has_the_newest_version_that_both_brokers_support(
         ]
 
 
-async def test_transactions_that_arrive_during_a_request_share_the_next() -> None:
+async def test_transactions_that_arrive_during_a_request_share_the_next_request() -> None:
     async with coordinator_scene() as here:
         go_on = asyncio.Event()
 
@@ -158,7 +160,7 @@ async def test_transactions_that_arrive_during_a_request_share_the_next() -> Non
         assert ids == [["a"], ["b", "c", "a"], ["a"]], "an id is told apart by its answer"
 
 
-async def test_lower_of_several_waiting_epochs_is_refused() -> None:
+async def test_waiting_request_with_a_lower_producer_epoch_is_refused() -> None:
     async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 5, answers(NONE))
         said = await asyncio.gather(*[here.ask(epoch=epoch) for epoch in (3, 5, 4)])
@@ -178,14 +180,16 @@ async def test_lower_of_several_waiting_epochs_is_refused() -> None:
         (answers(NONE, NOT_COORDINATOR), NOT_COORDINATOR),
     ],
 )
-async def test_error_of_the_coordinator_is_mapped_for_producers(answer: Any, taken: int) -> None:
+async def test_error_of_the_remote_coordinator_is_mapped_for_producers(
+    answer: Any, taken: int
+) -> None:
     async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 5, answer)
         assert await here.ask() == {(TOPIC, 0): taken}
 
 
 @pytest.mark.parametrize(("verify_only", "taken"), [(True, NONE), (False, INVALID_TXN_STATE)])
-async def test_coordinator_without_the_needed_version_is_skipped(
+async def test_verification_is_skipped_when_the_coordinator_lacks_the_version(
     verify_only: bool, taken: int
 ) -> None:
     async with coordinator_scene() as here:
@@ -198,17 +202,19 @@ async def test_coordinator_without_the_needed_version_is_skipped(
     ("leader", "taken"),
     [
         (-1, COORDINATOR_NOT_AVAILABLE),
-        (1, NOT_COORDINATOR),  # this broker, which does not know it yet
-        (3, NETWORK_EXCEPTION),  # a dead one
+        (1, NOT_COORDINATOR),  # This broker does not know yet that it is the coordinator.
+        (3, NETWORK_EXCEPTION),  # Broker 3 is down.
     ],
 )
-async def test_unreachable_coordinator_is_a_retriable_error(leader: int, taken: int) -> None:
+async def test_producer_gets_a_retriable_error_when_coordinator_is_unreachable(
+    leader: int, taken: int
+) -> None:
     async with coordinator_scene() as here:
         here.cluster.leaders[TRANSACTION_TOPIC, 0] = leader
         assert await here.ask() == {(TOPIC, 0): taken}
 
 
-async def test_closed_connection_or_incomplete_answer_is_a_network_error() -> None:
+async def test_closed_connection_or_incomplete_response_is_a_network_error() -> None:
     async with coordinator_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:
@@ -226,7 +232,7 @@ async def test_closed_connection_or_incomplete_answer_is_a_network_error() -> No
 
 
 class Pair(NamedTuple):
-    """A coordinating broker, and another that leads the partitions of transactions."""
+    """A coordinating broker, and a broker that leads the partitions of transactions."""
 
     coordinator: Broker
     leader: Broker
@@ -325,7 +331,7 @@ async def test_transaction_of_records_and_offsets_spans_two_brokers(
 @pytest.mark.parametrize(
     ("version", "told"), [(11, TRANSACTION_ABORTABLE), (10, INVALID_TXN_STATE)]
 )
-async def test_records_for_a_partition_that_was_not_added_are_refused(
+async def test_records_for_an_unadded_partition_are_refused(
     tmp_path: Path, version: int, told: int
 ) -> None:
     async with pair(tmp_path) as there:
@@ -350,7 +356,9 @@ async def test_producer_gets_a_retriable_error_while_no_broker_coordinates(tmp_p
 
 
 async def test_producer_gets_not_leader_when_leadership_has_moved(tmp_path: Path) -> None:
-    """After NOT_ENOUGH_REPLICAS it would retry here for ever, without a metadata request."""
+    """After NOT_ENOUGH_REPLICAS the producer would retry on this broker forever, without a metadata
+    request.
+    """
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE
@@ -361,7 +369,9 @@ async def test_producer_gets_not_leader_when_leadership_has_moved(tmp_path: Path
         assert answer["error_code"] == NOT_LEADER_OR_FOLLOWER
 
 
-async def test_unadded_partition_is_written_when_verification_is_disabled(tmp_path: Path) -> None:
+async def test_records_for_an_unadded_partition_are_written_without_verification(
+    tmp_path: Path,
+) -> None:
     unverified = {"transaction.partition.verification.enable": "false"}
     async with pair(tmp_path, **unverified) as there:
         who = await _producer(there, 1)
@@ -370,7 +380,7 @@ async def test_unadded_partition_is_written_when_verification_is_disabled(tmp_pa
         assert answer["error_code"] == NONE
 
 
-async def test_answer_is_ignored_when_the_transaction_has_ended_in_the_partition(
+async def test_records_are_refused_when_the_transaction_ended_during_verification(
     tmp_path: Path,
 ) -> None:
     """A record after the marker would open a transaction that no coordinator ends."""

@@ -1,4 +1,4 @@
-"""Markers for partitions that other brokers lead."""
+"""Transaction markers for partitions that other brokers lead."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMIT = Marker(7, 1, 5, committed=True)
 
 @dataclass
 class MarkerScene:
-    """This broker, which has markers for others, and the error codes of their answers."""
+    """This broker, which sends markers to other brokers, and the error codes of the responses."""
 
     other: OtherBroker
     cluster: FakeView
@@ -76,7 +76,7 @@ async def marker_scene(spoken: str = "3.9") -> AsyncIterator[MarkerScene]:
 
 
 def _all(error_code: int, request: Value) -> Value:
-    """An answer with that error for each partition."""
+    """A response with this error for each partition."""
     return {
         "markers": [
             {
@@ -105,7 +105,7 @@ def answers(error_code: int) -> Any:
 
 
 @pytest.mark.parametrize(("spoken", "version"), [("3.9", 1), ("2.8", 1), ("1.0", 0)])
-async def test_markers_of_a_turn_are_one_request_of_the_protocol_version(
+async def test_markers_of_a_turn_share_one_request_in_the_protocol_version(
     spoken: str, version: int
 ) -> None:
     async with marker_scene(spoken) as here:
@@ -140,7 +140,7 @@ async def test_markers_of_a_turn_are_one_request_of_the_protocol_version(
         ]
 
 
-async def test_markers_that_arrive_during_a_request_share_the_next() -> None:
+async def test_markers_that_arrive_during_a_request_share_the_next_request() -> None:
     async with marker_scene() as here:
         go_on = asyncio.Event()
 
@@ -171,8 +171,12 @@ async def test_markers_that_arrive_during_a_request_share_the_next() -> None:
         (NOT_LEADER_OR_FOLLOWER, NOT_LEADER_OR_FOLLOWER),
     ],
 )
-async def test_error_of_the_leader_is_mapped_for_the_sender(said: int, taken: int) -> None:
-    """A leader that does not know the partition yet gets the marker again: it is not deleted."""
+async def test_error_of_the_partition_leader_is_mapped_for_the_coordinator(
+    said: int, taken: int
+) -> None:
+    """A leader that does not know the partition yet gets the marker again, because the partition
+    still exists.
+    """
     async with marker_scene() as here:
         here.other.serve(API.key, 0, 1, answers(said))
         here.cluster.leaders["orders", 0] = 2
@@ -180,7 +184,7 @@ async def test_error_of_the_leader_is_mapped_for_the_sender(said: int, taken: in
         assert await here.answered(1) == {("orders", 0): taken}
 
 
-async def test_closed_connection_fails_all_markers_and_the_next_reconnects() -> None:
+async def test_closed_connection_fails_its_markers_and_next_request_reconnects() -> None:
     async with marker_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:
@@ -197,19 +201,20 @@ async def test_closed_connection_fails_all_markers_and_the_next_reconnects() -> 
         assert await here.answered(1) == {("orders", 0): NONE}
 
 
-async def test_missing_or_dead_leader_is_a_retriable_error() -> None:
+async def test_marker_gets_a_retriable_error_when_leader_is_unknown_or_down() -> None:
     async with marker_scene() as here:
         here.cluster.leaders.update({("orders", 0): -1, ("orders", 1): 1, ("orders", 2): 3})
         for partition in range(3):
             here.write("orders", partition)
         assert await here.answered(3) == {
             ("orders", 0): NOT_LEADER_OR_FOLLOWER,
-            ("orders", 1): NOT_LEADER_OR_FOLLOWER,  # this broker, which does not know it yet
+            # This broker does not know yet that it is the leader.
+            ("orders", 1): NOT_LEADER_OR_FOLLOWER,
             ("orders", 2): NETWORK_EXCEPTION,
         }
 
 
-async def test_unknown_partition_is_deleted_when_its_topic_node_is_gone() -> None:
+async def test_marker_gets_unknown_partition_when_the_topic_node_does_not_exist() -> None:
     async with marker_scene() as here:
         await here.zookeeper.create("/brokers", None)
         await here.zookeeper.create("/brokers/topics", None)
@@ -224,14 +229,14 @@ async def test_unknown_partition_is_deleted_when_its_topic_node_is_gone() -> Non
         }
 
 
-async def test_unknown_partition_is_not_deleted_when_zookeeper_is_closed() -> None:
+async def test_marker_gets_a_retriable_error_when_zookeeper_is_closed() -> None:
     async with marker_scene() as here:
         await here.zookeeper.close()
         here.write("new", 0)
         assert await here.answered(1) == {("new", 0): NOT_LEADER_OR_FOLLOWER}
 
 
-async def test_brokers_without_transactions_get_no_markers() -> None:
+async def test_markers_are_not_sent_to_brokers_without_transactions() -> None:
     async with marker_scene("0.10.2") as here:
         here.cluster.leaders["orders", 0] = 2
         here.write("orders", 0)

@@ -1,4 +1,6 @@
-"""The transaction coordinator in a cluster: changes of leadership, and markers of another."""
+"""The transaction coordinator in a cluster: leadership changes, and markers of other
+coordinators.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ async def _lead(broker: CoordinatingBroker, epoch: int, isr: tuple[int, ...] = (
 
 
 async def _ending(broker: CoordinatingBroker) -> int:
-    """Commits a transaction, without answers to its markers; returns its producer id."""
+    """Commits a transaction whose markers stay unanswered; returns the producer id."""
     begun = await _reply_of(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
     assert begun.error_code == NONE
     whose = ID, begun.producer_id, begun.producer_epoch
@@ -83,7 +85,7 @@ async def test_markers_have_the_leader_epoch_of_the_controller(tmp_path: Path) -
         assert await _state(broker) == "CompleteCommit"
 
 
-async def test_next_coordinator_sends_markers_with_its_own_epoch(
+async def test_next_coordinator_sends_markers_with_its_leader_epoch(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -97,7 +99,7 @@ async def test_next_coordinator_sends_markers_with_its_own_epoch(
         assert _sent_markers(broker) == {Marker(producer_id, 0, 7, committed=True)}
 
 
-async def test_former_coordinator_completes_nothing(tmp_path: Path) -> None:
+async def test_former_coordinator_does_not_complete_transactions(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -109,7 +111,7 @@ async def test_former_coordinator_completes_nothing(tmp_path: Path) -> None:
         assert replica.log.log_end_offset == end_offset
 
 
-async def test_fenced_coordinator_waits_until_it_is_elected_again(
+async def test_fenced_coordinator_sends_markers_again_when_it_is_reelected(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -120,7 +122,7 @@ async def test_fenced_coordinator_waits_until_it_is_elected_again(
         sending = broker.markers.sendings[ID]
         await eventually(lambda: sending.timer is not None)
         assert broker.leaders.asked == []
-        await _lead(broker, epoch=8)  # the shard stays as it is: nothing is loaded
+        await _lead(broker, epoch=8)  # The shard stays loaded.
         await eventually(lambda: len(broker.leaders.asked) == 2)
         assert _sent_markers(broker) == {Marker(producer_id, 0, 8, committed=True)}
         _answer(broker, NONE)
@@ -128,10 +130,10 @@ async def test_fenced_coordinator_waits_until_it_is_elected_again(
 
 
 @pytest.mark.proves("clusters 26")
-async def test_marker_is_sent_when_the_replicas_in_sync_have_its_decision(
+async def test_marker_is_sent_when_the_in_sync_replicas_have_the_decision(
     tmp_path: Path,
 ) -> None:
-    """Trap 26 for transactions: the decision may be lost with this leader."""
+    """Trap 26 for transactions: the decision may be lost if this leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -150,7 +152,9 @@ async def test_marker_is_sent_when_the_replicas_in_sync_have_its_decision(
         await eventually(lambda: len(broker.leaders.asked) == 2)
 
 
-async def test_load_that_waits_for_replicas_ends_with_the_leadership(tmp_path: Path) -> None:
+async def test_load_that_waits_for_replicas_is_abandoned_when_leadership_is_lost(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -166,7 +170,7 @@ async def test_load_that_waits_for_replicas_ends_with_the_leadership(tmp_path: P
         assert await _state(broker) == "PrepareCommit"
 
 
-async def test_too_few_replicas_in_sync_refuse_a_new_producer_id(
+async def test_init_producer_id_is_refused_below_min_insync_replicas(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:

@@ -32,12 +32,12 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 LEFT = {"topic_name": "t", "partition_index": 3}
 Answer = Value | None | Callable[[], Value]
-"""None loses the connection; a function is called at the request."""
+"""None closes the connection; a function is called when the request arrives."""
 SOON = ShutdownSettings(is_enabled=True, attempts=3, backoff_ms=1)
 
 
 class Scene:
-    """A controller that answers what the test says, and a broker that asks it."""
+    """A controller with scripted responses, and a broker that requests its shutdown."""
 
     def __init__(self, other: OtherBroker) -> None:
         self.other = other
@@ -51,7 +51,7 @@ class Scene:
         self.show()
 
     def show(self) -> None:
-        """Makes the controller known."""
+        """Makes the controller known to the broker."""
         endpoint = Endpoint(LISTENER, "127.0.0.1", self.other.node.port)
         facts = [BrokerFact(2, 5, (endpoint,))]
         self.cache.update(UpdateMetadataRequest(1, self.epoch, 2, 1, facts, ()))
@@ -85,7 +85,7 @@ def answer(*left: Value, error: int = 0) -> Value:
 
 
 @pytest.mark.parametrize(("newest", "epoch"), [(1, -1), (3, 77)])
-async def test_shutdown_is_requested_once_when_no_partition_is_left(
+async def test_shutdown_is_requested_once_when_no_partition_remains(
     newest: int, epoch: int
 ) -> None:
     async with scene() as there:
@@ -95,7 +95,7 @@ async def test_shutdown_is_requested_once_when_no_partition_is_left(
         assert there.other.asked == [(API.key, newest, asked)]
 
 
-async def test_shutdown_is_requested_again_while_partitions_are_left() -> None:
+async def test_shutdown_is_requested_again_while_partitions_remain() -> None:
     async with scene() as there:
         assert await there.asks(answer(LEFT), answer(LEFT), answer())
 
@@ -103,15 +103,17 @@ async def test_shutdown_is_requested_again_while_partitions_are_left() -> None:
 @pytest.mark.parametrize(
     "refusal", [answer(error=NOT_CONTROLLER), answer(error=STALE_BROKER_EPOCH), None]
 )
-async def test_refusal_or_lost_connection_counts_as_one_attempt(refusal: Value | None) -> None:
+async def test_refused_or_unanswered_shutdown_request_counts_as_one_attempt(
+    refusal: Value | None,
+) -> None:
     async with scene() as there:
         assert await there.asks(refusal, answer())
         assert not await there.asks(refusal, refusal, refusal)
 
 
 @pytest.mark.proves("clusters 14")
-async def test_each_attempt_has_the_current_broker_epoch() -> None:
-    """Trap 14: the session may have changed by the next attempt."""
+async def test_each_shutdown_attempt_has_the_current_broker_epoch() -> None:
+    """Trap 14: the broker may have a new session at the next attempt."""
     async with scene() as there:
 
         def renewed() -> Value:
@@ -132,17 +134,17 @@ async def test_shutdown_is_not_requested_when_disabled_or_without_a_controller()
         assert there.other.asked == []
 
 
-async def test_backoff_is_only_between_attempts() -> None:
+async def test_shutdown_waits_for_the_backoff_only_between_attempts() -> None:
     async with scene() as there:
         there.time = time = NoWaiting()
         await there.asks(answer(LEFT), answer(LEFT), settings=ShutdownSettings(True, 2, 100))
         assert [each for each in time.slept_s if each == 0.1] == [0.1]
 
 
-async def test_shutdown_is_abandoned_when_zookeeper_does_not_answer(
+async def test_shutdown_is_abandoned_when_zookeeper_does_not_respond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The controller waits for ZooKeeper too."""
+    """The controller's response would depend on ZooKeeper too."""
     monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.01)
     monkeypatch.setattr(zookeeper, "ANSWERS_S", 0.05)
     async with scene() as there:
@@ -160,7 +162,7 @@ async def test_shutdown_is_abandoned_when_zookeeper_does_not_answer(
         silence.set()
 
 
-async def test_expired_session_does_not_abandon_the_shutdown(
+async def test_shutdown_continues_when_the_session_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.001)
@@ -174,5 +176,5 @@ async def test_expired_session_does_not_abandon_the_shutdown(
         assert await handing
 
 
-def test_settings_have_the_defaults_of_kafka() -> None:
+def test_controlled_shutdown_settings_have_the_defaults_of_kafka() -> None:
     assert shutdown_settings(Config({})) == (True, 3, 5000)

@@ -1,4 +1,6 @@
-"""How a broker joins its cluster: its id, the cluster's id, and the topics of its directory."""
+"""A broker joins its cluster: its broker id, the cluster id, and the topics of its data
+directory.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ CLUSTER = "c" * 22
 
 
 class Scene:
-    """A directory and a ZooKeeper."""
+    """A data directory and a ZooKeeper."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -60,7 +62,7 @@ def config_of(**settings: str) -> Config:
     return Config({"zookeeper.connect": "zoo:2181/chroot", **given})
 
 
-async def test_first_broker_gets_an_id_and_creates_the_cluster_id() -> None:
+async def test_first_broker_generates_its_broker_id_and_the_cluster_id() -> None:
     there = Scene()
     joined = await there.join(broker_id="-1")
     assert joined.node_id == 1001
@@ -89,7 +91,7 @@ async def test_join_fails_without_broker_id_and_id_generation() -> None:
     assert there.ensemble.sessions == {}, "its session has ended"
 
 
-async def test_a_directory_of_another_cluster_is_refused() -> None:
+async def test_join_fails_when_the_directory_is_of_another_cluster() -> None:
     there = Scene()
     await there.join(broker_id="1")
     other = Scene()
@@ -101,7 +103,7 @@ async def test_a_directory_of_another_cluster_is_refused() -> None:
         await other.join(broker_id="1")
 
 
-async def test_join_fails_when_zookeeper_does_not_answer() -> None:
+async def test_join_fails_when_zookeeper_does_not_respond() -> None:
     there = Scene()
 
     async def nobody(where: Where, time: Time) -> ZooKeeper:

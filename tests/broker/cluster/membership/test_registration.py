@@ -1,4 +1,6 @@
-"""The registration of a broker: nodes of other sessions, its own old node, and its epoch."""
+"""The registration of a broker: nodes of other sessions, an old node of the same broker, and the
+epoch.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ ENDPOINT = brokers.Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
 class Scene:
-    """Broker 1, its epochs and its failures."""
+    """Broker 1, the epochs of its registrations, and its failures."""
 
     def __init__(self, timeout_ms: int = 6000, unseen_ms: int = 0) -> None:
         self.ensemble = Ensemble()
@@ -39,7 +41,7 @@ class Scene:
         self.epochs: list[int] = []
         time = NoWaiting()
         self.waited_s = time.slept_s
-        """The pauses of the registration, which take no time here."""
+        """The pauses of the registration, which take no real time."""
         self.background = Background(time, Watchdog(time))
         self.registration = BrokerRegistration(
             self.zookeeper,
@@ -61,7 +63,7 @@ class Scene:
         return None if node is None else node.stat
 
     async def another(self) -> SimulatedZooKeeper:
-        """Registers the node by another client."""
+        """Registers the node from another client."""
         other = SimulatedZooKeeper(self.ensemble)
         await other.create(PATH, b"{}", ephemeral=True)
         return other
@@ -79,7 +81,7 @@ async def test_broker_epoch_is_the_czxid_of_its_node() -> None:
     assert brokers.decode_registration(1, data).endpoints == (ENDPOINT,)
 
 
-async def test_registration_with_a_lost_answer_succeeds() -> None:
+async def test_registration_succeeds_when_its_response_is_lost() -> None:
     there = Scene()
     await there.begin()
     there.zookeeper.lose_answers(1)
@@ -89,7 +91,6 @@ async def test_registration_with_a_lost_answer_succeeds() -> None:
 
 @pytest.mark.proves("clusters 16")
 async def test_registration_waits_for_the_node_of_another_session() -> None:
-    """Trap 16."""
     there = Scene()
     await there.begin()
     other = await there.another()
@@ -106,8 +107,10 @@ async def test_registration_waits_for_the_node_of_another_session() -> None:
     assert stat.ephemeral_owner == there.zookeeper.session
 
 
-async def test_registration_pauses_for_old_controllers_after_the_node_is_gone() -> None:
-    """Trap 15: a controller that has only the id must notice that the earlier broker is gone."""
+async def test_registration_pauses_for_old_controllers_after_the_old_node_vanished() -> None:
+    """Trap 15: a controller that compares only broker ids must notice that the earlier
+    broker left.
+    """
     there = Scene(unseen_ms=200)
     await there.begin()
     other = await there.another()
@@ -119,7 +122,7 @@ async def test_registration_pauses_for_old_controllers_after_the_node_is_gone() 
     assert there.waited_s == [0.2]
 
 
-async def test_wait_for_the_previous_session_can_precede_the_registration() -> None:
+async def test_until_free_waits_for_the_previous_session_without_registering() -> None:
     there = Scene(unseen_ms=200)
     await there.begin()
     await there.registration.until_free()
@@ -138,8 +141,8 @@ async def test_wait_for_the_previous_session_can_precede_the_registration() -> N
 
 
 @pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
-def test_wait_for_a_killed_broker_covers_its_granted_session(asked_for: int, granted: int) -> None:
-    """Trap 16: a server grants at least two ticks, whatever a client requests."""
+def test_session_timeout_is_the_timeout_that_zookeeper_grants(asked_for: int, granted: int) -> None:
+    """Trap 16: a server grants a session of at least two ticks, whatever a client requests."""
     assert Where("127.0.0.1:2181", asked_for, 1000, 10).session_ms == granted
 
 
@@ -152,7 +155,7 @@ async def test_registration_fails_when_another_broker_has_the_id() -> None:
     assert there.epochs == []
 
 
-async def test_registration_survives_a_session_that_ends_before_it() -> None:
+async def test_registration_succeeds_when_its_first_session_expired() -> None:
     there = Scene()
     await there.begin()
     there.zookeeper.suspend()
@@ -164,10 +167,10 @@ async def test_registration_survives_a_session_that_ends_before_it() -> None:
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
 
 
-async def test_registration_succeeds_when_the_other_node_vanished_unnoticed(
+async def test_registration_succeeds_when_the_other_node_vanished_without_a_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The process was paused while the other session ended, and its wait has timed out."""
+    """The process was paused while the other session ended, so its wait timed out."""
     waits: list[asyncio.Timeout] = []
 
     def until_told(_: Time, seconds: float) -> asyncio.Timeout:
@@ -192,8 +195,7 @@ async def test_registration_succeeds_when_the_other_node_vanished_unnoticed(
 
 
 @pytest.mark.proves("clusters 14")
-async def test_new_session_has_a_new_epoch_and_none_before_it_registers() -> None:
-    """Trap 14."""
+async def test_broker_has_no_epoch_until_its_new_session_is_registered() -> None:
     there = Scene()
     await there.begin()
     await there.registration.start()
@@ -209,7 +211,7 @@ async def test_new_session_has_a_new_epoch_and_none_before_it_registers() -> Non
     await there.background.stop()
 
 
-async def test_reconnect_keeps_the_epoch() -> None:
+async def test_reconnect_keeps_the_broker_epoch() -> None:
     there = Scene()
     await there.begin()
     await there.registration.start()
@@ -220,7 +222,7 @@ async def test_reconnect_keeps_the_epoch() -> None:
 
 
 class StaleNodeZooKeeper:
-    """A ZooKeeper in which the node of an earlier session of the client still exists."""
+    """A ZooKeeper that still has the node of an earlier session of the client."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
         self._zookeeper = zookeeper
@@ -230,8 +232,10 @@ class StaleNodeZooKeeper:
         return getattr(self._zookeeper, name)
 
 
-async def test_own_node_of_an_earlier_session_is_deleted() -> None:
-    """ZOOKEEPER-2985: the server may end the old session after the client has started the next."""
+async def test_registration_deletes_the_brokers_node_of_an_earlier_session() -> None:
+    """ZOOKEEPER-2985: the server may end the old session after the client has started the new
+    session.
+    """
     there = Scene()
     await there.begin()
     outlived = StaleNodeZooKeeper(there.zookeeper)
@@ -258,7 +262,7 @@ async def test_own_node_of_an_earlier_session_is_deleted() -> None:
     await background.stop()
 
 
-async def test_broker_stops_when_another_took_its_id() -> None:
+async def test_broker_stops_when_another_broker_registered_its_id() -> None:
     there = Scene(timeout_ms=20)
     await there.begin()
     await there.registration.start()
@@ -285,7 +289,7 @@ async def test_concurrent_first_brokers_agree_on_the_cluster_id() -> None:
     assert await cluster_id(first, "c" * 22, names[0]) == names[0]
 
 
-async def test_cluster_id_of_the_directory_is_restored() -> None:
+async def test_cluster_id_of_the_data_directory_is_restored() -> None:
     zookeeper = SimulatedZooKeeper(Ensemble())
     assert await cluster_id(zookeeper, "a" * 22, "k" * 22) == "k" * 22
 
@@ -298,7 +302,7 @@ async def test_generated_broker_ids_are_unique_and_above_the_reserved_ones() -> 
 
 
 @pytest.mark.proves("clusters 19")
-async def test_prepare_of_zookeeper_is_idempotent() -> None:
+async def test_prepare_zookeeper_is_idempotent() -> None:
     zookeeper = SimulatedZooKeeper(Ensemble())
     await prepare(zookeeper)
     before = len(zookeeper.ensemble.writes)

@@ -1,4 +1,6 @@
-"""The registration fence: pauses after which ZooKeeper is asked, and waits after a lost session."""
+"""The registration fence: pauses that require a check in ZooKeeper, and waits after a lost
+session.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ SESSION_MS = 6000
 
 
 async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
-    """The fence of a registered broker, and its clock."""
+    """The fence of a registered broker, and the fence's clock."""
     time = Time()
     registration_fence = RegistrationFence(
         scene.zookeeper, scene.registration, PATH, SESSION_MS, time
@@ -29,7 +31,7 @@ async def test_fence_is_unsure_only_after_a_pause_that_may_end_the_session() -> 
     assert registration_fence.is_sure
     time.left_out_ms += 1999
     assert registration_fence.is_sure
-    time.left_out_ms += 1  # pauses add up
+    time.left_out_ms += 1  # The fence adds up pauses.
     assert not registration_fence.is_sure
     assert await registration_fence.until_sure(time.within(5))
     assert registration_fence.is_sure
@@ -44,7 +46,7 @@ async def test_fence_stays_sure_after_a_lost_connection() -> None:
     assert registration_fence.is_sure
 
 
-async def test_wait_times_out_while_zookeeper_does_not_answer() -> None:
+async def test_fence_wait_times_out_while_zookeeper_does_not_respond() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     time.left_out_ms += SESSION_MS
@@ -54,7 +56,7 @@ async def test_wait_times_out_while_zookeeper_does_not_answer() -> None:
     assert await registration_fence.until_sure(time.within(5))
 
 
-async def test_fence_needs_the_controller_after_a_lost_session() -> None:
+async def test_fence_is_unsure_after_a_lost_session_until_a_controller_confirms() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     time.left_out_ms += SESSION_MS
@@ -64,7 +66,7 @@ async def test_fence_needs_the_controller_after_a_lost_session() -> None:
     ]
     scene.ensemble.end_session(scene.zookeeper.session)
     scene.zookeeper.resume()
-    registration_fence.confirmed()  # a late request of an earlier controller
+    registration_fence.confirmed()  # The request comes late from an earlier controller.
     await eventually(lambda: len(scene.epochs) == 2)
     assert not registration_fence.is_sure
     assert not any(each.done() for each in asked)

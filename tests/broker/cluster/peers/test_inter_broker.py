@@ -1,4 +1,4 @@
-"""The version of a request to another broker, by inter.broker.protocol.version."""
+"""The versions of requests to other brokers, by inter.broker.protocol.version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = """
 3.9-IV0  7            4           8              3                  17    9
 3.9      7            4           8              3                  17    9
 """
-"""Observed: Kafka's own branches 0.10.2, 1.0, 2.8 and 3.9 send these."""
+"""Kafka's branches 0.10.2, 1.0, 2.8 and 3.9 send these versions (observed)."""
 
 
 def _rows() -> list[tuple[str, dict[str, int]]]:
@@ -35,19 +35,21 @@ def _rows() -> list[tuple[str, dict[str, int]]]:
 
 @pytest.mark.proves("clusters 11")
 @pytest.mark.parametrize(("text", "versions"), _rows(), ids=lambda each: str(each)[:8])
-def test_each_request_has_the_version_of_the_release(text: str, versions: dict[str, int]) -> None:
+def test_inter_broker_request_has_the_version_of_the_release(
+    text: str, versions: dict[str, int]
+) -> None:
     spoken = parse(text)
     assert {name: spoken.version_of(name) for name in versions} == versions
 
 
 @pytest.mark.proves("clusters 11")
-def test_api_unknown_to_a_release_has_no_version() -> None:
+def test_api_has_no_version_in_a_release_without_the_api() -> None:
     assert parse("0.10.2").version_of("OffsetForLeaderEpoch") is None
     assert parse("0.10.2").version_of("WriteTxnMarkers") is None
     assert parse("3.9").version_of("OffsetForLeaderEpoch") == 4
 
 
-def test_release_has_its_features() -> None:
+def test_old_release_lacks_the_features_of_a_new_release() -> None:
     old, new = parse("0.10.2"), parse("3.9-IV0")
     for name in (
         "has_leader_epochs",

@@ -1,4 +1,4 @@
-"""Requests to another broker: answered in order, or lost with a reason."""
+"""Requests to another broker: answered in order, or failed with a reason."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ async def _ask(peer: Peer, timeout_ms: int = 5000) -> Any:
     return await peer.call(API, 1, ASKED, timeout_ms)
 
 
-async def test_concurrent_requests_are_answered() -> None:
+async def test_concurrent_requests_to_a_peer_are_answered() -> None:
     async with broker(_answered) as peer:
         answers = await asyncio.gather(*[_ask(peer) for _ in range(5)])
     assert [each["controller_id"] for each in answers] == [7] * 5
 
 
-async def test_missing_answer_ends_the_connection() -> None:
+async def test_missing_response_of_a_peer_closes_the_connection() -> None:
     async with broker(lambda _: b"") as peer:
         with pytest.raises(PeerLost, match="did not answer Metadata within 20 ms"):
             await _ask(peer, timeout_ms=20)
@@ -79,13 +79,15 @@ async def test_missing_answer_ends_the_connection() -> None:
         (lambda frame: _framed(_answered(frame)[4:-1]), "truncated"),
     ],
 )
-async def test_invalid_answer_ends_the_connection_with_a_reason(answer: Answer, says: str) -> None:
+async def test_invalid_response_of_a_peer_closes_the_connection_with_a_reason(
+    answer: Answer, says: str
+) -> None:
     async with broker(answer) as peer:
         with pytest.raises(PeerLost, match=says):
             await asyncio.gather(_ask(peer), _ask(peer))
 
 
-async def test_connect_fails_when_no_server_listens() -> None:
+async def test_connect_to_a_peer_fails_when_no_server_listens() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     server.close()

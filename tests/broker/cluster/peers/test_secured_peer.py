@@ -1,4 +1,4 @@
-"""Brokers log in to each other, and re-authenticate before the session ends."""
+"""Brokers authenticate to each other, and reauthenticate before the session expires."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
 
 @dataclass
 class FakeBroker:
-    """The login part of another broker: its mechanisms, and the requests that it received."""
+    """The SASL part of another broker: its mechanisms, and the received requests."""
 
     takes: Mapping[str, Callable[[], Mechanism]] = field(default_factory=lambda: MECHANISMS)
     session_ms: int = 0
@@ -121,7 +121,7 @@ class FakeBroker:
 async def connector(
     fellow: FakeBroker, mechanism: str, password: str = PASSWORD
 ) -> AsyncIterator[Callable[[], Any]]:
-    """Returns a function that connects to a listening broker with a login."""
+    """Yields a function that connects to a listening broker and authenticates."""
     server = await asyncio.start_server(fellow.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     peers = SecuredPeers(None, BrokerLogin(mechanism, Credentials(NAME, password)))
@@ -147,7 +147,7 @@ async def ask(peer: Peer) -> int:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_login_precedes_the_first_request(mechanism: str) -> None:
+async def test_peer_logs_in_before_its_first_request(mechanism: str) -> None:
     fellow = FakeBroker()
     async with connector(fellow, mechanism) as connect:
         peer = await connect()
@@ -158,7 +158,7 @@ async def test_login_precedes_the_first_request(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_tokens_are_sent_raw_to_a_broker_with_sasl_handshake_0(mechanism: str) -> None:
+async def test_peer_sends_raw_tokens_to_a_broker_with_sasl_handshake_0(mechanism: str) -> None:
     fellow = FakeBroker(newest={sasl_handshake.API.key: 0})
     async with connector(fellow, mechanism) as connect:
         assert await ask(await connect()) == 7
@@ -166,7 +166,7 @@ async def test_tokens_are_sent_raw_to_a_broker_with_sasl_handshake_0(mechanism: 
     assert fellow.asked == ["ApiVersions 0", "SaslHandshake 0", *["token"] * rounds, "Metadata 1"]
 
 
-async def test_a_login_is_renewed_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_peer_renews_its_login_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
     fellow = FakeBroker(session_ms=600_000)
     async with connector(fellow, "SCRAM-SHA-256") as connect:
@@ -179,10 +179,10 @@ async def test_a_login_is_renewed_between_requests(monkeypatch: pytest.MonkeyPat
     assert fellow.connections == 1
 
 
-async def test_refused_renewal_ends_the_connection(
+async def test_refused_login_renewal_closes_the_connection_of_the_peer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two renewals within a second are refused; the caller connects again."""
+    """A second renewal within a second is refused, so the caller must reconnect."""
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
     async with connector(FakeBroker(session_ms=600_000), "PLAIN") as connect:
         peer = await connect()
@@ -194,7 +194,9 @@ async def test_refused_renewal_ends_the_connection(
             await ask(peer)
 
 
-async def test_login_without_a_lifetime_is_not_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_peer_does_not_renew_a_login_without_a_session_lifetime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
     fellow = FakeBroker()
     async with connector(fellow, "PLAIN") as connect:
@@ -203,7 +205,9 @@ async def test_login_without_a_lifetime_is_not_renewed(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_wrong_password_is_reported_without_the_password(mechanism: str) -> None:
+async def test_error_about_a_wrong_peer_password_does_not_contain_the_password(
+    mechanism: str,
+) -> None:
     async with connector(FakeBroker(), mechanism, "hunter2") as connect:
         with pytest.raises(
             PeerLost, match=f"rejects the login of broker with {mechanism}: "
@@ -212,14 +216,14 @@ async def test_wrong_password_is_reported_without_the_password(mechanism: str) -
     assert "hunter2" not in str(lost.value)
 
 
-async def test_mechanism_that_is_not_enabled_is_reported() -> None:
+async def test_peer_reports_a_mechanism_that_the_other_broker_has_not_enabled() -> None:
     async with connector(FakeBroker(takes={"PLAIN": _Plain}), "SCRAM-SHA-512") as connect:
         with pytest.raises(PeerLost, match=r"does not enable .*=SCRAM-SHA-512: it enables PLAIN"):
             await connect()
 
 
 class _Impostor:
-    """Accepts each login without knowing the password."""
+    """A server that accepts each login without knowing the password."""
 
     def __init__(self) -> None:
         self._known = ScramServer(
@@ -234,7 +238,7 @@ class _Impostor:
         return step._replace(message=b"v=AAAA") if step.message.startswith(b"v=") else step
 
 
-async def test_broker_that_does_not_know_the_password_is_rejected() -> None:
+async def test_peer_rejects_a_broker_that_does_not_know_the_password() -> None:
     fellow = FakeBroker(takes={"SCRAM-SHA-256": _Impostor})
     async with connector(fellow, "SCRAM-SHA-256") as connect:
         text = "invalid SCRAM response: the server signature does not match the password"

@@ -1,4 +1,4 @@
-"""ACLs in ZooKeeper: read, changed, and followed by every broker."""
+"""ACLs in ZooKeeper: each broker reads, changes and follows the ACL nodes."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ def entry(
 
 
 class Scene:
-    """Brokers that share an ensemble."""
+    """Brokers with a common ensemble."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
-        self.ensemble.now_ms = Time().now().wall_ms  # otherwise each notice would be an old one
+        # With an earlier time, each notice would be old.
+        self.ensemble.now_ms = Time().now().wall_ms
         self.tool = SimulatedZooKeeper(self.ensemble)
         self.errors = InternalErrors()
         self.stores: list[ZooKeeperAcls] = []
@@ -136,7 +137,7 @@ async def test_acl_changes_of_one_broker_take_effect_at_the_other() -> None:
         assert there.data(f"/kafka-acl-changes/{literal[0]}") == b"TOPIC:t"
 
 
-async def test_change_without_effect_writes_nothing() -> None:
+async def test_acl_change_without_effect_does_not_write_a_node() -> None:
     async with scene() as there:
         store, _ = await there.broker()
         await store.change([entry("alice")], [])
@@ -145,7 +146,7 @@ async def test_change_without_effect_writes_nothing() -> None:
         assert len(there.ensemble.writes) == writes
 
 
-async def test_concurrent_changes_of_one_pattern_are_all_kept() -> None:
+async def test_concurrent_acl_changes_of_one_pattern_are_all_applied() -> None:
     async with scene() as there:
         brokers = [await there.broker() for _ in range(3)]
         await asyncio.gather(
@@ -171,7 +172,7 @@ async def test_acl_with_an_unknown_operation_is_logged_and_kept_in_the_node() ->
         assert there.data(TOPIC) == acls.encode_entries([strange])
 
 
-async def test_invalid_node_changes_nothing_and_is_not_overwritten() -> None:
+async def test_invalid_acl_node_is_ignored_and_not_overwritten() -> None:
     async with scene() as there:
         store, _ = await there.broker()
         await store.change([entry("alice")], [])
@@ -187,7 +188,7 @@ async def test_invalid_node_changes_nothing_and_is_not_overwritten() -> None:
 
 
 async def test_prefixed_acls_are_refused_in_clusters_with_old_brokers() -> None:
-    """Kafka 0.10.2 does not know prefixes, and does not start with an unknown resource type."""
+    """Kafka 0.10.2 does not support prefixes and does not start with an unknown resource type."""
     async with scene() as there:
         store, _ = await there.broker(has_prefixes=False)
         prefixed = entry("bob", "p-", prefixed=True)
@@ -198,7 +199,7 @@ async def test_prefixed_acls_are_refused_in_clusters_with_old_brokers() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
-async def test_name_that_cannot_be_a_node_is_refused(name: str) -> None:
+async def test_acl_for_a_name_that_cannot_be_a_node_is_refused(name: str) -> None:
     async with scene() as there:
         store, _ = await there.broker()
         assert (
@@ -209,7 +210,7 @@ async def test_name_that_cannot_be_a_node_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("expires", [False, True])
 async def test_all_acls_are_read_again_after_a_reconnect(expires: bool) -> None:
-    """The notices of changes during the disconnection may be deleted."""
+    """Notices that were written during the disconnection may be deleted before the reconnect."""
     async with scene() as there:
         store, zookeeper = await there.broker()
         await store.change([entry("alice")], [])
@@ -231,7 +232,7 @@ def _json(principal: str) -> dict[str, str]:
     }
 
 
-async def test_change_fails_with_a_reason_when_zookeeper_does_not_answer(
+async def test_acl_change_fails_with_a_reason_when_zookeeper_does_not_respond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(zookeeper_module, "ANSWERS_S", 0.01)
@@ -250,7 +251,7 @@ MANY = 3 * AT_ONCE
 
 
 class HeldThreads(Time):
-    """A clock whose threads start when the test says."""
+    """A clock whose threads start when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +268,7 @@ def many_acls(first: int = 0) -> list[AclEntry]:
     return [entry(f"one-of-very-many-{number:06}") for number in range(first, first + MANY)]
 
 
-async def test_large_node_is_applied_in_slices() -> None:
+async def test_large_acl_node_is_applied_in_slices() -> None:
     async with scene() as there:
         one, _ = await there.broker(time=HeldThreads())
         other, _ = await there.broker(time=HeldThreads())
@@ -285,7 +286,7 @@ async def test_large_node_is_applied_in_slices() -> None:
         await there.until(lambda: set(other.index) == {many_acls()[0]})
 
 
-async def test_later_acknowledged_change_wins_over_a_delayed_read() -> None:
+async def test_acknowledged_acl_change_is_not_undone_by_a_delayed_read() -> None:
     async with scene() as there:
         time = HeldThreads()
         one, _ = await there.broker(time=HeldThreads())
@@ -295,28 +296,30 @@ async def test_later_acknowledged_change_wins_over_a_delayed_read() -> None:
 
         time.held = []
         assert await one.change([entry("alice")], []) == {}
-        await there.until(lambda: len(time.held) == 1)  # it reads the node with alice
+        # The other broker reads the node with the ACL of alice.
+        await there.until(lambda: len(time.held) == 1)
         late = time.held[0]
         time.held = None
-        assert await other.change([], many_acls()) == {}  # and most is removed here
+        assert await other.change([], many_acls()) == {}  # This change removes all other ACLs.
         assert set(other.index) == {entry("alice")}
         late.set()
-        await there.until(lambda: not other._taken)  # nothing is in progress
+        await there.until(lambda: not other._taken)  # No change is in progress.
         assert set(other.index) == {entry("alice")}, "what was answered before is not taken behind"
 
 
-async def test_cancelled_change_leaves_no_acl_in_the_index() -> None:
+async def test_acls_of_a_cancelled_change_can_be_removed() -> None:
     async with scene() as there:
         store, _ = await there.broker(time=HeldThreads())
         changing = asyncio.create_task(store.change(many_acls(), []))
         await there.until(lambda: 0 < len(store.index) < MANY)
         changing.cancel()
-        await there.until(lambda: len(store.index) == MANY)  # by its own notice
+        # The notice of the cancelled change completes the index.
+        await there.until(lambda: len(store.index) == MANY)
         assert await store.change([], many_acls()) == {}
         assert len(store.index) == 0
 
 
-async def test_acls_deleted_while_applied_are_removed_by_the_next_full_read() -> None:
+async def test_acls_deleted_during_a_change_are_removed_after_a_new_session() -> None:
     async with scene() as there:
         store, zookeeper = await there.broker(time=HeldThreads())
         changing = asyncio.create_task(store.change(many_acls(), []))

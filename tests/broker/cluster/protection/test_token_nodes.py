@@ -40,7 +40,7 @@ CONFIG = {
 
 
 class Scene:
-    """Brokers that share an ensemble and a clock."""
+    """Brokers with a common ensemble and clock."""
 
     def __init__(self) -> None:
         self.time = MockTime()
@@ -126,11 +126,11 @@ async def test_token_changes_of_one_broker_take_effect_at_the_other() -> None:
         assert there.ensemble.nodes[f"{nodes.CHANGES}/{notices[0]}"].data.decode() == made.token_id
 
 
-async def test_sweep_keeps_a_token_that_another_broker_renewed() -> None:
+async def test_sweep_of_expired_tokens_keeps_a_token_that_another_broker_renewed() -> None:
     async with scene() as there:
         one, zookeeper = await there.broker()
         made, short = await created(one), await created(one, HOUR_MS)
-        there.stores[0].nodes.stop()  # it gets no notices any more
+        there.stores[0].nodes.stop()  # The first broker gets no more notices.
         other, _ = await there.broker()
         there.time.move(made.expires_ms - there.time.wall_ms - 1)
         assert isinstance(await other.renew(other.hmac_of(made), ALICE, -1), Token)
@@ -153,10 +153,12 @@ async def test_deleted_token_cannot_be_renewed() -> None:
 
 
 @pytest.mark.parametrize("period_ms", [-1, 0, 1000])
-async def test_acknowledged_expiry_is_not_undone_by_a_concurrent_renewal(
+async def test_acknowledged_token_expiry_is_not_undone_by_a_concurrent_renewal(
     period_ms: int,
 ) -> None:
-    """The owner expires a token at one broker while a renewer renews it at another."""
+    """The owner expires a token on one broker while a renewer renews the token on another
+    broker.
+    """
     async with scene() as there:
         one, _ = await there.broker()
         made = await created(one)
@@ -174,7 +176,7 @@ async def test_acknowledged_expiry_is_not_undone_by_a_concurrent_renewal(
         renewed = await other.renew(other.hmac_of(made), BOB, HOUR_MS)
 
         assert isinstance(ended[0], Token)
-        if period_ms == 1000:  # renewed in time, after this expiry was set
+        if period_ms == 1000:  # The renewer renewed the token in time, after this expiry was set.
             assert isinstance(renewed, Token)
             await there.until(lambda: one.all() == other.all() == [renewed])
             return
@@ -184,7 +186,7 @@ async def test_acknowledged_expiry_is_not_undone_by_a_concurrent_renewal(
         )
 
 
-async def test_repeated_write_of_a_token_succeeds_when_it_is_already_stored() -> None:
+async def test_repeated_write_of_a_token_succeeds_when_the_token_is_stored() -> None:
     async with scene() as there:
         one, zookeeper = await there.broker()
         made = await created(one)

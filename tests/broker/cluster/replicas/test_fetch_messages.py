@@ -1,4 +1,4 @@
-"""Fetch between brokers has, in every version, the bytes of the reference codec."""
+"""Fetch messages between brokers equal those of the reference codec in every version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _key(version: int, name: str, topic_id: bytes) -> TopicKey:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_requests_equal_those_of_the_reference_codec(version: int) -> None:
+def test_fetch_requests_of_followers_equal_those_of_the_reference_codec(version: int) -> None:
     first, second = _key(version, "t", ID), _key(version, "ü" * 200, b"2" * 16)
     asked = {
         first: [Asked(0, 3, 10, 2, 1, 1000), Asked(4, 3, 1 << 40, 2, 1, 1000)],
@@ -117,7 +117,7 @@ def _answer(version: int, diverging: tuple[int, int] | None) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_are_decoded_in_every_version(version: int) -> None:
+def test_fetch_responses_are_decoded_in_every_version(version: int) -> None:
     frame = b"head" + _answer(version, (3, 44))
     answer = decode_fetch(version, frame, 4)
     assert (answer.error_code, answer.session_id) == (
@@ -131,11 +131,11 @@ def test_answers_are_decoded_in_every_version(version: int) -> None:
         (key, Answered(1, 1, 101, start, parted, memoryview(b""))),
         (key, Answered(2, 2, 102, start, parted, memoryview(b""))),
     ]
-    assert answer.partitions[0][1].records.obj is frame  # no copy
+    assert answer.partitions[0][1].records.obj is frame  # The records are not copied.
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_truncated_or_too_long_answer_is_an_error(version: int) -> None:
+def test_truncated_or_too_long_fetch_response_is_an_error(version: int) -> None:
     whole = _answer(version, (3, 44))
     for length in range(len(whole)):
         with pytest.raises(ProtocolError):

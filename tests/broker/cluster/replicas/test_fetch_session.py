@@ -1,4 +1,4 @@
-"""The follower's side of fetch sessions: the content of each request."""
+"""Fetch sessions of a follower: the content of each request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def next_fields(
     return session.fields_for(wanted(*places), by_id=by_id)
 
 
-def test_request_has_only_changed_partitions() -> None:
+def test_session_request_has_only_changed_partitions() -> None:
     session = FetchSession()
     first = next_fields(session, ("t", 0, 5), ("t", 1, 5), ("u", 0, 0))
     assert first == (0, 0, {"t": [asked(0, 5), asked(1, 5)], "u": [asked(0, 0)]}, {})
@@ -35,14 +35,14 @@ def test_request_has_only_changed_partitions() -> None:
     assert next_fields(session, ("t", 0, 5), ("t", 1, 6), ("v", 3, 1)) == (77, 2, {}, {})
 
 
-def test_requests_are_full_when_the_leader_creates_no_session() -> None:
+def test_fetch_requests_are_full_when_the_leader_creates_no_session() -> None:
     session = FetchSession()
     for _ in range(2):
         assert next_fields(session, ("t", 0, 5)) == (0, 0, {"t": [asked(0, 5)]}, {})
         session.answered(0)
 
 
-def test_ended_session_is_followed_by_a_new_one() -> None:
+def test_follower_starts_a_new_session_after_its_session_ended() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -51,7 +51,7 @@ def test_ended_session_is_followed_by_a_new_one() -> None:
     assert next_fields(session, ("t", 0, 6)) == (0, 0, {"t": [asked(0, 6)]}, {})
 
 
-def test_lost_request_is_followed_by_a_full_one_that_closes_the_session() -> None:
+def test_full_request_closes_the_session_after_a_lost_request() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -67,7 +67,7 @@ def test_lost_request_is_followed_by_a_full_one_that_closes_the_session() -> Non
     assert next_fields(session, ("t", 0, 6), ("t", 1, 0)) == (78, 1, {}, {})
 
 
-def test_session_unknown_to_the_leader_is_not_closed() -> None:
+def test_full_request_does_not_close_a_session_that_the_leader_lost() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -75,14 +75,14 @@ def test_session_unknown_to_the_leader_is_not_closed() -> None:
     assert next_fields(session, ("t", 0, 5)) == (0, 0, {"t": [asked(0, 5)]}, {})
 
 
-def test_change_between_names_and_ids_starts_a_new_session() -> None:
+def test_change_between_topic_names_and_ids_starts_a_new_session() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5), by_id=True)
     session.answered(77)
     assert next_fields(session, ("t", 0, 5)) == (77, 0, {"t": [asked(0, 5)]}, {})
 
 
-def test_unchanged_request_is_empty_while_the_session_lasts() -> None:
+def test_session_request_is_empty_when_no_partition_changed() -> None:
     session = FetchSession()
     assert not session.lasts
     next_fields(session, ("t", 0, 5))

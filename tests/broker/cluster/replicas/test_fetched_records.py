@@ -1,4 +1,6 @@
-"""Records from a leader's log to a follower's: many batches at once, and a due flush first."""
+"""Records that a follower fetches from its leader: many small batches, and a flush before the next
+fetch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from log.replicated import AT_ONCE
 from tests.broker.cluster.fellows import Fellow, cluster, eventually, identical_logs
 
 
-async def test_many_small_batches_of_one_answer_are_appended() -> None:
+async def test_follower_appends_many_small_batches_of_one_response() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1, to=[one])
@@ -20,7 +22,7 @@ async def test_many_small_batches_of_one_answer_are_appended() -> None:
         await eventually(lambda: one.replica().high_watermark == 2 * AT_ONCE + 10)
 
 
-async def test_follower_reports_records_after_a_due_flush() -> None:
+async def test_follower_reports_records_after_their_flush() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)

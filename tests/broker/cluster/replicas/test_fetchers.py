@@ -1,4 +1,6 @@
-"""Followers fetch from their leader, truncate where the logs diverge, and get the same log."""
+"""Followers fetch from their leader, truncate diverging records, and have the leader's log at the
+end.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +52,14 @@ async def test_followers_replicate_the_leader_in_every_version(spoken: str) -> N
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
-async def test_returning_leader_truncates_records_that_only_it_had(spoken: str) -> None:
+async def test_returning_leader_truncates_records_that_no_other_replica_has(spoken: str) -> None:
     one, two, three = fellows = fellows_of(spoken)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(5)
         kept = await identical_logs(*fellows)
-        await controller.lead(2, to=[two, three])  # the first does not know it
+        # The first broker does not learn of this leadership.
+        await controller.lead(2, to=[two, three])
         one.append(4, b"lost")
         two.append(2, b"kept")
         await eventually(lambda: three.end_offset() == 7)
@@ -69,10 +72,10 @@ async def test_returning_leader_truncates_records_that_only_it_had(spoken: str) 
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
-async def test_fetch_after_a_truncation_waits_until_it_is_on_disk(
+async def test_fetch_after_a_truncation_waits_until_the_truncation_is_on_disk(
     spoken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread syncs it: the loop and the other partitions continue."""
+    """A thread syncs the truncation, while the event loop and other partitions continue."""
     loop_thread, allowed, begun = threading.get_ident(), threading.Event(), threading.Event()
     real = PartitionLog.sync_cuts
 
@@ -101,7 +104,8 @@ async def test_fetch_after_a_truncation_waits_until_it_is_on_disk(
         assert one.end_offset() == 5
         led = two.replica().led
         assert led is not None
-        assert led.followers[1].end_offset in (-1, 9)  # -1, or the end before the truncation
+        # The value is -1 or the end before the truncation.
+        assert led.followers[1].end_offset in (-1, 9)
         allowed.set()
         await identical_logs(*fellows)
 
@@ -121,17 +125,19 @@ async def test_new_leader_syncs_its_truncation_to_disk() -> None:
 
 @pytest.mark.proves("clusters 5")
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
-async def test_leader_epoch_without_records_is_stored(
+async def test_leader_epoch_without_records_is_stored_by_the_leader(
     spoken: str,
 ) -> None:
-    """Trap 5: otherwise the second would keep records that the first has truncated."""
+    """Trap 5: without the epoch, the second broker would keep records that the first has
+    truncated.
+    """
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(3)
         await identical_logs(*fellows)
-        await controller.lead(2, to=[])  # both miss it
-        await controller.lead(1, to=[one])  # the epoch begins at offset 3, without a record
+        await controller.lead(2, to=[])  # Neither broker learns of this leadership.
+        await controller.lead(1, to=[one])  # The epoch begins at offset 3, without a record.
         assert one.replica().log.epochs.entries == [(0, 0), (2, 3)]
         await controller.lead(2, to=[two])
         two.append(2, b"second")
@@ -145,13 +151,15 @@ async def test_leader_epoch_without_records_is_stored(
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
 async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
-    """KIP-279: each of the logs has epochs that the other does not have."""
+    """KIP-279: each log has epochs that the other log does not have."""
     one, _ = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(2, b"common")
         await identical_logs(*fellows)
-        for number in range(4):  # unclean: each leads in turn, and the other does not know
+        # Unclean elections: the brokers lead in turn, and the other broker does not learn of each
+        # leadership.
+        for number in range(4):
             leader = fellows[number % 2]
             await controller.lead(leader.node_id, to=[leader], isr=[leader.node_id])
             leader.append(2 + number, b"turn %d" % number)
@@ -165,7 +173,9 @@ async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
 
 @pytest.mark.proves("clusters 9")
 async def test_follower_waits_for_a_leader_that_metadata_does_not_list() -> None:
-    """Trap 9: a controller should send live brokers first; a follower works without that."""
+    """Trap 9: a controller should send live brokers first, but a follower does not depend on this
+    order.
+    """
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows, shown=False) as controller:
         state = PartitionState(1, 1, 0, (1, 2), 0, (1, 2))
@@ -192,7 +202,7 @@ async def test_follower_finds_the_new_address_of_its_leader() -> None:
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_FETCH])
-async def test_follower_continues_at_the_leaders_log_start_offset(spoken: str) -> None:
+async def test_follower_below_the_leaders_log_start_offset_continues_there(spoken: str) -> None:
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1, isr=[1])
@@ -200,7 +210,7 @@ async def test_follower_continues_at_the_leaders_log_start_offset(spoken: str) -
         await identical_logs(*fellows)
         await controller.lead(1, isr=[1], to=[one])
         await controller.stop(two, 1, delete=False)
-        one.append(600, b"v" * 5000)  # several segments
+        one.append(600, b"v" * 5000)  # The records fill several segments.
         await eventually(lambda: one.replica().high_watermark == 606)
         log = one.replica().log
         log.delete_records(500)
@@ -227,7 +237,7 @@ async def test_follower_truncates_to_an_unclean_leader_with_fewer_records(spoken
         assert b"lost" not in await identical_logs(*fellows)
 
 
-async def test_batch_above_the_fetch_limits_is_replicated() -> None:
+async def test_batch_larger_than_the_fetch_limits_is_replicated() -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2, partition_max_bytes=100, max_bytes=150)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -235,7 +245,9 @@ async def test_batch_above_the_fetch_limits_is_replicated() -> None:
         await identical_logs(*fellows)
 
 
-async def test_fetch_requests_have_the_configured_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fetch_requests_of_followers_have_the_configured_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said: list[tuple[FetchHead, set[int]]] = []
 
     def noted(version: int, head: FetchHead, asked: Any, forgotten: Any) -> bytes:
@@ -255,7 +267,7 @@ async def test_fetch_requests_have_the_configured_limits(monkeypatch: pytest.Mon
     assert limits == {8_000}
 
 
-async def test_follower_reconnects_to_a_leader_that_does_not_answer() -> None:
+async def test_follower_reconnects_to_a_leader_that_does_not_respond() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2, wait_max_ms=1, socket_timeout_ms=20, backoff_ms=1)
     connections = []
 
@@ -278,7 +290,7 @@ async def test_follower_reconnects_to_a_leader_that_does_not_answer() -> None:
         server.close()
 
 
-async def test_follower_starts_a_new_session_when_the_leader_lost_it() -> None:
+async def test_follower_starts_a_new_session_when_the_leader_lost_the_session() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(5))
@@ -293,7 +305,7 @@ async def test_follower_starts_a_new_session_when_the_leader_lost_it() -> None:
         one.append(3, index=1)
         await identical_logs(
             *fellows, index=1
-        )  # by the answer of a Fetch that waited in the lost session
+        )  # A Fetch that waited in the lost session gets the records.
         await eventually(lambda: len(one.sessions) == 1)
         await eventually(lambda: two.replica(index=2).high_watermark == 3)
 
@@ -304,7 +316,7 @@ async def test_topics_with_and_without_ids_are_fetched_by_name() -> None:
         await controller.lead(1)
         one.append(1)
         await identical_logs(*fellows)
-        controller.topic_id = None  # as of a topic that an old controller created
+        controller.topic_id = None  # An old controller creates topics without topic ids.
         await controller.lead(1, topic="u")
         one.append(2, topic="u")
         await identical_logs(*fellows, topic="u")
@@ -316,7 +328,7 @@ OLD = {"log.message.format.version": "0.10.2"}
 
 
 async def test_logs_are_truncated_to_the_high_watermark_before_leader_epochs() -> None:
-    """Trap 25: only magic 1 is stored, so that nothing newer is sent to a follower."""
+    """Trap 25: the log stores only magic 1, and a follower gets no newer magic."""
     one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
     async with cluster(*fellows, topic_id=None) as controller:
         await controller.lead(1)
@@ -325,7 +337,7 @@ async def test_logs_are_truncated_to_the_high_watermark_before_leader_epochs() -
         found = await identical_logs(*fellows)
         assert {header.magic for header, _ in iter_stored(found)} == {1}
         await eventually(lambda: two.replica().high_watermark == 3)
-        await controller.lead(1)  # the same leader: nothing is truncated
+        await controller.lead(1)  # The leader is unchanged, and the logs are not truncated.
         assert next_step(two) is Next.FETCH
         await controller.lead(2, to=[])
         await controller.lead(1, to=[one])
@@ -349,8 +361,8 @@ def message_set(value: bytes) -> bytes:
 
 
 @pytest.mark.proves("clusters 12")
-async def test_leader_without_the_inter_broker_listener_is_not_fetched_from() -> None:
-    """Trap 12, for a follower: it continues when the leader has the listener."""
+async def test_follower_does_not_fetch_from_leader_without_inter_broker_listener() -> None:
+    """Trap 12 for a follower: it fetches when the leader has the listener."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         one.listener = "TYPO"
@@ -380,7 +392,7 @@ async def test_partitions_share_the_configured_number_of_fetchers() -> None:
 
 
 async def test_follower_with_a_later_epoch_waits_for_its_leader() -> None:
-    """The leader answers UNKNOWN_LEADER_EPOCH until it has the epoch from the controller too."""
+    """The leader returns UNKNOWN_LEADER_EPOCH until the controller has sent it the epoch."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -441,10 +453,10 @@ async def test_unexpected_error_of_the_leader_is_retried(
         assert followed.trouble is None
 
 
-async def test_quiet_partitions_are_fetched_without_a_scan_of_each(
+async def test_fetcher_scans_quiet_partitions_only_after_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An answer of the leader or a request of the controller ends that at once."""
+    """A change in a leader's response or a controller request immediately causes a scan."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
     asked: list[int] = []
@@ -465,7 +477,8 @@ async def test_quiet_partitions_are_fetched_without_a_scan_of_each(
             asked.clear()
             one.append(1, index=index)
             await identical_logs(*fellows, index=index)
-            await eventually(lambda: set(asked) == set(range(5)))  # the offset of one has changed
+            # The offset of one partition has changed.
+            await eventually(lambda: set(asked) == set(range(5)))
         asked.clear()
         two.fetchers.forget("t", 2)
         session = one.sessions._sessions[one.session_id]
@@ -473,7 +486,7 @@ async def test_quiet_partitions_are_fetched_without_a_scan_of_each(
         assert 2 not in asked
 
 
-async def test_leader_reads_a_quiet_partition_only_after_an_append(
+async def test_leader_reads_a_quiet_partition_for_a_follower_only_after_an_append(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2)
@@ -485,7 +498,7 @@ async def test_leader_reads_a_quiet_partition_only_after_an_append(
         quiet = [one.replica(index=index) for index in range(5)]
         await eventually(lambda: all(2 in each.quiet for each in quiet))
         session: Any = quiet[0].quiet._known[2][0]
-        session._through_ms += 3_600_000  # all partitions are read in an hour, and not now
+        session._through_ms += 3_600_000  # The leader reads all partitions only after an hour.
         looked: list[int] = []
         real = Reader.partition
 

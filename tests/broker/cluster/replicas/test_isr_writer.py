@@ -1,4 +1,4 @@
-"""ISR changes that leaders want are written to ZooKeeper by the controller or by the leader."""
+"""ISR changes of leaders: the controller or the leader writes them to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEADS = PartitionState(4, 1, 7, (1,), 3, (1, 2, 3))
 
 
 class FakeLedPartition:
-    """A led partition that keeps the results."""
+    """A led partition that records the results of its ISR changes."""
 
     def __init__(self, topic: str = "t", index: int = 0, state: PartitionState = LEADS) -> None:
         self.topic, self.index = topic, index
@@ -47,7 +47,7 @@ class FakeLedPartition:
         self.led: object | None = self
         self.told: list[tuple[str, int]] = []
         self.again: Callable[[], None] | None = None
-        """Called at a refusal, as when the partition wants another ISR."""
+        """This function is called at a refusal, when a partition would request another ISR."""
 
     def isr_written(self, partition_epoch: int) -> None:
         self.told.append(("written", partition_epoch))
@@ -60,14 +60,14 @@ class FakeLedPartition:
 
 
 class ScriptedController:
-    """Replaces the connection to the controller: answers what the test says."""
+    """A fake connection to the controller with scripted responses."""
 
     def __init__(self) -> None:
         self.version = 3
         self.asked: list[dict[str, Any]] = []
         self.versions: list[int] = []
         self.answers: list[Any] = []
-        """The arguments of `_answer` for each request, or an exception to raise."""
+        """For each request, the arguments of `_answer` or an exception to raise."""
         self.looked_again = 0
         self.underway = 0
 
@@ -114,7 +114,7 @@ class ScriptedController:
 
 
 class ControllerScene:
-    """A writer that asks the controller."""
+    """A writer that sends ISR changes to the controller."""
 
     def __init__(
         self, has_topic_ids: bool = True, topic_id: bytes | None = ID, time: Time | None = None
@@ -148,7 +148,7 @@ async def controller_scene(
 # -- by the controller
 
 
-async def test_changes_wanted_during_a_request_share_the_next() -> None:
+async def test_isr_changes_requested_during_a_request_share_the_next_request() -> None:
     async with controller_scene() as house:
         first, second, third = FakeLedPartition(), FakeLedPartition(index=2), FakeLedPartition("u")
         house.writer.wanted(first, (1, 2), 3)
@@ -179,7 +179,7 @@ async def test_changes_wanted_during_a_request_share_the_next() -> None:
 
 
 @pytest.mark.parametrize("version", alter_partition.API.versions)
-async def test_change_is_written_in_every_version_of_alter_partition(version: int) -> None:
+async def test_isr_change_is_written_in_every_version_of_alter_partition(version: int) -> None:
     async with controller_scene() as house:
         house.controller.version = version
         partition = FakeLedPartition()
@@ -190,7 +190,9 @@ async def test_change_is_written_in_every_version_of_alter_partition(version: in
 
 
 @pytest.mark.parametrize(("has_ids", "topic_id"), [(False, ID), (True, None)])
-async def test_topics_without_ids_are_sent_by_name(has_ids: bool, topic_id: bytes | None) -> None:
+async def test_isr_changes_of_topics_without_ids_are_sent_by_name(
+    has_ids: bool, topic_id: bytes | None
+) -> None:
     async with controller_scene(has_ids, topic_id) as house:
         partition = FakeLedPartition()
         house.writer.wanted(partition, (1, 2), 3)
@@ -211,7 +213,7 @@ async def test_topics_without_ids_are_sent_by_name(has_ids: bool, topic_id: byte
         {"left_out": True},
     ],
 )
-async def test_undecided_change_is_sent_again(answer: Any) -> None:
+async def test_isr_change_is_sent_again_after_a_retriable_error(answer: Any) -> None:
     async with controller_scene() as house:
         house.controller.answers = [answer]
         partition = FakeLedPartition()
@@ -242,7 +244,7 @@ async def test_unreachable_controller_is_retried_with_backoff_and_logged_once() 
     assert told.count("controller accepts ISR changes again") == 1
 
 
-async def test_refusal_is_reported_and_the_next_change_is_sent() -> None:
+async def test_partition_can_request_another_isr_change_after_a_refusal() -> None:
     async with controller_scene() as house:
         house.controller.answers = [{"code": UNKNOWN_SERVER_ERROR}, {"code": FENCED_LEADER_EPOCH}]
         partition = FakeLedPartition()
@@ -253,8 +255,8 @@ async def test_refusal_is_reported_and_the_next_change_is_sent() -> None:
 
 
 @pytest.mark.proves("clusters 14")
-async def test_change_waits_until_the_broker_is_registered() -> None:
-    """Trap 14: the epoch of the last session is not valid any more."""
+async def test_isr_change_waits_until_the_broker_is_registered() -> None:
+    """Trap 14: the broker epoch of the last session is invalid."""
     async with controller_scene() as house:
         house.epoch = -1
         partition = FakeLedPartition()
@@ -270,7 +272,7 @@ async def test_change_waits_until_the_broker_is_registered() -> None:
 @pytest.mark.parametrize(
     "learnt", [LEADS._replace(leader_epoch=8), LEADS._replace(partition_epoch=4), None]
 )
-async def test_change_is_dropped_when_the_partition_state_has_changed(
+async def test_isr_change_is_dropped_when_the_partition_state_has_changed(
     learnt: PartitionState | None,
 ) -> None:
     async with controller_scene() as house:
@@ -285,7 +287,7 @@ async def test_change_is_dropped_when_the_partition_state_has_changed(
     assert len(house.controller.asked[1]["topics"][0]["partitions"]) == 1
 
 
-async def test_change_is_dropped_when_the_partition_is_not_led_any_more() -> None:
+async def test_isr_change_is_dropped_when_the_broker_lost_the_leadership() -> None:
     async with controller_scene() as house:
         house.controller.answers = [{"top": NOT_CONTROLLER}]
         partition, other = FakeLedPartition(), FakeLedPartition(index=1)
@@ -310,7 +312,7 @@ async def leader_writer(
     path = state_path("t", 0)
     await ensure_path(zookeeper, path)
     await ensure_path(zookeeper, ISR_CHANGES)
-    for _ in range(3):  # so that its version is 3
+    for _ in range(3):  # These writes raise the version to 3.
         await zookeeper.set(path, encode_state(StateNode(1, 7, (1,), 4)))
     writer = IsrStates(zookeeper, time or Time(), _spawn)
     writer.start()
@@ -325,7 +327,7 @@ def written(ensemble: Ensemble) -> StateNode:
 
 
 @pytest.mark.proves("clusters 2")
-async def test_leader_writes_its_state_at_the_known_version() -> None:
+async def test_leader_writes_the_isr_at_the_known_version_of_the_state_node() -> None:
     """Trap 2: the leader epoch is unchanged."""
     async with leader_writer() as (writer, ensemble, _):
         partition = FakeLedPartition()
@@ -335,7 +337,7 @@ async def test_leader_writes_its_state_at_the_known_version() -> None:
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_state_with_another_version_is_not_overwritten() -> None:
+async def test_isr_writer_does_not_overwrite_a_state_with_another_version() -> None:
     async with leader_writer() as (writer, ensemble, _):
         partition = FakeLedPartition(state=LEADS._replace(partition_epoch=2))
         writer.wanted(partition, (1, 2), 2)
@@ -345,8 +347,8 @@ async def test_state_with_another_version_is_not_overwritten() -> None:
 
 
 @pytest.mark.proves("clusters 3")
-async def test_write_with_a_lost_answer_succeeds() -> None:
-    """Trap 3: the second attempt finds the version of the first."""
+async def test_isr_write_succeeds_when_its_response_is_lost() -> None:
+    """Trap 3: the second attempt finds the version that the first attempt wrote."""
     async with leader_writer() as (writer, ensemble, zookeeper):
         partition = FakeLedPartition()
         zookeeper.lose_answers(1)
@@ -356,7 +358,7 @@ async def test_write_with_a_lost_answer_succeeds() -> None:
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_next_session_writes_a_pending_change() -> None:
+async def test_pending_isr_change_is_written_by_the_next_session() -> None:
     async with leader_writer() as (writer, ensemble, zookeeper):
         partition = FakeLedPartition()
         zookeeper.suspend()
@@ -369,7 +371,7 @@ async def test_next_session_writes_a_pending_change() -> None:
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_partition_without_a_state_node_is_refused() -> None:
+async def test_isr_change_of_a_partition_without_a_state_node_is_refused() -> None:
     async with leader_writer() as (writer, _, _):
         partition = FakeLedPartition(index=9)
         writer.wanted(partition, (1, 2), 3)
@@ -378,7 +380,9 @@ async def test_partition_without_a_state_node_is_refused() -> None:
 
 
 class FastTime(Time):
-    """Sleeps take one turn of the loop and move the clock by their duration."""
+    """A clock whose sleeps take one iteration of the event loop and advance the clock by their
+    duration.
+    """
 
     def __init__(self) -> None:
         self.mono_s = 1000.0

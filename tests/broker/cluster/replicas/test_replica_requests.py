@@ -1,6 +1,7 @@
-"""Answers to replicas, consumers and producers of a broker that leads, follows, or has no replica.
+"""Responses of a broker that leads, follows or has no replica, to replicas, consumers and
+producers.
 
-The test plays the other replicas.
+The test sends the requests of the other replicas.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ REPLICAS = (1, 2, 3)
 
 
 class LeaderScene:
-    """Broker 1, which leads t-0 of three replicas, has no replica of t-1, and does not know u."""
+    """Broker 1 leads t-0, which has three replicas; it has no replica of t-1 and does not know
+    topic u.
+    """
 
     def __init__(self, fellow: Fellow, controller: Controller) -> None:
         self.fellow = fellow
@@ -50,7 +53,7 @@ class LeaderScene:
         return self.fellow.replica()
 
     async def asks(self, name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request on a new connection."""
+        """Sends the request on a new connection and returns the response."""
 
         def call() -> dict[str, Any]:
             with Wire(self.fellow.port) as wire:
@@ -71,7 +74,9 @@ class LeaderScene:
         topic: str = "t",
         **more: Any,
     ) -> dict[str, Any]:
-        """The answer for one partition; ``more`` are fields of the request."""
+        """Sends Fetch and returns the entry of one partition; ``more`` are fields of the
+        request.
+        """
         wanted = {
             "partition": index,
             "fetch_offset": offset,
@@ -91,14 +96,14 @@ class LeaderScene:
         return {} if not found else found[0]["partitions"][0]
 
     async def followers(self, offset: int) -> None:
-        """Both followers fetch at ``offset``."""
+        """Sends a Fetch of both followers from ``offset``."""
         for each in (2, 3):
             assert (await self.fetch(offset, each))["error_code"] == NONE
 
     async def ends(
         self, timestamp: int = -1, replica: int = -1, version: int = 5
     ) -> tuple[int, int]:
-        """Error code and offset of ListOffsets."""
+        """Sends ListOffsets and returns error code and offset."""
         wanted = {"partition_index": 0, "timestamp": timestamp, "max_num_offsets": 2}
         topics = [{"name": "t", "partitions": [wanted]}]
         answer = await self.asks("ListOffsets", version, {"replica_id": replica, "topics": topics})
@@ -141,8 +146,7 @@ async def leader_scene(
 
 
 @pytest.mark.proves("clusters 8")
-async def test_a_replica_reads_to_the_end_and_a_consumer_to_the_high_watermark() -> None:
-    """Trap 8."""
+async def test_replica_reads_to_log_end_and_consumer_to_high_watermark() -> None:
     async with leader_scene(records=3) as it:
         found = await it.fetch(0, 2)
         assert (found["high_watermark"], values_of(found["records"])) == (0, [b"v"] * 3)
@@ -156,8 +160,7 @@ async def test_a_replica_reads_to_the_end_and_a_consumer_to_the_high_watermark()
 
 @pytest.mark.proves("clusters 8")
 @pytest.mark.parametrize("replica", [2, -1])
-async def test_offset_above_the_log_end_is_out_of_range(replica: int) -> None:
-    """Trap 8."""
+async def test_fetch_above_the_log_end_offset_gets_offset_out_of_range(replica: int) -> None:
     async with leader_scene(records=3) as it:
         assert (await it.fetch(3, replica))["error_code"] == NONE
         assert (await it.fetch(4, replica))["error_code"] == OFFSET_OUT_OF_RANGE
@@ -165,7 +168,7 @@ async def test_offset_above_the_log_end_is_out_of_range(replica: int) -> None:
         assert (await it.fetch(1, replica))["error_code"] == OFFSET_OUT_OF_RANGE
 
 
-async def test_replica_fetch_is_served_by_the_leader_to_assigned_replicas_only() -> None:
+async def test_leader_serves_replica_fetches_only_to_assigned_replicas() -> None:
     async with leader_scene(records=1) as it:
         assert (await it.fetch(0, 4))["error_code"] == UNKNOWN_LEADER_EPOCH
         assert (await it.fetch(0, 2, epoch=1))["error_code"] == UNKNOWN_LEADER_EPOCH
@@ -185,7 +188,7 @@ async def test_replica_fetch_is_served_by_the_leader_to_assigned_replicas_only()
         ("u", 0, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_partition_of_other_brokers_and_unknown_one_get_different_errors(
+async def test_unknown_partition_and_partition_of_another_broker_differ_in_error(
     topic: str, index: int, error_code: int
 ) -> None:
     async with leader_scene() as it:
@@ -210,7 +213,7 @@ async def test_diverging_replica_gets_the_end_of_its_epoch() -> None:
         assert it.replica.led.followers[2].end_offset == 3
 
 
-async def test_fetch_as_a_replica_by_a_client_is_denied() -> None:
+async def test_replica_fetch_of_a_client_is_denied() -> None:
     async with leader_scene(records=2) as it:
         object.__setattr__(it.fellow.settings, "listener", "BROKERS")
         found = await it.fetch(2, 2)
@@ -220,8 +223,10 @@ async def test_fetch_as_a_replica_by_a_client_is_denied() -> None:
         assert (await it.fetch(0))["error_code"] == NONE, "it may read as a consumer does"
 
 
-async def test_waiting_fetch_does_not_update_its_replicas_fetch_time() -> None:
-    """A paused replica had all records at its request; the answer shows nothing newer."""
+async def test_response_to_a_waiting_fetch_does_not_update_the_fetch_time() -> None:
+    """A paused replica had all records when it sent the request; the response proves no later
+    contact.
+    """
     async with leader_scene() as it:
         waits = asyncio.ensure_future(it.fetch(0, 2, wait_ms=60_000))
         led = it.replica.led
@@ -256,7 +261,7 @@ async def test_replica_id_is_a_tagged_field_from_version_15() -> None:
         assert it.replica.led.followers[2].end_offset == 1
 
 
-async def test_empty_incremental_fetch_updates_the_replicas_fetch_time() -> None:
+async def test_empty_incremental_fetch_updates_the_fetch_time_of_the_replica() -> None:
     async with leader_scene() as it:
         wanted = {
             "partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20,
@@ -281,7 +286,7 @@ async def test_empty_incremental_fetch_updates_the_replicas_fetch_time() -> None
         assert follower.fetched_ms > before_ms
 
 
-async def test_parked_replica_gets_appended_and_consumer_committed_records() -> None:
+async def test_only_parked_fetch_of_a_replica_gets_uncommitted_records() -> None:
     async with leader_scene() as it:
         replica = asyncio.ensure_future(it.fetch(0, 2, wait_ms=20_000))
         consumer = asyncio.ensure_future(it.fetch(0, wait_ms=20_000))
@@ -304,8 +309,10 @@ async def test_parked_fetches_get_not_leader_when_leadership_is_lost() -> None:
 
 @pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize(("version", "magic"), [(1, 0), (3, 1), (4, 2)])
-async def test_old_replica_gets_records_of_its_magic(version: int, magic: int) -> None:
-    """Trap 25: magic 2 would mark the partition corrupt for ever."""
+async def test_replica_of_an_old_release_gets_records_of_an_old_magic(
+    version: int, magic: int
+) -> None:
+    """Trap 25: with magic 2 the old replica would mark the partition as corrupt."""
     async with leader_scene(records=2) as it:
         found = await it.fetch(0, 2, version)
         entries = list(iter_stored(found["records"], partial=True))
@@ -321,7 +328,6 @@ async def test_old_replica_gets_records_of_its_magic(version: int, magic: int) -
 async def test_latest_offset_is_log_end_for_replicas_and_high_watermark_for_others(
     version: int,
 ) -> None:
-    """Trap 7."""
     async with leader_scene(records=3) as it:
         await it.fetch(2, 2)
         await it.fetch(1, 3)
@@ -333,7 +339,7 @@ async def test_latest_offset_is_log_end_for_replicas_and_high_watermark_for_othe
 @pytest.mark.parametrize(
     ("version", "error_code"), [(1, LEADER_NOT_AVAILABLE), (5, OFFSET_NOT_AVAILABLE)]
 )
-async def test_new_leader_returns_no_latest_offset_before_it_knows_it(
+async def test_new_leader_returns_no_latest_offset_until_it_knows_high_watermark(
     version: int, error_code: int
 ) -> None:
     async with leader_scene() as it:
@@ -350,7 +356,7 @@ async def test_new_leader_returns_no_latest_offset_before_it_knows_it(
 
 
 @pytest.mark.parametrize("replica", [2, -1])
-async def test_current_epoch_ends_at_the_log_end_offset(replica: int) -> None:
+async def test_offset_for_leader_epoch_returns_log_end_for_the_current_epoch(replica: int) -> None:
     async with leader_scene(records=3) as it:
         wanted = {"partition": 0, "leader_epoch": 0, "current_leader_epoch": 0}
         value = {"replica_id": replica, "topics": [{"topic": "t", "partitions": [wanted]}]}
@@ -362,7 +368,7 @@ async def test_current_epoch_ends_at_the_log_end_offset(replica: int) -> None:
 # -- Produce
 
 
-async def test_a_producer_is_answered_when_all_in_sync_replicas_have_its_records() -> None:
+async def test_produce_is_answered_when_all_in_sync_replicas_have_the_records() -> None:
     async with leader_scene() as it:
         waiting = asyncio.ensure_future(it.produce())
         await eventually(lambda: it.fellow.end_offset() == 1)
@@ -392,7 +398,7 @@ async def test_produce_with_acks_all_fails_with_too_few_replicas_in_sync(
         assert it.fellow.end_offset() == (0 if error_code else 1)
 
 
-async def test_waiting_producer_gets_not_leader_when_leadership_is_lost() -> None:
+async def test_waiting_produce_gets_not_leader_when_leadership_is_lost() -> None:
     async with leader_scene() as it:
         waiting = asyncio.ensure_future(it.produce())
         await eventually(lambda: it.fellow.end_offset() == 1)
@@ -420,7 +426,7 @@ def _deleted(answer: dict[str, Any]) -> int:
         ),
     ],
 )
-async def test_follower_answers_delete_records_with_not_leader(
+async def test_delete_records_at_a_follower_gets_not_leader(
     name: str, value: dict[str, Any], code_of: Callable[[dict[str, Any]], int]
 ) -> None:
     async with leader_scene() as it:
@@ -428,7 +434,7 @@ async def test_follower_answers_delete_records_with_not_leader(
         assert code_of(await it.asks(name, 0, value)) == NOT_LEADER_OR_FOLLOWER
 
 
-async def test_debug_consumer_reads_committed_records_at_a_follower() -> None:
+async def test_debug_consumer_reads_records_below_high_watermark_at_a_follower() -> None:
     async with leader_scene() as it:
         await it.controller.lead(2, replicas=REPLICAS)
         it.replica.append_replicated(batch(0) + batch(1), 1, 0)

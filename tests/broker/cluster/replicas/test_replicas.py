@@ -1,4 +1,4 @@
-"""Effects of LeaderAndIsr, StopReplica and UpdateMetadata on a broker's replicas."""
+"""The effects of LeaderAndIsr, StopReplica and UpdateMetadata on a broker's replicas."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def state_of(fellow: Fellow) -> PartitionState:
 # -- LeaderAndIsr
 
 
-async def test_followers_replicate_the_leader_and_hooks_are_called() -> None:
+async def test_leader_and_isr_starts_replication_and_calls_hooks() -> None:
     one, two, three = fellows = [Fellow(each) for each in (1, 2, 3)]
     async with cluster(*fellows) as controller:
         answers = await controller.lead(1)
@@ -65,7 +65,7 @@ async def test_followers_replicate_the_leader_and_hooks_are_called() -> None:
     assert two.said == [("follower", "t-0", 0), ("follower", "t-0", 1), ("leader", "t-0", 2)]
 
 
-async def test_log_is_created_with_the_id_and_settings_of_its_topic() -> None:
+async def test_log_is_created_with_the_id_and_settings_of_the_topic() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1, partitions=[3])
@@ -84,7 +84,7 @@ async def test_log_is_created_with_the_id_and_settings_of_its_topic() -> None:
     ("told", "code"),
     [
         (5, NONE),
-        (1 << 40, NONE),  # the controller may know a new registration first (trap 13)
+        (1 << 40, NONE),  # The controller may know a new registration before the broker (trap 13).
         (-1, NONE),
         (4, STALE_BROKER_EPOCH),
     ],
@@ -111,8 +111,8 @@ async def test_requests_of_an_older_controller_are_refused() -> None:
         assert state_of(one).controller_epoch == 7
 
 
-async def test_started_broker_refuses_controllers_older_than_zookeepers() -> None:
-    """A deposed controller repeats its requests for the previous process."""
+async def test_broker_refuses_controller_epochs_below_the_epoch_in_zookeeper() -> None:
+    """A deposed controller repeats its requests to the previous process of the broker."""
     one = Fellow(1)
     async with cluster(one) as controller:
         one.manager.know_controller(7)
@@ -128,7 +128,7 @@ async def test_started_broker_refuses_controllers_older_than_zookeepers() -> Non
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
-        ({}, STALE_CONTROLLER_EPOCH),  # trap 1: the same leader epoch
+        ({}, STALE_CONTROLLER_EPOCH),  # Trap 1: the leader epoch is unchanged.
         ({"leader_epoch": 4}, STALE_CONTROLLER_EPOCH),
         ({"leader_epoch": 4, "replicas": (2, 3)}, STALE_CONTROLLER_EPOCH),
         ({"leader_epoch": 6, "replicas": (2, 3)}, UNKNOWN_TOPIC_OR_PARTITION),
@@ -156,7 +156,7 @@ async def test_partition_with_another_topic_id_is_refused() -> None:
         assert answers[1].partitions == dict.fromkeys([("t", 0), ("t", 1)], INCONSISTENT_TOPIC_ID)
 
 
-async def test_topic_without_an_id_gets_the_id_of_the_controller() -> None:
+async def test_log_without_a_topic_id_gets_the_id_of_the_controller() -> None:
     one = Fellow(1)
     async with cluster(one, topic_id=None) as controller:
         await controller.lead(1)
@@ -173,7 +173,7 @@ async def test_topic_without_an_id_gets_the_id_of_the_controller() -> None:
         assert (await controller.tell(one, told)).partitions == {PLACE: STALE_CONTROLLER_EPOCH}
 
 
-async def test_log_that_cannot_be_created_is_a_storage_error() -> None:
+async def test_leader_and_isr_gets_storage_error_when_log_cannot_be_created() -> None:
     files = SimulatedFiles()
     one = Fellow(1, fs=files)
     async with cluster(one) as controller:
@@ -184,7 +184,7 @@ async def test_log_that_cannot_be_created_is_a_storage_error() -> None:
 
 @pytest.fixture
 def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries the creation of logs almost without a pause."""
+    """Retries the creation of logs after a very short pause."""
     monkeypatch.setattr(missing_logs, "AGAIN_S", 0.02)
     monkeypatch.setattr(missing_logs, "AGAIN_S_MAX", 0.02)
 
@@ -219,7 +219,7 @@ async def test_controller_is_notified_when_an_unwritable_log_is_writable() -> No
 
 @pytest.mark.usefixtures("fast_retries")
 @pytest.mark.parametrize("how", ["stopped", "deleted", "moved", "another topic"])
-async def test_log_creation_is_not_retried_when_it_is_not_needed_any_more(
+async def test_log_creation_is_not_retried_after_the_replica_was_removed(
     how: str,
 ) -> None:
     files = SimulatedFiles()
@@ -248,7 +248,7 @@ async def test_log_creation_is_not_retried_when_it_is_not_needed_any_more(
         assert ("directory changed",) not in one.said
 
 
-async def test_waiting_replies_become_errors_when_leadership_is_lost() -> None:
+async def test_waiting_replies_get_not_leader_when_leadership_is_lost() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1, to=[one])
@@ -263,7 +263,7 @@ async def test_waiting_replies_become_errors_when_leadership_is_lost() -> None:
         assert two.replica().role is Role.LEADER
 
 
-async def test_partition_without_a_leader_is_not_fetched() -> None:
+async def test_follower_does_not_fetch_a_partition_without_a_leader() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -278,7 +278,7 @@ async def test_partition_without_a_leader_is_not_fetched() -> None:
 # -- StopReplica
 
 
-async def test_a_stopped_replica_keeps_its_log() -> None:
+async def test_stop_replica_without_delete_keeps_the_log() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -415,11 +415,12 @@ async def test_leader_resigns_when_metadata_shows_its_replica_moved_away() -> No
         state = state_of(one)
         moved = state._replace(leader=2, leader_epoch=1, isr=(2,), replicas=(2,))
         controller.show(controller.shown("t", moved._replace(leader_epoch=0)))
-        assert one.replica().role is Role.LEADER  # that is not newer than its state
+        # The metadata are not newer than the state of the replica.
+        assert one.replica().role is Role.LEADER
         controller.show(controller.shown("t", moved))
         assert one.replica().role is Role.UNASSIGNED
         assert one.said[-1] == ("follower", "t-0", 1)
-        assert two.replica().role is Role.FOLLOWER  # its leadership needs LeaderAndIsr
+        assert two.replica().role is Role.FOLLOWER  # A broker becomes leader only by LeaderAndIsr.
         await controller.tell(one, controller.told("t", state._replace(leader=1, leader_epoch=2)))
         assert one.replica().role is Role.LEADER
 
@@ -451,7 +452,7 @@ async def _peer(fellow: Fellow) -> Peer:
 
 
 @pytest.mark.parametrize("version", leader_and_isr.API.versions)
-async def test_leader_and_isr_is_answered_in_its_version(version: int) -> None:
+async def test_leader_and_isr_response_has_the_format_of_the_request_version(version: int) -> None:
     one = Fellow(1)
     async with cluster(one):
         partition = {
@@ -489,7 +490,7 @@ async def test_leader_and_isr_is_answered_in_its_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", stop_replica.API.versions)
-async def test_stop_replica_is_answered_in_its_version(version: int) -> None:
+async def test_stop_replica_response_has_the_format_of_the_request_version(version: int) -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1)
@@ -512,7 +513,7 @@ async def test_stop_replica_is_answered_in_its_version(version: int) -> None:
 
 
 async def test_large_control_requests_are_handled() -> None:
-    """They are large enough to be decoded in the worker."""
+    """The requests are large enough to be decoded in the worker."""
     one = Fellow(1)
     async with cluster(one) as controller:
         peer = await _peer(one)

@@ -1,4 +1,6 @@
-"""Throttled replicas that are not in sync fetch at the configured rate; others are not delayed."""
+"""Throttled replicas that are not in sync fetch at the configured rate; other replicas fetch
+without delay.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ SIZE = 100_000
 
 
 def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list[Fellow]:
-    """Two brokers; the topic ``t`` throttles these replicas on one side."""
+    """Two brokers. Topic ``t`` throttles these replicas; ``side`` is the prefix of the throttle
+    settings.
+    """
     config = {
         f"{side}.rate": str(rate),
         "replication.quota.window.num": "2",
@@ -25,7 +29,7 @@ def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list
 
 @pytest.mark.parametrize("spoken", ["1.0", "2.6", "3.9"])
 @pytest.mark.parametrize(("side", "broker"), [(LEADER, 1), (FOLLOWER, 2)])
-async def test_only_the_throttled_replica_that_is_not_in_sync_waits(
+async def test_only_a_throttled_out_of_sync_replica_is_delayed(
     side: str, broker: int, spoken: str
 ) -> None:
     one, two = fellows = fellows_of(side, f"0:{broker}", 1, spoken)
@@ -51,7 +55,7 @@ async def test_only_the_throttled_replica_that_is_not_in_sync_waits(
 
 
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER])
-async def test_replicas_in_sync_count_for_the_throttle_and_never_wait(side: str) -> None:
+async def test_throttled_in_sync_replica_is_counted_and_not_delayed(side: str) -> None:
     one, two = fellows = fellows_of(side, "*", 1)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -65,7 +69,7 @@ async def test_replicas_in_sync_count_for_the_throttle_and_never_wait(side: str)
         assert one.replica().state.isr == (1, 2)
 
 
-async def test_fetch_of_only_throttled_partitions_is_answered_after_its_wait() -> None:
+async def test_fetch_of_only_throttled_partitions_is_answered_after_max_wait() -> None:
     one, two = fellows = fellows_of(LEADER, "*", 0)
     async with cluster(*fellows) as controller:
         await controller.lead(1, isr=[1], to=[one])

@@ -1,4 +1,6 @@
-"""Broker 1 with a log of topic t over a simulated ZooKeeper, and another client that writes."""
+"""Broker 1 with a log of topic t on a simulated ZooKeeper, and another client that writes
+settings.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ CHANGES = "/config/changes"
 
 
 class Scene:
-    """Broker 1 with a log of topic t, and another client that writes."""
+    """Broker 1 with a log of topic t, and another client that writes settings."""
 
     def __init__(self, folder: Path) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -63,14 +65,14 @@ class Scene:
         self.applied += 1
 
     def learn(self, *names: str) -> None:
-        """The controller sends metadata of topics."""
+        """Processes metadata of these topics from the controller."""
         told = tell(
             self.cache, *[topic(each, [1], bytes([i] * 16)) for i, each in enumerate(names, 1)]
         )
         self.configs.learnt(self.registry.learnt(told).shown)
 
     async def write(self, entity: str, settings: Mapping[str, str] | bytes) -> None:
-        """Writes settings as another broker or a tool does."""
+        """Writes settings of ``entity`` with a notice, as another broker or a tool does."""
         data = settings if isinstance(settings, bytes) else configs.encode_config(settings)
         path = f"/config/{entity}"
         if await self.other.exists(path) is None:
@@ -84,7 +86,9 @@ class Scene:
         await self.other.create(f"{CHANGES}/config_change_", data, sequence=True)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for a condition within some turns of the loop, since nothing takes time."""
+        """Waits for the condition for a bounded number of loop iterations, since no operation takes
+        time.
+        """
         for _ in range(1000):
             if condition():
                 return
@@ -92,7 +96,7 @@ class Scene:
         raise AssertionError("it never came true")
 
     async def settle(self) -> None:
-        """Waits until all written changes have been followed."""
+        """Waits until the broker has applied all written changes."""
         for _ in range(100):
             await asyncio.sleep(0)
 
@@ -101,7 +105,7 @@ class Scene:
 
     @property
     def retention_ms(self) -> int | None:
-        """The retention of the log of t."""
+        """The retention of the log of topic t."""
         partition = self.logs.get("t", 0)
         assert partition is not None
         return partition.log.config.retention_ms
@@ -111,7 +115,7 @@ Conduct = Callable[[Scene], Coroutine[Any, Any, None]]
 
 
 def play(folder: Path, conduct: Conduct) -> None:
-    """Runs a test's coroutine in its own scene."""
+    """Runs a test's coroutine in a new scene."""
 
     async def run() -> None:
         async with asyncio.timeout(120):

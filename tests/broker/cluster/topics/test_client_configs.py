@@ -1,5 +1,5 @@
-"""Quotas and credentials in ZooKeeper are read, changed, and logged if no part of the broker uses
-them.
+"""Quotas and credentials in ZooKeeper: brokers read and change them, and log those that no part of
+the broker uses.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SCRAM = {"SCRAM-SHA-256": SECRET}
 
 
 def kept(scene: Scene) -> dict[str, dict[str, str]]:
-    """The stored settings, by the name of their entity."""
+    """The stored settings by entity name."""
     return {who.words: dict(has) for who, has in scene.configs.clients.settings.items()}
 
 
 def warnings(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
-    """The warnings about stored settings."""
+    """The logged warnings about stored settings."""
     return [
         (each["entity"], each["settings"])
         for each in logs
@@ -39,7 +39,7 @@ def warnings(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
 
 
 async def put(scene: Scene, entity: str, data: bytes) -> None:
-    """Creates a node and its parents, without a notice."""
+    """Creates a node and its parent nodes, without a notice."""
     parts = f"config/{entity}".split("/")
     for end in range(1, len(parts) + 1):
         path = "/" + "/".join(parts[:end])
@@ -47,7 +47,7 @@ async def put(scene: Scene, entity: str, data: bytes) -> None:
             await scene.other.create(path, data if end == len(parts) else None)
 
 
-def test_all_settings_are_read_at_the_start(tmp_path: Path) -> None:
+def test_all_client_settings_are_read_at_the_start(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         await put(scene, "users/a%20b%2Fc", configs.encode_config(SCRAM))
         await put(scene, "users/a%20b%2Fc/clients/app", configs.encode_config(RATE))
@@ -75,7 +75,7 @@ def test_all_settings_are_read_at_the_start(tmp_path: Path) -> None:
     play(tmp_path, conduct)
 
 
-def test_change_and_removal_of_settings_are_logged_once(tmp_path: Path) -> None:
+def test_change_and_removal_of_client_settings_are_logged_once(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.settle()
@@ -94,8 +94,10 @@ def test_change_and_removal_of_settings_are_logged_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_all_settings_are_read_again_after_a_reconnect(tmp_path: Path, expires: bool) -> None:
-    """The notices of changes during the disconnection may be deleted."""
+def test_all_client_settings_are_read_again_after_a_reconnect(
+    tmp_path: Path, expires: bool
+) -> None:
+    """Notices that were written during the disconnection may be deleted before the reconnect."""
 
     async def conduct(scene: Scene) -> None:
         await put(scene, "clients/old", configs.encode_config(RATE))
@@ -112,7 +114,7 @@ def test_all_settings_are_read_again_after_a_reconnect(tmp_path: Path, expires: 
     play(tmp_path, conduct)
 
 
-def test_first_of_many_settings_are_logged_and_the_others_counted(tmp_path: Path) -> None:
+def test_log_lines_about_many_client_settings_are_bounded(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         for number in range(LINES_AT_ONCE + 3):
             await put(scene, f"users/u{number}", configs.encode_config(SCRAM))
@@ -126,7 +128,9 @@ def test_first_of_many_settings_are_logged_and_the_others_counted(tmp_path: Path
     play(tmp_path, conduct)
 
 
-def test_memory_of_settings_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_client_settings_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_configs, "KEPT_CHARACTERS", 600)
 
     async def conduct(scene: Scene) -> None:
@@ -145,7 +149,7 @@ def test_memory_of_settings_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     play(tmp_path, conduct)
 
 
-def test_invalid_node_is_logged_without_its_content(tmp_path: Path) -> None:
+def test_invalid_user_node_is_logged_without_its_content(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.settle()
@@ -168,7 +172,7 @@ async def _paths(scene: Scene, path: str = "/config/users") -> list[str]:
     return [*found, *[each for one in found for each in await _paths(scene, one)]]
 
 
-def test_change_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
+def test_change_of_a_user_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         heard: list[tuple[str, dict[str, str]]] = []
         clients = scene.configs.clients
@@ -190,7 +194,7 @@ def test_change_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> Non
     play(tmp_path, conduct)
 
 
-def test_entity_without_settings_has_no_node(tmp_path: Path) -> None:
+def test_node_of_an_entity_without_settings_is_removed(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         clients = scene.configs.clients
         scene.configs.start()
@@ -224,7 +228,7 @@ def test_concurrent_changes_of_one_user_are_all_kept(tmp_path: Path) -> None:
     play(tmp_path, conduct)
 
 
-def test_invalid_node_is_not_overwritten(tmp_path: Path) -> None:
+def test_invalid_user_node_is_not_overwritten(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         await put(scene, "users/a%20b", b"?")
         with pytest.raises(BadNode, match="is not JSON"):

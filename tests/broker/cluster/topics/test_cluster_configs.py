@@ -1,4 +1,4 @@
-"""Settings in ZooKeeper take effect on every broker, soon after any client has written them."""
+"""Settings in ZooKeeper take effect on every broker soon after any client has written them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_topic_settings_written_by_another_client_take_effect(run_in_scene: Play
 
 
 def test_new_topic_has_the_settings_of_its_creation(run_in_scene: Played) -> None:
-    """They are written without a notice."""
+    """The settings are written without a notice."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
@@ -60,7 +60,7 @@ def test_new_topic_has_the_settings_of_its_creation(run_in_scene: Played) -> Non
     run_in_scene(conduct)
 
 
-def test_notices_from_before_the_start_are_followed(run_in_scene: Played) -> None:
+def test_notices_written_before_the_start_are_followed(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         await scene.write("topics/t", {RETENTION: "5"})
         scene.learn("t")
@@ -88,7 +88,7 @@ def test_notices_from_before_the_start_are_followed(run_in_scene: Played) -> Non
         {"version": 2, "entity_path": "clients/"},
     ],
 )
-def test_notice_after_an_invalid_one_is_followed(run_in_scene: Played, bad: object) -> None:
+def test_notice_after_an_invalid_notice_is_followed(run_in_scene: Played, bad: object) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -100,7 +100,7 @@ def test_notice_after_an_invalid_one_is_followed(run_in_scene: Played, bad: obje
     run_in_scene(conduct)
 
 
-def test_a_notice_of_an_old_tool_is_followed(run_in_scene: Played) -> None:
+def test_notice_of_an_old_tool_is_followed(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -133,7 +133,9 @@ def test_invalid_settings_are_ignored_and_kept_in_the_node(run_in_scene: Played)
     run_in_scene(conduct)
 
 
-def test_offsets_topic_stays_compacted(run_in_scene: Played) -> None:
+def test_offsets_topic_stays_compacted_when_a_client_writes_delete_policy(
+    run_in_scene: Played,
+) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn(OFFSETS_TOPIC)
@@ -179,7 +181,7 @@ def test_controller_is_notified_only_of_unclean_election_changes(run_in_scene: P
     run_in_scene(conduct)
 
 
-def test_old_notices_are_removed_by_a_broker_that_follows_a_new_one(run_in_scene: Played) -> None:
+def test_broker_removes_old_notices_when_it_follows_a_new_notice(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         ensemble = scene.zookeeper.ensemble
         scene.configs.start()
@@ -190,7 +192,8 @@ def test_old_notices_are_removed_by_a_broker_that_follows_a_new_one(run_in_scene
         scene.time.move(NOTICES_KEPT_MS)
         await scene.write("topics/t", {RETENTION: "6"})
         await scene.until(lambda: scene.retention_ms == 6)
-        assert len(await scene.other.children(CHANGES)) == 2  # exactly as old as allowed
+        # One notice is exactly as old as allowed.
+        assert len(await scene.other.children(CHANGES)) == 2
         scene.time.move(1)
         await scene.write("topics/t", {RETENTION: "7"})
         await scene.until(lambda: scene.retention_ms == 7)
@@ -205,8 +208,9 @@ def test_old_notices_are_removed_by_a_broker_that_follows_a_new_one(run_in_scene
 
 @pytest.mark.proves("clusters 20")
 @pytest.mark.parametrize("loss", ["lose_connection", "expire"])
-def test_changes_during_a_lost_connection_are_followed(run_in_scene: Played, loss: str) -> None:
-    """Trap 20."""
+def test_settings_changed_during_a_lost_connection_take_effect(
+    run_in_scene: Played, loss: str
+) -> None:
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
@@ -229,7 +233,7 @@ def test_changes_during_a_lost_connection_are_followed(run_in_scene: Played, los
 
 
 @pytest.mark.proves("clusters 20")
-def test_read_that_ended_with_its_session_is_repeated_in_the_next(run_in_scene: Played) -> None:
+def test_read_of_settings_is_repeated_when_its_session_ended(run_in_scene: Played) -> None:
     """Trap 20: the read that the watch started fails with the session and sets no new watch."""
 
     async def conduct(scene: Scene) -> None:
@@ -237,7 +241,7 @@ def test_read_that_ended_with_its_session_is_repeated_in_the_next(run_in_scene: 
         scene.learn("t")
         await scene.settle()
         scene.zookeeper.suspend()
-        await scene.settle()  # the watch has fired, and its read waits
+        await scene.settle()  # The watch has fired, and its read waits.
         await scene.write("topics/t", {RETENTION: "5"})
         scene.zookeeper.ensemble.end_session(scene.zookeeper.session)
         scene.zookeeper.resume()
@@ -246,7 +250,7 @@ def test_read_that_ended_with_its_session_is_repeated_in_the_next(run_in_scene: 
     run_in_scene(conduct)
 
 
-def test_change_is_written_announced_and_in_effect_here_at_once(run_in_scene: Played) -> None:
+def test_settings_change_is_written_announced_and_applied_immediately(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, False)
@@ -276,10 +280,10 @@ def test_change_is_written_announced_and_in_effect_here_at_once(run_in_scene: Pl
     run_in_scene(conduct)
 
 
-def test_change_is_based_on_settings_that_others_have_written(run_in_scene: Played) -> None:
+def test_settings_change_keeps_settings_of_other_writers(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
-        await scene.write("topics/t", {RETENTION: "5"})  # no broker follows notices here
+        await scene.write("topics/t", {RETENTION: "5"})  # No broker follows notices in this test.
         await scene.changes.change(
             TOPIC_RESOURCE, "t", lambda own, *_: {**own, "segment.ms": "7"}, False
         )
@@ -288,7 +292,7 @@ def test_change_is_based_on_settings_that_others_have_written(run_in_scene: Play
     run_in_scene(conduct)
 
 
-def test_validate_only_or_refused_change_writes_nothing(run_in_scene: Played) -> None:
+def test_validate_only_or_refused_settings_change_writes_no_node(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, True)

@@ -1,4 +1,6 @@
-"""The registry in a cluster has the topics that the controller sent, with their settings."""
+"""The topic registry in a cluster has the topics of the controller's metadata, with their
+settings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def registry(cache: MetadataCache) -> ClusterRegistry:
     return ClusterRegistry(1, "cluster-id", cache)
 
 
-def test_topic_is_known_after_the_controller_sent_it(
+def test_registry_has_a_topic_after_the_controller_sent_its_metadata(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     learnt = registry.learnt(tell(cache, topic("t", [1, 2], ID)))
@@ -38,7 +40,7 @@ def test_topic_is_known_after_the_controller_sent_it(
     assert registry.features is NO_FEATURES
 
 
-def test_repeated_metadata_of_a_topic_changes_nothing(
+def test_repeated_metadata_of_a_topic_is_not_a_change_of_the_registry(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))
@@ -46,7 +48,9 @@ def test_repeated_metadata_of_a_topic_changes_nothing(
     assert registry.learnt(tell(cache, topic("t", [2], ID))) == ((), ())
 
 
-def test_added_partitions_are_a_change(cache: MetadataCache, registry: ClusterRegistry) -> None:
+def test_added_partitions_are_a_change_of_the_registry(
+    cache: MetadataCache, registry: ClusterRegistry
+) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))
 
     learnt = registry.learnt(tell(cache, topic("t", [1, 2, 3], ID)))
@@ -55,7 +59,7 @@ def test_added_partitions_are_a_change(cache: MetadataCache, registry: ClusterRe
     assert learnt.gone == ()
 
 
-def test_topic_that_is_being_deleted_is_removed(
+def test_topic_in_deletion_is_removed_from_the_registry(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1, 2], ID)))
@@ -68,7 +72,7 @@ def test_topic_that_is_being_deleted_is_removed(
     assert registry.topic_by_id(ID) is None
 
 
-def test_topic_with_another_id_replaces_the_old_one(
+def test_topic_with_another_id_replaces_the_topic_of_the_same_name(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1, 2], ID)))
@@ -81,7 +85,7 @@ def test_topic_with_another_id_replaces_the_old_one(
     assert registry.topic_by_id(ID) is None
 
 
-def test_id_added_later_keeps_the_topics_settings(
+def test_topic_keeps_its_settings_when_its_id_is_added_later(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1])))
@@ -94,7 +98,7 @@ def test_id_added_later_keeps_the_topics_settings(
     assert learnt == ((Topic("t", ID, 1, {"retention.ms": "1"}),), ())
 
 
-def test_settings_read_before_the_topic_is_known_are_kept(
+def test_settings_that_arrive_before_the_topic_are_kept(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     assert registry.configured("t", {"retention.ms": "1"}) is None
@@ -106,7 +110,7 @@ def test_settings_read_before_the_topic_is_known_are_kept(
     assert registry.topic_by_id(ID) == Topic("t", ID, 1)
 
 
-def test_replaced_topic_has_no_partitions_of_the_old_one(
+def test_replaced_topic_has_no_partitions_of_the_previous_topic(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     """The broker missed the deletion while it was disconnected."""

@@ -1,4 +1,6 @@
-"""Topics of a cluster are changed by writes of nodes, and known when the controller sends them."""
+"""A cluster's topics: brokers change them by writes of nodes, and know them after the controller
+sends metadata.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,13 @@ ID = bytes(range(16))
 
 @dataclass
 class Host:
-    """Whether this broker is the controller."""
+    """A fake that states whether this broker is the controller."""
 
     is_active: bool = True
 
 
 class Scene:
-    """One broker's view of a cluster of three."""
+    """The part of one broker that changes topics, in a cluster of three brokers."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ def run_in_scene(conduct: Callable[[Scene], Coroutine[Any, Any, None]], **scene:
     asyncio.run(play())
 
 
-def test_a_topic_is_created_with_its_settings_in_one_write() -> None:
+def test_topic_is_created_with_its_settings_in_one_write() -> None:
     async def conduct(scene: Scene) -> None:
         made = await scene.topics.create("t", 2, {"retention.ms": "1"}, [[1, 2], [2, 3]])
 
@@ -109,12 +111,12 @@ def test_a_topic_is_created_with_its_settings_in_one_write() -> None:
         assert scene.zookeeper.ensemble.nodes["/config/topics/t"].czxid == (
             scene.zookeeper.ensemble.nodes["/brokers/topics/t"].czxid
         )
-        assert scene.registry.topic("t") is None  # the controller has not sent it yet
+        assert scene.registry.topic("t") is None  # The controller has not sent the topic yet.
 
     run_in_scene(conduct)
 
 
-def test_replicas_are_placed_by_the_default_replication_factor() -> None:
+def test_new_topic_has_the_default_replication_factor() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 6, {})
 
@@ -125,7 +127,7 @@ def test_replicas_are_placed_by_the_default_replication_factor() -> None:
     run_in_scene(conduct, default_replication_factor="2")
 
 
-def test_each_partition_has_a_replica_in_each_rack() -> None:
+def test_new_topic_has_a_replica_in_each_rack() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
 
     async def conduct(scene: Scene) -> None:
@@ -141,7 +143,7 @@ def test_each_partition_has_a_replica_in_each_rack() -> None:
     run_in_scene(conduct, alive=4, racks=racks, default_replication_factor="2")
 
 
-def test_topic_has_no_id_before_topic_ids_were_introduced() -> None:
+def test_new_topic_has_no_id_in_releases_without_topic_ids() -> None:
     async def conduct(scene: Scene) -> None:
         made = await scene.topics.create("t", 1, {}, [[1]])
 
@@ -156,7 +158,8 @@ def test_topic_has_no_id_before_topic_ids_were_introduced() -> None:
 def test_existing_topic_is_not_created_again() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 1, {"retention.ms": "1"}, [[1]])
-        with pytest.raises(TopicExists):  # in ZooKeeper, but not sent yet
+        # The topic is in ZooKeeper, but the controller has not sent it.
+        with pytest.raises(TopicExists):
             await scene.topics.create("t", 2, {}, [[2], [2]])
         assert (await scene.node("/brokers/topics/t"))["partitions"] == {"0": [1]}
         assert (await scene.node("/config/topics/t"))["config"] == {"retention.ms": "1"}
@@ -170,7 +173,7 @@ def test_existing_topic_is_not_created_again() -> None:
     run_in_scene(conduct)
 
 
-def test_rest_of_an_unfinished_creation_is_overwritten() -> None:
+def test_creation_overwrites_the_settings_of_an_unfinished_creation() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.zookeeper.create("/config/topics/t", b"")
 
@@ -181,7 +184,7 @@ def test_rest_of_an_unfinished_creation_is_overwritten() -> None:
     run_in_scene(conduct)
 
 
-def test_topic_is_not_created_while_the_old_one_is_being_deleted() -> None:
+def test_topic_is_not_created_while_its_name_is_being_deleted() -> None:
     """The controller deletes the topic's node, then its settings, then the deletion request."""
 
     async def conduct(scene: Scene) -> None:
@@ -194,8 +197,8 @@ def test_topic_is_not_created_while_the_old_one_is_being_deleted() -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 3])
-def test_creation_with_a_lost_answer_succeeds_once(lost: int) -> None:
-    """Trap 3, of a creation: NODEEXISTS may be the broker's own success."""
+def test_topic_creation_succeeds_when_its_response_is_lost(lost: int) -> None:
+    """Trap 3 for a creation: NODEEXISTS may mean that the broker's first attempt succeeded."""
 
     async def conduct(scene: Scene) -> None:
         scene.zookeeper.lose_answers(lost)
@@ -206,7 +209,7 @@ def test_creation_with_a_lost_answer_succeeds_once(lost: int) -> None:
     run_in_scene(conduct)
 
 
-def test_changes_fail_when_the_session_ends() -> None:
+def test_topic_changes_fail_when_the_session_ends() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         scene.zookeeper.suspend()
@@ -228,7 +231,7 @@ def test_changes_fail_when_the_session_ends() -> None:
     run_in_scene(conduct)
 
 
-def test_factors_and_replicas_are_checked() -> None:
+def test_invalid_replication_factors_and_assignments_are_refused() -> None:
     async def conduct(scene: Scene) -> None:
         topics = scene.topics
         with pytest.raises(BadFactor, match="only 3 broker"):
@@ -240,7 +243,7 @@ def test_factors_and_replicas_are_checked() -> None:
         for bad in ([[]], [[1, 1]], [[-1]], [[1, 2], [1]]):
             with pytest.raises(BadAssignment):
                 topics.check_assignment(bad)
-        topics.check_assignment([[1, 9]])  # as in Kafka it may name a future broker
+        topics.check_assignment([[1, 9]])  # As in Kafka, an assignment may name a future broker.
         scene.tell(topic("t", [1], ID, replicas=[1, 2]))
         for bad in ([[1]], [[1, 9]], [[2, 3, 1]]):
             with pytest.raises(BadAssignment):
@@ -267,7 +270,8 @@ def test_topic_is_created_at_first_use_by_any_broker() -> None:
         found = await asyncio.gather(*[scene.topics.ensure("t") for _ in range(5)])
         assert found == [None] * 5
         assert len((await scene.node("/brokers/topics/t"))["partitions"]) == 4
-        assert await scene.topics.ensure("t") is None  # it exists, but was not sent yet
+        # The topic exists, but the controller has not sent it.
+        assert await scene.topics.ensure("t") is None
         scene.tell(topic("t", [1, 2, 3, 1], ID))
         assert await scene.topics.ensure("t") == scene.registry.topics["t"]
         assert not scene.topics.is_controller
@@ -304,7 +308,7 @@ def test_coordinator_topic_is_not_created_with_fewer_replicas() -> None:
 
 @pytest.mark.proves("clusters 17")
 def test_added_partitions_keep_the_rest_of_the_topic_node() -> None:
-    """Trap 17: the id, unknown fields, and the existing partitions."""
+    """Trap 17: the topic id, unknown fields, and the existing partitions."""
 
     async def conduct(scene: Scene) -> None:
         node = {
@@ -350,8 +354,6 @@ def test_partitions_cannot_be_added_during_a_reassignment_or_deletion() -> None:
 
 
 def test_empty_or_invalid_topic_node_is_an_error() -> None:
-    """Trap 22."""
-
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID), topic("u", [1], bytes(16)))
         await scene.zookeeper.create("/brokers/topics/t", b'{"partitions":{}}')
@@ -364,7 +366,7 @@ def test_empty_or_invalid_topic_node_is_an_error() -> None:
     run_in_scene(conduct)
 
 
-def test_deletion_is_requested_once() -> None:
+def test_topic_deletion_is_requested_once() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 1, {}, [[1]])
         with pytest.raises(NoSuchTopic):
@@ -377,11 +379,11 @@ def test_deletion_is_requested_once() -> None:
     run_in_scene(conduct)
 
 
-def test_waits_end_when_all_partitions_are_led_or_the_topic_is_gone() -> None:
+def test_waits_end_when_all_partitions_have_leaders_or_topic_is_deleted() -> None:
     async def conduct(scene: Scene) -> None:
         wait = asyncio.ensure_future(scene.topics.led({"t": 2, "u": 1}, 20_000))
         scene.tell(topic("t", [1, -1], ID))
-        scene.tell(topic("u", [9], bytes(range(1, 17))))  # broker 9 is not alive
+        scene.tell(topic("u", [9], bytes(range(1, 17))))  # Broker 9 is down.
         await asyncio.sleep(0)
         assert not wait.done()
         scene.tell(topic("t", [1, 2], ID))
@@ -396,7 +398,7 @@ def test_waits_end_when_all_partitions_are_led_or_the_topic_is_gone() -> None:
     run_in_scene(conduct)
 
 
-def test_timed_out_waits_return_the_remaining_topics() -> None:
+def test_timed_out_waits_for_topics_return_the_remaining_topics() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]
@@ -414,7 +416,7 @@ def test_timed_out_waits_return_the_remaining_topics() -> None:
         lambda scene: scene.topics.delete("there"),
     ],
 )
-def test_change_fails_when_zookeeper_does_not_answer(
+def test_topic_change_fails_when_zookeeper_does_not_respond(
     change: Callable[[Scene], Coroutine[Any, Any, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zookeeper, "ANSWERS_S", 0.02)

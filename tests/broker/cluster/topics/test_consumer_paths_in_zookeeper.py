@@ -1,4 +1,6 @@
-"""Version 0 offsets are in ZooKeeper's consumer paths, in the format of old consumers."""
+"""Version 0 of OffsetCommit stores offsets in ZooKeeper's consumer paths, in the format of old
+consumers.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ def run_in_scene(conduct: Conduct) -> None:
 
 
 @pytest.mark.proves("clusters 28")
-def test_offsets_are_nodes_of_plain_text() -> None:
-    """Trap 28: the next offset, without JSON."""
+def test_offset_nodes_in_consumer_paths_are_plain_text() -> None:
+    """Trap 28: the node has the next offset as plain text, without JSON."""
 
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert await offsets.keep([("g", "t", 0, 7), ("g", "t", 10, 2**40)]) is None
@@ -36,7 +38,7 @@ def test_offsets_are_nodes_of_plain_text() -> None:
             b"7",
             await zookeeper.exists("/consumers/g/offsets/t/0"),
         )
-        await zookeeper.set("/consumers/g/offsets/t/0", b"8")  # an old consumer
+        await zookeeper.set("/consumers/g/offsets/t/0", b"8")  # An old consumer writes this node.
         assert await offsets.fetch("g", [("t", 0), ("t", 10), ("t", 1)]) == {
             ("t", 0): 8,
             ("t", 10): 2**40,
@@ -47,7 +49,7 @@ def test_offsets_are_nodes_of_plain_text() -> None:
     run_in_scene(conduct)
 
 
-def test_last_of_concurrent_commits_wins() -> None:
+def test_last_of_concurrent_commits_to_zookeeper_wins() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         commits = [offsets.keep([("g", "t", 0, offset)]) for offset in range(50)]
         assert await asyncio.gather(*commits) == [None] * 50
@@ -57,7 +59,7 @@ def test_last_of_concurrent_commits_wins() -> None:
 
 
 @pytest.mark.parametrize("group", ["", ".", "..", "a/b", "a\x00b", "\ufff0"])
-def test_group_that_cannot_be_a_node_is_refused(group: str) -> None:
+def test_commit_of_a_group_whose_id_cannot_be_a_node_is_refused(group: str) -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert isinstance(await offsets.keep([(group, "t", 0, 7)]), BadGroup)
         assert await offsets.fetch(group, [("t", 0)]) == {}
@@ -66,7 +68,7 @@ def test_group_that_cannot_be_a_node_is_refused(group: str) -> None:
     run_in_scene(conduct)
 
 
-def test_empty_node_has_no_offset() -> None:
+def test_empty_offset_node_has_no_offset() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await ensure_path(zookeeper, "/consumers/g/offsets/t/0")
         assert await offsets.fetch("g", [("t", 0)]) == {}
@@ -74,7 +76,7 @@ def test_empty_node_has_no_offset() -> None:
     run_in_scene(conduct)
 
 
-def test_requests_fail_when_the_session_is_closed() -> None:
+def test_offset_requests_fail_when_the_zookeeper_session_is_closed() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await zookeeper.close()
         assert isinstance(await offsets.keep([("g", "t", 0, 7)]), Closed)

@@ -1,6 +1,7 @@
-"""Topics deleted while a broker was not registered are removed there too, with any controller.
+"""A broker removes topics that were deleted while it was not registered, with a controller of any
+version.
 
-The loop's time is virtual: pauses take no time.
+The event loop's time is virtual: pauses take no time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
 
 class Scene:
-    """A broker that knew topics a and b, which ZooKeeper has, and was disconnected."""
+    """A broker that was disconnected and knew topics a and b, which exist in ZooKeeper."""
 
     def __init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -53,12 +54,12 @@ class Scene:
         self.unheard.registered(7)
 
     async def passes(self, looks: int) -> None:
-        """Runs ``looks`` checks, or all that are left."""
+        """Runs ``looks`` checks, or all remaining checks."""
         while self.background.tasks and len(self.time.slept_s) < looks + 1:
             await asyncio.sleep(0)
 
 
-async def test_topic_without_a_node_is_removed_and_a_shown_one_is_not_checked() -> None:
+async def test_topic_without_a_node_is_removed_unless_the_controller_sends_it() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))
@@ -72,8 +73,8 @@ async def test_topic_without_a_node_is_removed_and_a_shown_one_is_not_checked() 
     assert there.forgotten == [["a"]]
 
 
-async def test_topic_deleted_after_the_registration_without_notice_is_removed() -> None:
-    """The controller has not seen the registration yet, and deletes the topic's nodes."""
+async def test_topic_deleted_soon_after_the_registration_is_removed() -> None:
+    """The controller deletes the topic's nodes before it has seen the registration."""
     there = Scene()
     await there.begin()
     tell(there.cache, topic("b", [2, 3], OTHER_ID))
@@ -85,7 +86,7 @@ async def test_topic_deleted_after_the_registration_without_notice_is_removed() 
     assert not there.background.tasks
 
 
-async def test_pauses_between_checks_grow_and_end_at_stop() -> None:
+async def test_pauses_between_checks_for_deleted_topics_grow_until_the_stop() -> None:
     there = Scene()
     await there.begin()
     await there.passes(8)
@@ -96,7 +97,7 @@ async def test_pauses_between_checks_grow_and_end_at_stop() -> None:
     assert not there.background.tasks
 
 
-async def test_topic_recreated_during_a_check_stays() -> None:
+async def test_topic_recreated_during_a_check_for_deletion_is_kept() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))
@@ -113,7 +114,7 @@ async def test_topic_recreated_during_a_check_stays() -> None:
     assert len(there.cache.topics["a"].partitions) == 1
 
 
-async def test_first_registration_starts_no_checks() -> None:
+async def test_first_registration_starts_no_checks_for_deleted_topics() -> None:
     there = Scene()
     there.unheard.registered(1)
     assert not there.background.tasks

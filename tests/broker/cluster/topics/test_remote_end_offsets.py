@@ -1,4 +1,4 @@
-"""The lag of groups whose partitions are partly led by other brokers than their coordinator."""
+"""The lag of groups when brokers other than the coordinator lead some of the partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from tests.wire import Wire, batch
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS: Mapping[int, Sequence[int]] = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [3, 2]}
-"""The group's coordinator leads some, follows some, and has no replica of others."""
+"""The coordinator of the group leads some partitions, follows some, and has no replica of
+others.
+"""
 RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 
 
@@ -59,7 +61,7 @@ async def _produce(cluster: Members, partition: int, count: int) -> None:
 
 
 async def _commit(cluster: Members, offsets: Mapping[int, int]) -> Broker:
-    """Commits at the coordinator and returns it."""
+    """Commits offsets on the coordinator and returns the coordinator."""
     partitions = [
         {
             "partition_index": index,
@@ -97,7 +99,7 @@ async def _scrape(broker: Broker) -> Scrape:
 
 
 @pytest.mark.campaign
-async def test_coordinator_knows_the_lag_of_partitions_without_a_local_replica(
+async def test_coordinator_returns_lag_of_partitions_without_a_local_replica(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path) as cluster:
@@ -139,7 +141,7 @@ async def test_coordinator_knows_the_lag_of_partitions_without_a_local_replica(
 
 
 @pytest.mark.campaign
-async def test_commit_above_the_known_end_has_lag_0_until_the_leaders_answer(
+async def test_lag_is_0_when_the_commit_is_above_the_known_log_end_offset(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(remote_end_offsets, "EVERY_MS", 100)
@@ -164,10 +166,12 @@ async def test_commit_above_the_known_end_has_lag_0_until_the_leaders_answer(
         )
 
 
-async def test_transaction_of_another_coordinator_is_not_shown_as_hanging(
+async def test_transaction_of_another_coordinator_is_not_reported_as_hanging(
     tmp_path: Path,
 ) -> None:
-    """Readers wait at every replica, but only the coordinator knows the transactional id."""
+    """Readers wait at every replica, but only the transaction's coordinator knows the transactional
+    id.
+    """
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 1)
         wire: Any = None

@@ -1,4 +1,4 @@
-"""Replicas of new partitions are spread over brokers and racks as by Kafka."""
+"""The assignment of replicas to brokers and racks equals Kafka's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FIVE = dict.fromkeys(range(5))
 SIX = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 
 OF_KAFKA = Path(__file__).parents[3] / "data" / "cluster" / "assignments_of_kafka_3_9_2.csv"
-"""The assignments of ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters.
+"""The assignments by ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters.
 
-Its fixed start index is also the first distance.
+The fixed start index is also the first distance.
 """
 
 
-def test_assignment_equals_that_of_kafka_for_the_same_start() -> None:
+def test_assignment_equals_kafkas_assignment_for_the_same_start() -> None:
     with OF_KAFKA.open() as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -38,7 +38,7 @@ def test_assignment_equals_that_of_kafka_for_the_same_start() -> None:
     assert len(rows) == 80
 
 
-def test_assignment_over_five_brokers_is_that_of_kafkas_documentation() -> None:
+def test_assignment_over_five_brokers_equals_kafkas_documentation() -> None:
     """The example in the comment of AdminUtils, which begins at broker 0 with distance 0."""
     assert assign(FIVE, 10, 3, start=0, shift=0) == [
         (0, 1, 2),
@@ -54,16 +54,16 @@ def test_assignment_over_five_brokers_is_that_of_kafkas_documentation() -> None:
     ]
 
 
-def test_assignment_works_with_ids_that_are_not_consecutive() -> None:
+def test_assignment_uses_broker_ids_that_are_not_consecutive() -> None:
     assert assign({7: None, 3: None}, 3, 2, start=1, shift=0) == [(7, 3), (3, 7), (7, 3)]
 
 
-def test_single_broker_has_all_replicas() -> None:
+def test_assignment_to_a_single_broker_has_all_replicas() -> None:
     assert assign({9: None}, 2, 1, start=0, shift=0) == [(9,), (9,)]
 
 
-def test_added_partitions_continue_the_assignment() -> None:
-    """The distance is that of the start; the existing partitions do not increase it."""
+def test_assignment_of_added_partitions_continues_the_existing_assignment() -> None:
+    """The distance is the distance at the start; existing partitions do not increase it."""
     whole = assign(FIVE, 12, 3, start=2, shift=2)
 
     assert start_of(FIVE, whole[0][0]) == 2
@@ -73,19 +73,19 @@ def test_added_partitions_continue_the_assignment() -> None:
     ]
 
 
-def test_start_of_a_removed_broker_is_the_next_one() -> None:
+def test_assignment_starts_at_the_next_broker_when_the_first_was_removed() -> None:
     assert start_of({1: None, 2: None, 5: None}, 3) == 2
     assert start_of({1: None, 2: None, 5: None}, 6) == 0
 
 
 def test_broker_order_alternates_between_racks() -> None:
-    """From Kafka's AdminRackAwareTest: testGetRackAlternatedBrokerListAndAssignReplicas."""
+    """Kafka's AdminRackAwareTest: testGetRackAlternatedBrokerListAndAssignReplicas."""
     assert alternating(SIX) == [0, 3, 1, 5, 4, 2]
     assert alternating({each: SIX[each] for each in SIX if each != 5}) == [0, 3, 1, 4, 2]
 
 
-def test_assignment_over_racks_is_that_of_kafkas_test() -> None:
-    """AdminRackAwareTest: six brokers in three racks, seven partitions, start 0."""
+def test_assignment_over_racks_equals_kafkas_test() -> None:
+    """Kafka's AdminRackAwareTest: six brokers in three racks, seven partitions, start 0."""
     assert assign(SIX, 7, 3, start=0, shift=0) == [
         (0, 3, 1),
         (3, 1, 5),
@@ -98,7 +98,7 @@ def test_assignment_over_racks_is_that_of_kafkas_test() -> None:
 
 
 @pytest.mark.parametrize("start", range(6))
-def test_each_rack_has_a_replica_and_each_broker_its_share(start: int) -> None:
+def test_assignment_over_racks_is_balanced_over_racks_and_brokers(start: int) -> None:
     found = assign(SIX, 12, 3, start=start, shift=start)
 
     assert all({SIX[broker] for broker in each} == set(SIX.values()) for each in found)
@@ -113,7 +113,7 @@ def test_replicas_above_the_number_of_racks_are_on_different_brokers() -> None:
     assert all({SIX[broker] for broker in each[:3]} == set(SIX.values()) for each in found)
 
 
-def test_racks_are_ignored_when_one_is_unknown() -> None:
+def test_racks_are_ignored_when_the_rack_of_a_broker_is_unknown() -> None:
     some: dict[int, str | None] = {**SIX, 5: None}
 
     assert assign(some, 6, 3, start=0, shift=0) == assign(

@@ -42,13 +42,13 @@ LONG_MS = 20_000
 
 @dataclass
 class Host:
-    """Whether this broker is the controller."""
+    """A fake that states whether this broker is the controller."""
 
     is_active: bool = True
 
 
 class Scene:
-    """Broker 1 of a cluster of three, whose controller sends what the test says."""
+    """Broker 1 of a cluster of three brokers; the test sends the controller's requests."""
 
     def __init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -119,7 +119,7 @@ async def scene() -> AsyncIterator[Scene]:
         await there.fellow.stop()
 
 
-async def test_topic_changes_get_not_controller_at_another_broker() -> None:
+async def test_topic_changes_get_not_controller_when_another_broker_is_controller() -> None:
     async with scene() as there:
         there.host.is_active = False
         there.tell(topic("t", [1], ID))
@@ -129,7 +129,7 @@ async def test_topic_changes_get_not_controller_at_another_broker() -> None:
         assert await there.partitions() is None
 
 
-async def test_creation_is_answered_when_all_partitions_are_led() -> None:
+async def test_create_topics_is_answered_when_all_partitions_have_leaders() -> None:
     async with scene() as there:
         creating = asyncio.ensure_future(there.create(num_partitions=2, replication_factor=3))
         await there.until_written("/brokers/topics/t")
@@ -145,7 +145,7 @@ async def test_creation_is_answered_when_all_partitions_are_led() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 1])
-async def test_creation_and_deletion_time_out_with_an_error(timeout_ms: int) -> None:
+async def test_create_topics_and_delete_topics_time_out_with_an_error(timeout_ms: int) -> None:
     async with scene() as there:
         assert (await there.create(timeout_ms))["error_code"] == REQUEST_TIMED_OUT
         assert await there.partitions() is not None
@@ -153,7 +153,7 @@ async def test_creation_and_deletion_time_out_with_an_error(timeout_ms: int) -> 
         assert await there.delete(timeout_ms) == REQUEST_TIMED_OUT
 
 
-async def test_validate_only_creation_does_not_wait() -> None:
+async def test_create_topics_with_validate_only_is_answered_immediately() -> None:
     async with scene() as there:
         value = {
             "topics": [
@@ -168,7 +168,7 @@ async def test_validate_only_creation_does_not_wait() -> None:
         assert await there.partitions() is None
 
 
-async def test_manual_assignment_is_applied_or_refused() -> None:
+async def test_create_topics_applies_or_refuses_a_manual_assignment() -> None:
     def named(*replicas: list[int]) -> list[dict[str, Any]]:
         return [
             {"partition_index": index, "broker_ids": each} for index, each in enumerate(replicas)
@@ -207,7 +207,7 @@ async def test_partitions_cannot_be_added_during_a_reassignment() -> None:
         assert await there.grow(2) == REASSIGNMENT_IN_PROGRESS
 
 
-async def test_deletion_is_answered_when_the_topic_is_gone() -> None:
+async def test_delete_topics_is_answered_when_the_topic_is_deleted() -> None:
     async with scene() as there:
         await there.zookeeper.create("/brokers/topics/t", b'{"partitions":{"0":[1]}}')
         there.tell(topic("t", [1], ID))
@@ -218,7 +218,7 @@ async def test_deletion_is_answered_when_the_topic_is_gone() -> None:
         assert await there.delete() == UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_closed_zookeeper_is_a_retriable_error() -> None:
+async def test_topic_requests_get_a_retriable_error_when_zookeeper_is_closed() -> None:
     async with scene() as there:
         there.tell(topic("u", [1], ID))
         await there.zookeeper.close()
@@ -237,7 +237,7 @@ async def coordinator(there: Scene) -> int:
     return int((await there.asks("FindCoordinator", 0, {"key": "g"}))["error_code"])
 
 
-async def test_topic_created_at_first_use_has_no_leader_at_first() -> None:
+async def test_metadata_of_an_auto_created_topic_has_no_leader_at_first() -> None:
     async with scene() as there:
         there.host.is_active = False
         for _ in range(2):
@@ -248,16 +248,18 @@ async def test_topic_created_at_first_use_has_no_leader_at_first() -> None:
         assert [each["leader_id"] for each in answer["partitions"]] == [1]
 
 
-async def test_coordinator_is_not_available_until_its_partition_is_led() -> None:
+async def test_find_coordinator_gets_not_available_until_the_partition_has_a_leader() -> None:
     async with scene() as there:
         there.tell(alive=2)
-        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # three replicas are needed
+        # The topic needs three replicas.
+        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE
         assert (await metadata(there, OFFSETS_TOPIC))["error_code"] == INVALID_REPLICATION_FACTOR
         there.tell(alive=3)
         assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE
         assert f"/brokers/topics/{OFFSETS_TOPIC}" in there.zookeeper.ensemble.nodes
         there.tell(topic(OFFSETS_TOPIC, [2] * 50, ID))
-        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # maybe not all yet
+        # The broker may not know all partitions yet.
+        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE
         there.fellow.groups.partitions = 50
         there.tell(topic(OFFSETS_TOPIC, [-1] * 50, ID))
         assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Topic settings with an effect only in a cluster, altered while three brokers run."""
+"""Topic settings that apply only in a cluster, altered while three brokers run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_altered_min_insync_replicas_takes_effect(
         assert await _produced(leader) == NONE
 
 
-async def test_altered_unclean_leader_election_reaches_the_controller(
+async def test_altered_unclean_leader_election_takes_effect_on_the_controller(
     tmp_path: Path,
 ) -> None:
     async with with_topic(tmp_path) as cluster:

@@ -1,4 +1,4 @@
-"""Invalid ZooKeeper nodes are found by a scan of all nodes."""
+"""A scan of all ZooKeeper nodes finds the invalid nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
 async def filled() -> SimulatedZooKeeper:
-    """A cluster of one topic with two partitions, one of which has a state."""
+    """A cluster with one topic of two partitions, one of which has a state node."""
     zookeeper = SimulatedZooKeeper(Ensemble())
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)
@@ -23,13 +23,13 @@ async def filled() -> SimulatedZooKeeper:
     return zookeeper
 
 
-async def test_valid_cluster_has_no_bad_nodes() -> None:
+async def test_zookeeper_scan_of_a_valid_cluster_finds_no_invalid_nodes() -> None:
     looked = await bad_nodes(await filled())
 
     assert (looked.nodes, looked.bad, looked.more) == (3, [], 0)
 
 
-async def test_each_invalid_node_is_listed() -> None:
+async def test_zookeeper_scan_lists_each_invalid_node() -> None:
     zookeeper = await filled()
     bad = ["/brokers/ids/3", "/brokers/topics/u", "/config/topics/t", "/controller_epoch"]
     for path in bad:
@@ -41,7 +41,7 @@ async def test_each_invalid_node_is_listed() -> None:
     assert all(path in why for path, why in looked.bad)
 
 
-async def test_nodes_of_acls_users_and_tokens_are_scanned() -> None:
+async def test_zookeeper_scan_includes_nodes_of_acls_users_and_tokens() -> None:
     zookeeper = await filled()
     bad = [
         "/kafka-acl/Topic/t",
@@ -57,7 +57,7 @@ async def test_nodes_of_acls_users_and_tokens_are_scanned() -> None:
     assert sorted(path for path, _ in looked.bad) == sorted(set(bad) - {"/config/users/alice"})
 
 
-async def test_bad_nodes_above_the_bound_are_only_counted() -> None:
+async def test_invalid_nodes_above_the_bound_are_only_counted() -> None:
     zookeeper = await filled()
     for number in range(module.BAD_MAX + 7):
         await zookeeper.create(f"/config/topics/t{number}", b"[")

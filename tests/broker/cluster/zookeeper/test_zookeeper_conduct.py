@@ -1,4 +1,4 @@
-"""The ZooKeeper behaviour that the cluster relies on, in the simulation and in a real server."""
+"""The behavior of ZooKeeper that the cluster requires, in the simulation and in a real server."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class World(Protocol):
         """Connects another client."""
 
     async def lose_connection(self, client: Any) -> None:
-        """Ends the client's connection; its session stays."""
+        """Closes the client's connection; the session continues."""
 
     async def expire(self, client: Any) -> None:
         """Ends the client's session."""
 
     async def suspend(self, client: Any) -> None:
-        """Answers nothing until the client's session is over."""
+        """Stops all responses until the client's session has expired."""
 
     async def close(self) -> None:
         """Closes all clients."""
@@ -74,11 +74,11 @@ class Simulated:
         client.suspend()
 
     async def close(self) -> None:
-        """See `World`."""
+        """Implements World.close."""
 
 
 class Real:
-    """A real `World`; each test has its own chroot."""
+    """A real server; each test uses a separate chroot."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self._hosts = f"{address}/{chroot}"
@@ -96,7 +96,7 @@ class Real:
         kazoo._connection._socket.shutdown(2)
 
     async def expire(self, client: KazooZooKeeper) -> None:
-        """Another connection takes the session over and closes it."""
+        """Opens a second connection to the session and closes the session there."""
 
         def taken_over() -> None:
             other = KazooClient(self._address, client_id=client._client.client_id)
@@ -107,7 +107,9 @@ class Real:
         await asyncio.to_thread(taken_over)
 
     async def suspend(self, client: KazooZooKeeper) -> None:
-        """Reports the suspension without a real one, which kazoo would end at once."""
+        """Reports a suspension without suspending the connection; kazoo would immediately end a
+        real suspension.
+        """
         client._connection_changed(Connection.SUSPENDED)
 
     async def close(self) -> None:
@@ -126,7 +128,7 @@ Conduct = Callable[[World], Coroutine[Any, Any, None]]
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.interop)])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], None]:
-    """Runs a conversation with the simulation or with a real server."""
+    """Returns a function that runs a test's coroutine on the simulation or on a real server."""
     hosts = request.getfixturevalue("address") if request.param == "real" else ""
 
     async def conversation(conduct: Conduct) -> None:
@@ -141,7 +143,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], N
 
 
 class CountingWatch:
-    """A watch that counts."""
+    """A watch that counts its events."""
 
     def __init__(self) -> None:
         self.rung = 0
@@ -176,7 +178,9 @@ class SessionStates:
 
 
 async def settled(client: ZooKeeper) -> None:
-    """Waits until everything in progress for a client has arrived: its session answers in order."""
+    """Waits until the client has received all pending events; a session delivers events and
+    responses in order.
+    """
     await client.exists("/")
     await asyncio.sleep(0)
 
@@ -186,7 +190,9 @@ async def refused(kind: type[Exception], work: Awaitable[object]) -> None:
         await work
 
 
-def test_nodes_are_read_and_written_by_versions(run: Callable[[Conduct], None]) -> None:
+def test_zookeeper_nodes_are_created_read_changed_and_deleted(
+    run: Callable[[Conduct], None],
+) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         path, stat = await zk.create("/a", b"one")
@@ -221,7 +227,7 @@ def test_nodes_are_read_and_written_by_versions(run: Callable[[Conduct], None]) 
     run(conduct)
 
 
-def test_sequential_nodes_have_rising_numbers(run: Callable[[Conduct], None]) -> None:
+def test_sequential_zookeeper_nodes_have_rising_numbers(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         await ensure_path(zk, "/changes/of")
@@ -239,7 +245,7 @@ def test_sequential_nodes_have_rising_numbers(run: Callable[[Conduct], None]) ->
 
 
 @pytest.mark.proves("clusters 21")
-def test_multi_is_atomic(run: Callable[[Conduct], None]) -> None:
+def test_zookeeper_multi_is_atomic(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         _, epoch = await zk.create("/epoch", b"1")
@@ -280,7 +286,7 @@ def test_multi_is_atomic(run: Callable[[Conduct], None]) -> None:
     run(conduct)
 
 
-def test_many_requests_are_answered_in_their_order(run: Callable[[Conduct], None]) -> None:
+def test_zookeeper_requests_are_answered_in_order(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         await zk.create("/n", b"")
@@ -291,7 +297,7 @@ def test_many_requests_are_answered_in_their_order(run: Callable[[Conduct], None
     run(conduct)
 
 
-def test_watch_fires_once_for_its_event(run: Callable[[Conduct], None]) -> None:
+def test_zookeeper_watch_fires_once(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
         await zk.create("/n", b"")
@@ -365,20 +371,22 @@ def test_lost_connection_fires_every_watch_and_keeps_the_session(
     run(conduct)
 
 
-def test_requests_survive_a_lost_connection(run: Callable[[Conduct], None]) -> None:
+def test_zookeeper_requests_are_repeated_after_a_lost_connection(
+    run: Callable[[Conduct], None],
+) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         await zk.create("/n", b"")
         await world.lose_connection(zk)
         await asyncio.gather(*[zk.set("/n", b"%d" % each) for each in range(20)])
         assert (await zk.exists("/n")) is not None
-        # Repeated requests may have been executed twice, but none too late.
+        # Repeated requests may be executed twice, but not after the later requests.
         assert (await zk.get("/n"))[0] == b"19"
 
     run(conduct)
 
 
-def test_expired_session_loses_its_ephemeral_nodes_and_a_new_one_starts(
+def test_expired_session_loses_its_ephemeral_nodes_before_a_new_session(
     run: Callable[[Conduct], None],
 ) -> None:
     async def conduct(world: World) -> None:
@@ -404,7 +412,7 @@ def test_expired_session_loses_its_ephemeral_nodes_and_a_new_one_starts(
     run(conduct)
 
 
-def test_request_fails_when_its_session_expires(run: Callable[[Conduct], None]) -> None:
+def test_zookeeper_request_fails_when_its_session_expires(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
         states = SessionStates(zk)
@@ -428,7 +436,9 @@ def test_request_fails_when_its_session_expires(run: Callable[[Conduct], None]) 
     run(conduct)
 
 
-def test_closed_client_loses_its_ephemeral_nodes_at_once(run: Callable[[Conduct], None]) -> None:
+def test_close_of_a_zookeeper_client_removes_its_ephemeral_nodes(
+    run: Callable[[Conduct], None],
+) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
         await zk.create("/e", b"", ephemeral=True)

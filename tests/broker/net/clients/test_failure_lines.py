@@ -1,4 +1,6 @@
-"""Log lines about refused peers: one per minute of each kind, and few per address."""
+"""Log lines about refused peers: at most one per minute and reason, and a bounded number per
+address.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ HERE, THERE = "10.0.0.9", "10.0.0.8"
 
 
 class Lines:
-    """A logger that keeps its lines."""
+    """A logger that records its lines."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -25,7 +27,7 @@ class Lines:
         self.lines.append({"event": event, **fields})
 
     def fail(self, reason: str, address: str = HERE) -> dict[str, Any] | None:
-        """Logs a failure and returns its line; None when no line is logged."""
+        """Logs a failure and returns its line, or None when the failure is only counted."""
         before = len(self.lines)
         self.all.report("login failed", address, reason)
         assert len(self.lines) <= before + 1
@@ -67,7 +69,7 @@ def test_failures_of_one_address_are_counted_beyond_its_bound_of_lines(log: Line
     assert "omitted_of_address" not in second, "it was logged"
 
 
-def test_remembered_failures_are_bounded(log: Lines) -> None:
+def test_stored_failures_are_bounded(log: Lines) -> None:
     for number in range(KINDS_MAX + 50):
         log.fail("no such password", f"10.0.{number // 250}.{number % 250}")
 

@@ -1,4 +1,4 @@
-"""Unsupported requests: each is counted, and each client is logged once per hour."""
+"""Unsupported requests: the broker counts each request and logs each client once per hour."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def said(lines: list[Any]) -> list[Any]:
 
 
 async def client_of(seen: Seen, client_id: str = "billing") -> Client:
-    """A new connection that has sent its client id and software."""
+    """A new connection that has sent ApiVersions with its client id and software."""
     client = await Client.connect(seen.broker.sockets.addresses()[0][1])
     client.client_id = client_id
     assert (await client.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
@@ -50,7 +50,7 @@ async def client_of(seen: Seen, client_id: str = "billing") -> Client:
 
 
 async def find(client: Client, group_id: str, key_type: int = 0) -> int:
-    """Sends FindCoordinator and returns the error code."""
+    """Sends FindCoordinator and returns the error code of the response."""
     reply = await client.call(
         FIND_COORDINATOR.key, 4, key_type=key_type, coordinator_keys=[group_id]
     )
@@ -59,7 +59,7 @@ async def find(client: Client, group_id: str, key_type: int = 0) -> int:
 
 
 def pass_s(seen: Seen, seconds: int) -> None:
-    """Advances the time and runs the checks that the server makes each second."""
+    """Advances the time and runs the server's periodic checks once."""
     seen.time.move(seconds * 1000)
     seen.broker.server.now_s = seen.time.now().mono_ms // 1000
     seen.broker.server.look_around()
@@ -154,7 +154,7 @@ async def test_newer_version_of_api_versions_is_not_logged(
         assert said(lines) == []
 
 
-def test_remembered_clients_are_bounded() -> None:
+def test_stored_clients_of_unsupported_requests_are_bounded() -> None:
     class Asking:
         client_host, software = "/127.0.0.1", ""
 
@@ -171,10 +171,10 @@ def test_remembered_clients_are_bounded() -> None:
     assert unsupported.counts["EndTxn"] == CLIENTS_MAX + 5
 
 
-# -- clients that find their coordinator and send it no request
+# -- clients that find their coordinator but send no request to it
 
 
-async def test_client_that_sends_its_coordinator_no_request_is_logged(
+async def test_client_that_sends_no_request_to_its_coordinator_is_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -232,7 +232,7 @@ async def test_client_that_sends_requests_or_disconnects_is_not_logged(
         assert said(lines) == []
 
 
-async def test_find_coordinator_on_an_old_connection_is_not_logged(
+async def test_client_is_not_logged_after_find_coordinator_on_an_old_connection(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -244,7 +244,7 @@ async def test_find_coordinator_on_an_old_connection_is_not_logged(
         assert said(lines) == []
 
 
-async def test_member_that_finds_its_coordinator_again_is_not_logged(
+async def test_member_that_repeats_find_coordinator_is_not_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -264,12 +264,12 @@ WHY = "unsupported request: the client uses group.protocol=consumer"
 
 
 async def findings(seen: Seen, group_id: str) -> list[str]:
-    """The findings of a group in its journal; empty when the group is unknown."""
+    """The findings in the journal of the group; empty when the group is unknown."""
     journal = (await seen.get(f"/api/groups/{group_id}/journal")).json()
     return [f"{each['sentence']}; {each['advice']}" for each in journal.get("findings", ())]
 
 
-async def test_group_names_the_client_that_sends_the_new_heartbeat(tmp_path: Path) -> None:
+async def test_finding_names_the_client_that_sends_consumer_group_heartbeat(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for _ in range(2):
             await asks_for_the_new_protocol(seen)
@@ -283,7 +283,7 @@ async def test_group_names_the_client_that_sends_the_new_heartbeat(tmp_path: Pat
         assert (refused["last"]["client"], refused["last"]["why"]) == ("billing", WHY)
 
 
-async def test_malformed_heartbeat_without_a_group_adds_no_finding(tmp_path: Path) -> None:
+async def test_malformed_consumer_group_heartbeat_adds_no_finding(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
         header = encode_request_header(CONSUMER_GROUP_HEARTBEAT.key, 1, 7, client.client_id)
@@ -293,7 +293,9 @@ async def test_malformed_heartbeat_without_a_group_adds_no_finding(tmp_path: Pat
         assert seen.broker.keeper.journal.get("") is None
 
 
-async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
+async def test_finding_exists_while_client_sends_no_request_to_its_coordinator(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         assert await find(await client_of(seen), "invoices") == NONE
         pass_s(seen, stuck_clients.PATIENCE_S)
@@ -302,7 +304,7 @@ async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
         other = await client_of(seen)
         for _ in range(
             10
-        ):  # clients request metadata as often, so that their idle connection stays open
+        ):  # Clients request metadata equally often, which keeps their idle connections open.
             assert (await other.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
             pass_s(seen, stuck_clients.AGAIN_S)
             assert len(await findings(seen, "invoices")) == 1
@@ -327,7 +329,9 @@ async def test_finding_of_a_group_ends_when_its_client_disconnects(tmp_path: Pat
         assert await findings(seen, "invoices") == []
 
 
-async def test_client_without_rights_to_the_group_adds_no_finding(tmp_path: Path) -> None:
+async def test_consumer_group_heartbeat_adds_no_finding_without_rights_to_the_group(
+    tmp_path: Path,
+) -> None:
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin",
@@ -338,10 +342,10 @@ async def test_client_without_rights_to_the_group_adds_no_finding(tmp_path: Path
         assert seen.broker.keeper.journal.get("g") is None
 
 
-async def test_librdkafka_consumer_with_the_new_protocol_is_logged(
+async def test_librdkafka_client_with_group_protocol_consumer_is_logged(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka's application receives neither a message nor an error."""
+    """The application that uses librdkafka receives no message and no error."""
     async with seeing(tmp_path) as seen:
         monkeypatch.setattr(stuck_clients, "PATIENCE_S", 1)
         heard: list[object] = []

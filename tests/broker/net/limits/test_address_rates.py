@@ -1,4 +1,4 @@
-"""The rate of new connections per address."""
+"""The rate limit of new connections per IP address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.broker.serving import eventually
 
 
 @pytest.mark.proves("security 18")
-async def test_trap_18_connection_above_the_rate_is_delayed_and_closed_unanswered(
+async def test_trap_18_connection_above_the_rate_is_closed_after_a_delay(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -40,7 +40,7 @@ async def test_trap_18_connection_above_the_rate_is_delayed_and_closed_unanswere
         await let_in[0].call(METADATA.key, 9, topics=[])
 
 
-async def test_delayed_connections_do_not_count_and_own_rate_overrides_the_default(
+async def test_rate_of_an_address_overrides_default_and_excludes_delayed_connections(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -56,7 +56,7 @@ async def test_delayed_connections_do_not_count_and_own_rate_overrides_the_defau
         assert rates.wait_ms("") == 0
 
 
-async def test_without_a_rate_connections_pass_nothing(tmp_path: Path) -> None:
+async def test_server_has_no_address_rates_without_a_configured_rate(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         assert bound.broker.server.address_rates is None
         await bound.set(Entity(ip=None), connection_creation_rate=1)
@@ -65,7 +65,9 @@ async def test_without_a_rate_connections_pass_nothing(tmp_path: Path) -> None:
         assert bound.broker.server.address_rates is None
 
 
-async def test_connections_above_the_bound_of_delayed_ones_are_closed(tmp_path: Path) -> None:
+async def test_new_connection_is_closed_when_too_many_connections_are_delayed(
+    tmp_path: Path,
+) -> None:
     class Socket:
         aborted = paused = 0
 

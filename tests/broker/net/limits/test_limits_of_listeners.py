@@ -1,4 +1,4 @@
-"""Limits of single listeners: the number of connections and the rate of new ones."""
+"""Limits per listener: the number of connections and the rate of new connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TWO = {
     "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
     "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
 }
-# The rate applies to a window of one second: that many connections are accepted at once.
+# With a quota window of one second, a burst within the rate is accepted immediately.
 SHORT = {"quota.window.num": "2", "quota.window.size.seconds": "1"}
 INSIDE, OUTSIDE = range(2)
 
@@ -46,7 +46,7 @@ def refusals(lines: list[Any], event: str = "connection refused") -> list[str]:
     return [line["reason"] for line in lines if line["event"] == event]
 
 
-async def test_listener_has_its_own_max_connections(tmp_path: Path) -> None:
+async def test_max_connections_of_a_listener_limits_only_the_listener(tmp_path: Path) -> None:
     settings = {**TWO, "listener.name.outside.max.connections": "2"}
 
     async with serving(tmp_path, settings) as broker:
@@ -75,7 +75,7 @@ async def test_altered_max_connections_of_a_listener_applies(tmp_path: Path) -> 
         close(clients)
 
 
-async def test_idlest_client_is_closed_for_another_broker_at_max_connections(
+async def test_longest_idle_client_is_closed_at_max_connections_for_another_broker(
     tmp_path: Path,
 ) -> None:
     settings = {**TWO, "max.connections": "2", "inter.broker.listener.name": "INSIDE"}
@@ -99,7 +99,7 @@ async def test_idlest_client_is_closed_for_another_broker_at_max_connections(
     ]
 
 
-async def test_no_client_is_closed_for_another_broker_that_is_refused(tmp_path: Path) -> None:
+async def test_clients_stay_connected_when_another_broker_is_refused(tmp_path: Path) -> None:
     settings = {
         **TWO,
         "max.connections": "2",
@@ -118,7 +118,7 @@ async def test_no_client_is_closed_for_another_broker_that_is_refused(tmp_path: 
     assert refusals(lines) == ["max.connections.per.ip=2 is reached for this address"]
 
 
-async def test_connections_above_the_rate_wait_and_are_accepted_one_by_one(
+async def test_connections_above_the_rate_wait_until_they_are_accepted(
     tmp_path: Path,
 ) -> None:
     settings = {**TWO, **SHORT, "listener.name.outside.max.connection.creation.rate": "5"}
@@ -136,7 +136,7 @@ async def test_connections_above_the_rate_wait_and_are_accepted_one_by_one(
         close([*clients, other])
 
 
-async def test_rate_of_the_broker_does_not_apply_to_other_brokers(tmp_path: Path) -> None:
+async def test_max_connection_creation_rate_does_not_delay_other_brokers(tmp_path: Path) -> None:
     settings = {
         **TWO,
         **SHORT,
@@ -157,7 +157,7 @@ async def test_rate_of_the_broker_does_not_apply_to_other_brokers(tmp_path: Path
         close(clients + others)
 
 
-async def test_connections_beyond_waiting_max_are_closed_and_the_rest_at_a_stop(
+async def test_waiting_connections_are_closed_above_waiting_max_and_at_a_stop(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(listener_rates, "WAITING_MAX", 3)

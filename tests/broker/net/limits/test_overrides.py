@@ -1,5 +1,6 @@
-"""``max.connections.per.ip.overrides``: the addresses it applies to, and when names are
-resolved."""
+"""``max.connections.per.ip.overrides``: the affected addresses, and when host names are
+resolved.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ BOUND = "max.connections.per.ip"
 
 
 class Names:
-    """A resolver with known hosts that records its look-ups."""
+    """A resolver with known host names that records its lookups."""
 
     def __init__(self) -> None:
         self.known = {"here.example": ["127.0.0.1"], "both.example": ["10.0.0.1", "fd00::1"]}
@@ -66,7 +67,7 @@ async def altered(broker: Broker, value: str | None, name: str = NAME) -> tuple[
 
 
 async def are_served(broker: Broker, count: int) -> list[bool]:
-    """Opens ``count`` connections of 127.0.0.1 at once; returns which of them are answered."""
+    """Opens ``count`` connections from 127.0.0.1 and returns which of them the broker serves."""
     await eventually("others are gone", lambda: not broker.server.connections)
     port = broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in range(count)]
@@ -94,17 +95,19 @@ async def are_served(broker: Broker, count: int) -> list[bool]:
         ("both.example:7,10.0.0.1:8", {"10.0.0.1": 8, "fd00:0:0:0:0:0:0:1": 7}),
     ],
 )
-def test_hosts_are_resolved_to_addresses_in_the_form_of_connections(
+def test_override_addresses_have_the_form_of_connection_addresses(
     names: Names, text: str, by_address: dict[str, int]
 ) -> None:
     assert opened(text).by_address == by_address
 
 
-def test_names_are_resolved_by_the_system() -> None:
+def test_override_host_names_are_resolved_by_the_system() -> None:
     assert opened("localhost:3").by_address.keys() & {"127.0.0.1", "0:0:0:0:0:0:0:1"}
 
 
-def test_unknown_host_name_ends_the_start(tmp_path: Path, names: Names) -> None:
+def test_start_fails_when_an_override_has_an_unknown_host_name(
+    tmp_path: Path, names: Names
+) -> None:
     settings = {"log.dirs": str(tmp_path / "data"), NAME: "10.0.0.1:1,nobody.example:1"}
     broker = Broker(Config(settings | {"listeners": "PLAINTEXT://127.0.0.1:0"}))
 
@@ -119,12 +122,16 @@ def test_unknown_host_name_ends_the_start(tmp_path: Path, names: Names) -> None:
     assert not (tmp_path / "data").exists(), "its data are not touched"
 
 
-async def test_override_of_a_host_name_limits_its_addresses(tmp_path: Path, names: Names) -> None:
+async def test_override_of_a_host_name_limits_the_addresses_of_the_host(
+    tmp_path: Path, names: Names
+) -> None:
     async with serving(tmp_path, {NAME: "here.example:2"}) as broker:
         assert await are_served(broker, 3) == [True, True, False]
 
 
-async def test_altered_host_name_is_resolved_outside_the_loop(tmp_path: Path, names: Names) -> None:
+async def test_altered_host_name_is_resolved_outside_the_event_loop(
+    tmp_path: Path, names: Names
+) -> None:
     async with serving(tmp_path) as broker:
         assert await altered(broker, "here.example:1") == (NONE, None)
         assert await are_served(broker, 2) == [True, False]
@@ -165,7 +172,9 @@ async def test_altered_host_names_are_resolved_at_the_next_start(
     assert line["host"] == "both.example"
 
 
-async def test_override_altered_through_another_broker_is_adopted(names: Names) -> None:
+async def test_override_altered_through_another_broker_is_resolved_and_applied(
+    names: Names,
+) -> None:
     config = Config({BOUND: "5"})
     followed = Overrides(config, Time())
     followed.open()
@@ -184,7 +193,7 @@ async def test_override_altered_through_another_broker_is_adopted(names: Names) 
     assert names.asked_on_the_loop == 0
 
 
-async def test_override_altered_for_every_broker_applies_at_the_others(
+async def test_override_altered_as_cluster_default_applies_on_other_brokers(
     tmp_path: Path, names: Names
 ) -> None:
     async with members(tmp_path) as cluster:

@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 
 def with_tls(issued: Issued, **more: str) -> dict[str, str]:
-    """Settings of a broker with one plaintext and one TLS listener, which has this certificate."""
+    """The settings of a broker with one plaintext listener, and one TLS listener with the
+    certificate.
+    """
     return {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         "ssl.keystore.location": str(issued.pem),
@@ -27,13 +29,13 @@ def with_tls(issued: Issued, **more: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def tls_broker(directory: Any, settings: Mapping[str, str]) -> AsyncIterator[Broker]:
-    """A started broker."""
+    """A started broker, which stops afterwards."""
     async with serving(directory, settings) as broker:
         yield broker
 
 
 def port_of(broker: Broker, name: str = "SSL") -> int:
-    """The port of a listener."""
+    """The port of the listener ``name``."""
     names = [listener.name for listener in broker.listeners]
     return int(broker.sockets.addresses()[names.index(name)][1])
 
@@ -41,7 +43,7 @@ def port_of(broker: Broker, name: str = "SSL") -> int:
 def client_context(
     authority: Authority, own: Issued | None = None, version: ssl.TLSVersion | None = None
 ) -> ssl.SSLContext:
-    """The TLS context of a client: the certificates that it trusts and its own."""
+    """The TLS context of a client that trusts ``authority`` and has the certificate ``own``."""
     context = ssl.create_default_context(cafile=authority.certificate)
     if version is not None:
         context.minimum_version = context.maximum_version = version
@@ -51,7 +53,7 @@ def client_context(
 
 
 class TlsWire(Wire):
-    """A client of one TLS connection that sends exactly the bytes of the test."""
+    """A client with one TLS connection that sends exactly the bytes of the test."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         super().__init__(port)

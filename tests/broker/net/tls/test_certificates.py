@@ -1,4 +1,4 @@
-"""Certificates are reloaded by AlterConfigs, by SIGHUP, and by the periodic check of the files."""
+"""The reload of certificates by AlterConfigs, by SIGHUP, and by the periodic check of the files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def events(lines: list[Any]) -> list[str]:
 
 
 @pytest.mark.proves("security 9")
-async def test_trap_9_changed_file_serves_new_connections_and_closes_none(
+async def test_trap_9_changed_certificate_file_applies_only_to_new_connections(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -83,7 +83,7 @@ async def test_trap_9_changed_file_serves_new_connections_and_closes_none(
 async def test_changed_symlink_reloads_the_certificate(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
-    """Kubernetes changes the files of a mounted secret so."""
+    """Kubernetes updates a mounted secret by changing a symlink."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "a/tls.pem").write_text(own.key_text + own.certificate_text)
@@ -100,7 +100,7 @@ async def test_changed_symlink_reloads_the_certificate(
 
 
 @pytest.mark.proves("security 9")
-async def test_trap_9_broken_file_keeps_the_old_certificate_and_is_logged_once(
+async def test_trap_9_old_certificate_is_kept_when_the_new_file_is_invalid(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -123,7 +123,7 @@ async def test_trap_9_broken_file_keeps_the_old_certificate_and_is_logged_once(
     assert "can't be read" in str(events(later))
 
 
-async def test_changed_subject_or_missing_names_are_refused_unless_allowed(
+async def test_certificate_with_changed_subject_or_names_is_refused_unless_allowed(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -173,7 +173,7 @@ async def test_altered_keystore_location_applies_and_survives_a_restart(
         assert await shown(broker, context) == own.certificate.serial_number
 
 
-async def test_altering_the_same_location_reloads_the_file(
+async def test_alter_configs_with_the_same_location_reloads_the_file(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -185,7 +185,7 @@ async def test_altering_the_same_location_reloads_the_file(
         assert await shown(broker, context) == other.certificate.serial_number
 
 
-async def test_invalid_certificate_settings_are_refused_and_change_nothing(
+async def test_invalid_certificate_settings_are_refused(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     truststore = "listener.name.ssl.ssl.truststore.location"
@@ -218,7 +218,7 @@ async def test_invalid_certificate_settings_are_refused_and_change_nothing(
         assert await shown(broker, client_context(authority)) == own.certificate.serial_number
 
 
-async def test_altered_password_is_never_shown(
+async def test_altered_keystore_password_is_not_shown(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     store = tmp_path / "broker.p12"
@@ -244,7 +244,7 @@ async def test_altered_password_is_never_shown(
 # -- by SIGHUP
 
 
-async def test_sighup_reads_settings_and_files_again(
+async def test_sighup_reloads_settings_and_certificate_files(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -269,7 +269,7 @@ async def test_sighup_reads_settings_and_files_again(
 # -- expiry
 
 
-async def test_scrape_has_certificate_expiry_and_handshake_results(
+async def test_scrape_has_certificate_expiry_and_handshake_counts(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:

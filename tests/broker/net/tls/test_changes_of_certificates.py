@@ -1,4 +1,4 @@
-"""Certificate changes together with time, other changes and other brokers."""
+"""Certificate changes: when they expire, concurrent changes, and the trust of other brokers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def own(authority: Authority) -> Issued:
 
 
 def copy_of(issued: Issued, file: Path) -> Issued:
-    """The same certificate and key in a file of its own."""
+    """Writes the certificate and key to ``file`` and returns the certificate with this file."""
     file.write_text(issued.key_text + issued.certificate_text)
     return issued._replace(pem=file)
 
@@ -80,7 +80,7 @@ async def get_in(broker: Any, trusting: ssl.SSLContext) -> bool:
     return True
 
 
-async def test_changed_truststore_decides_which_clients_connect(
+async def test_changed_truststore_applies_to_new_clients(
     tmp_path: Path, authority: Authority, another: Authority, own: Issued
 ) -> None:
     trusted = tmp_path / "trusted.pem"
@@ -102,7 +102,7 @@ async def test_changed_truststore_decides_which_clients_connect(
 
 
 class Opened:
-    """The certificates of a broker whose one listener also serves other brokers."""
+    """The certificates of a broker with one listener, which clients and other brokers use."""
 
     def __init__(self, own: Issued, trusted: Path, *, in_cluster: bool) -> None:
         given = {
@@ -130,7 +130,7 @@ def serial(issued: Issued) -> str:
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-async def test_new_certificate_must_be_trusted_by_brokers_with_the_old_one(
+async def test_new_certificate_is_refused_when_other_brokers_would_not_trust_it(
     tmp_path: Path, authority: Authority, another: Authority, in_cluster: bool
 ) -> None:
     own = copy_of(authority.issue("broker"), tmp_path / "own.pem")
@@ -146,7 +146,7 @@ async def test_new_certificate_must_be_trusted_by_brokers_with_the_old_one(
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-async def test_new_truststore_must_trust_the_old_certificate_of_brokers(
+async def test_new_truststore_is_refused_when_it_does_not_trust_other_brokers(
     tmp_path: Path, authority: Authority, another: Authority, in_cluster: bool
 ) -> None:
     own = copy_of(authority.issue("broker"), tmp_path / "own.pem")
@@ -171,7 +171,7 @@ async def test_new_truststore_must_trust_the_old_certificate_of_brokers(
 # -- concurrent changes
 
 
-async def test_reload_runs_in_a_thread(
+async def test_certificate_reload_runs_in_a_thread(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
@@ -193,7 +193,7 @@ async def test_reload_runs_in_a_thread(
     assert threading.main_thread() not in threads
 
 
-async def test_setting_altered_during_a_reload_is_kept(
+async def test_keystore_altered_during_a_reload_stays_in_effect(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusting = client_context(authority)
@@ -209,7 +209,7 @@ async def test_setting_altered_during_a_reload_is_kept(
         return made
 
     async with tls_broker(tmp_path / "data", with_tls(own)) as broker:
-        authority.issue("broker")  # in the file that is read
+        authority.issue("broker")  # The new certificate is in the file that is being read.
         monkeypatch.setattr(context, "listener_tls", slow)
         looking = asyncio.get_running_loop().create_task(broker.secured.certificates.look())
         await eventually("it is read", reading.is_set)
@@ -219,7 +219,7 @@ async def test_setting_altered_during_a_reload_is_kept(
         assert await shown(broker, trusting) == third.certificate.serial_number
 
 
-async def test_validate_only_changes_no_certificate(
+async def test_alter_configs_with_validate_only_does_not_change_the_certificate(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     trusting = client_context(authority)
@@ -278,7 +278,7 @@ async def test_certificate_files_are_checked_periodically(
 
 
 class InTime:
-    """The certificate of one listener with a mock clock."""
+    """The certificates of one listener with a mock clock."""
 
     def __init__(self, own: Issued) -> None:
         config = Config({"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": str(own.pem)})
@@ -314,7 +314,7 @@ async def test_expiring_certificate_is_logged_daily_from_thirty_days_before(
     assert left_s < 0
 
 
-async def test_reloaded_certificate_has_its_own_expiry_warning(authority: Authority) -> None:
+async def test_expiry_of_a_reloaded_certificate_is_logged(authority: Authority) -> None:
     here = InTime(authority.issue("broker", days=20))
     here.time.move(30 * DAY_MS)
     assert await here.events_after(0) == ["certificate expires soon"]

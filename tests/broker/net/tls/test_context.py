@@ -1,4 +1,6 @@
-"""TLS contexts built from the settings of a listener, and the error of each invalid setting."""
+"""TLS contexts that are built from listener settings, and the error message for each invalid
+setting.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def test_pkcs12_stores_and_encrypted_keys_are_loaded(own, authority, tmp_path):
     assert listener_tls(inline).context.verify_mode == ssl.CERT_OPTIONAL
 
 
-def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
+def test_keystore_password_of_a_pem_store_is_refused_as_in_kafka(settings, own, authority):
     """Source: DefaultSslEngineFactory of Kafka 4.3.1."""
     trusting = replace(settings, truststore_location=str(authority.certificate))
     inline = replace(settings, truststore_certificates=authority.certificate.read_text())
@@ -130,12 +132,12 @@ def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
         ),
     ],
 )
-def test_invalid_setting_is_refused_with_the_reason(settings, change, said):
+def test_invalid_tls_setting_is_refused_with_a_reason(settings, change, said):
     with pytest.raises(TlsError, match=said.replace("(", r"\(")):
         listener_tls(replace(settings, **change))
 
 
-def test_a_key_of_another_certificate_is_refused(own, authority):
+def test_private_key_that_does_not_match_the_certificate_is_refused(own, authority):
     other = authority.issue("other")
     inline = TlsSettings(
         keystore_key=own.key_text, keystore_certificate_chain=other.certificate_text
@@ -147,7 +149,7 @@ def test_a_key_of_another_certificate_is_refused(own, authority):
             listener_tls(TlsSettings(**given))
 
 
-def test_wrong_password_is_reported_and_not_shown(own):
+def test_error_about_a_wrong_key_password_does_not_contain_the_password(own):
     inline = TlsSettings(
         keystore_key=own.encrypted_key_text(PASSWORD),
         keystore_certificate_chain=own.certificate_text,
@@ -164,7 +166,7 @@ def test_enabled_protocols_limit_the_tls_versions(settings):
     assert made.context.maximum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_cipher_suites_are_exactly_the_configured_ones(settings):
+def test_context_has_exactly_the_configured_cipher_suites(settings):
     suites = (
         "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -179,7 +181,9 @@ def test_cipher_suites_are_exactly_the_configured_ones(settings):
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_private_key_leaves_no_file_on_the_disk(settings, tmp_path: Path, monkeypatch, platform):
+def test_loading_a_private_key_leaves_no_file_on_disk(
+    settings, tmp_path: Path, monkeypatch, platform
+):
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = listener_tls(settings)
@@ -187,10 +191,12 @@ def test_private_key_leaves_no_file_on_the_disk(settings, tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_key_that_can_not_be_written_is_reported(settings, tmp_path: Path, monkeypatch):
+def test_tls_context_fails_when_private_key_cannot_be_written(
+    settings, tmp_path: Path, monkeypatch
+):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     if hasattr(os, "memfd_create"):
-        listener_tls(settings)  # the key is in memory
+        listener_tls(settings)  # On Linux the key is in memory.
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(TlsError, match=r"^OpenSSL can't read the private key: .*No such file"):
         listener_tls(settings)

@@ -1,4 +1,6 @@
-"""Floods of TLS handshakes: their order, which are abandoned, and clients that close at once."""
+"""Floods of TLS handshakes: the order of their steps, which are abandoned, and clients that close
+early.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def new_handshakes() -> Handshakes:
 
 
 class Peer:
-    """A handshake that records why it was abandoned."""
+    """A handshake in progress that records why the broker abandoned it."""
 
     def __init__(self, address: str, awaits_peer: bool = True) -> None:
         self.address, self.awaits_peer, self.reason = address, awaits_peer, ""
@@ -36,7 +38,7 @@ class Peer:
         self.reason = reason
 
 
-async def test_addresses_take_turns_with_one_handshake_step_per_iteration() -> None:
+async def test_handshake_steps_alternate_between_addresses_one_per_iteration() -> None:
     all_of, done = new_handshakes(), []
 
     def step(name: str, was_there: bool = True) -> Any:
@@ -58,7 +60,7 @@ async def test_addresses_take_turns_with_one_handshake_step_per_iteration() -> N
     assert by_iteration == [["a0"], ["b0"], ["gone", "a1"], ["a2"], []]
 
 
-async def test_next_handshake_step_runs_when_one_raises() -> None:
+async def test_next_handshake_step_runs_when_a_step_raises() -> None:
     all_of, done = new_handshakes(), []
 
     def fails() -> bool:
@@ -77,7 +79,7 @@ async def test_next_handshake_step_runs_when_one_raises() -> None:
 def test_oldest_handshake_of_the_busiest_address_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, waits_for_us: bool
 ) -> None:
-    """A flood of one address ends no handshake of another address."""
+    """A flood from one address ends no handshake of another address."""
     monkeypatch.setattr(handshakes, "OPEN_MAX", 10)
     all_of = new_handshakes()
     other = Peer("10.0.0.2")
@@ -92,11 +94,11 @@ def test_oldest_handshake_of_the_busiest_address_is_abandoned(
     assert len(all_of) == 10
 
 
-# -- clients that close at once
+# -- clients that close early
 
 
 class Transport:
-    """The bytes that a layer writes, and whether it has closed."""
+    """A transport that records the written bytes and whether the layer has closed it."""
 
     def __init__(self) -> None:
         self.written, self.closed = b"", False
@@ -115,11 +117,11 @@ class Transport:
 
 
 class Connection(asyncio.Protocol):
-    """The protocol above the TLS layer."""
+    """A protocol that the TLS layer serves."""
 
 
 class Client:
-    """One end of TLS in memory; the broker's layer is the other."""
+    """The client side of TLS in memory, connected to a TLS layer of the broker."""
 
     def __init__(self, served: ssl.SSLContext, context: ssl.SSLContext, on: Flood) -> None:
         self.transport = Transport()
@@ -129,7 +131,7 @@ class Client:
         self.layer.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self) -> None:
-        """Passes the bytes that the client sends now to the layer."""
+        """Passes the client's next bytes to the layer."""
         self._in.write(self.transport.written)
         with suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
@@ -137,7 +139,7 @@ class Client:
 
 
 class Flood:
-    """Clients that all reach the broker in one iteration of the loop."""
+    """Clients whose bytes all reach the broker in one iteration of the event loop."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory)
@@ -152,7 +154,9 @@ class Flood:
         self.failures.append(str(failure))
 
     async def settle(self) -> list[int]:
-        """The number of handshakes that ended in each iteration."""
+        """Runs the loop until no handshake is queued; returns the number that ended in each
+        iteration.
+        """
         ended = []
         while any(each.layer._is_queued for each in self.clients):
             before = len(self.failures) + len(self.ready)
@@ -166,7 +170,7 @@ def flood(tmp_path: Path) -> Flood:
     return Flood(tmp_path)
 
 
-async def test_handshakes_are_not_answered_when_clients_close_after_first_bytes(
+async def test_handshake_gets_no_response_when_client_closes_after_first_bytes(
     flood: Flood,
 ) -> None:
     for client in flood.clients:
@@ -181,12 +185,12 @@ async def test_handshakes_are_not_answered_when_clients_close_after_first_bytes(
 async def test_one_handshake_ends_per_iteration_when_clients_close_midway(
     flood: Flood,
 ) -> None:
-    """Ending 400 handshakes in one iteration blocked the loop for 5.8 s on a loaded machine."""
+    """The end of 400 handshakes in one iteration blocked the loop for 5.8 s on a loaded machine."""
     for client in flood.clients:
         client.send()
     await flood.settle()
     for client in flood.clients:
-        client.layer.data_received(b"\x17\x03\x03")  # the beginning of a record
+        client.layer.data_received(b"\x17\x03\x03")  # The bytes begin a TLS record.
         assert client.layer.eof_received(), "the transport stays until the last bytes are read"
     assert flood.failures == []
     assert set(await flood.settle()) == {1}
@@ -195,7 +199,7 @@ async def test_one_handshake_ends_per_iteration_when_clients_close_midway(
     assert len(flood.all_of) == 0
 
 
-async def test_client_that_closes_after_its_last_message_is_accepted_and_closed(
+async def test_handshake_succeeds_when_client_closes_after_its_last_message(
     flood: Flood,
 ) -> None:
     for client in flood.clients:

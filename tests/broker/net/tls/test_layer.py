@@ -1,4 +1,4 @@
-"""TLS on a connection, tested with Python's own TLS clients over real sockets."""
+"""TLS on a connection, tested by Python's TLS clients over real sockets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Echo(asyncio.Protocol):
 
 
 class Listener:
-    """A port whose connections use TLS."""
+    """A listening socket whose connections use TLS."""
 
     def __init__(self, context: ssl.SSLContext, on_ready: Callable[..., None]) -> None:
         self.context, self._on_ready = context, on_ready
@@ -132,7 +132,7 @@ def connect(port: int, context: ssl.SSLContext) -> None:
 
 
 async def closed(reader) -> bytes:
-    """All remaining bytes; a reset counts as an end."""
+    """Returns all remaining bytes; a reset counts as the end of the stream."""
     try:
         return await reader.read()
     except (ConnectionError, ssl.SSLError):
@@ -142,7 +142,7 @@ async def closed(reader) -> bytes:
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_bytes_are_echoed_over_tls(run, context, trusting, version):
     trusting.maximum_version = version
-    payload = bytes(range(256)) * 20_000  # 5 MB, more than any buffer on the way
+    payload = bytes(range(256)) * 20_000  # 5 MB exceed every buffer between client and server.
 
     async def scenario():
         async with listener(context) as on:
@@ -162,7 +162,7 @@ def test_bytes_are_echoed_over_tls(run, context, trusting, version):
     assert on.connections[0].happened[0] == "made"
 
 
-def test_connection_exists_before_its_handshake(run, context):
+def test_connection_made_is_called_before_the_handshake(run, context):
     async def scenario():
         async with listener(context) as on:
             _, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -174,7 +174,7 @@ def test_connection_exists_before_its_handshake(run, context):
     run(scenario())
 
 
-def test_close_is_notified_to_the_peer(run, context, trusting):
+def test_close_sends_close_notify_to_the_peer(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             reader, _ = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
@@ -182,7 +182,8 @@ def test_close_is_notified_to_the_peer(run, context, trusting):
                 await asyncio.sleep(0)
             on.connections[0].transport.write(b"bye")
             on.connections[0].transport.close()
-            assert await reader.read() == b"bye"  # an end without close_notify would raise
+            # An end of stream without close_notify would raise an error.
+            assert await reader.read() == b"bye"
             return on
 
     assert run(scenario()).failures == []
@@ -238,7 +239,7 @@ def test_client_without_a_required_certificate_is_refused(run, context, trusting
     assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
 
 
-def test_client_can_be_refused_after_its_handshake(run, context, trusting):
+def test_client_is_refused_after_its_handshake_when_on_ready_raises(run, context, trusting):
     def refuse(_):
         raise Failure("no rule makes a user of CN=alice")
 
@@ -278,7 +279,7 @@ def test_malformed_bytes_fail_the_handshake(run, context, behind):
     assert failure.startswith("the TLS handshake failed: ")
 
 
-def test_malformed_record_after_the_handshake_ends_the_connection(run, context, trusting):
+def test_malformed_record_after_the_handshake_closes_the_connection(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
@@ -294,7 +295,7 @@ def test_malformed_record_after_the_handshake_ends_the_connection(run, context, 
     assert len(on.failures) == 1
 
 
-def test_loop_runs_between_many_handshakes(run, context, trusting):
+def test_event_loop_runs_between_steps_of_many_handshakes(run, context, trusting):
     clients = 60
 
     async def scenario():
@@ -318,7 +319,8 @@ def test_loop_runs_between_many_handshakes(run, context, trusting):
             counting.cancel()
             for _, writer in opened:
                 writer.close()
-            # All arrived at once, and the first step of each had its own iteration.
+            # All clients arrived at once, and the first step of each handshake had a separate
+            # iteration.
             assert turns >= clients
             return on
 
@@ -329,7 +331,7 @@ def test_loop_runs_between_many_handshakes(run, context, trusting):
 
 
 class Sender(Echo):
-    """Records the calls to pause and resume writing; sends nothing by itself."""
+    """Records the calls of pause_writing and resume_writing, and sends no bytes."""
 
     def data_received(self, data):
         self.happened.append("data")
@@ -345,7 +347,7 @@ LARGE = bytes(range(256)) * 65_536  # 16 MB
 
 
 async def connected(on, trusting):
-    """A sender after its handshake, and its peer."""
+    """Returns a Sender after its handshake, and the streams of its peer."""
     on.make = Sender
     reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
     while not on.connections[-1].transport.is_ready:
@@ -354,7 +356,7 @@ async def connected(on, trusting):
 
 
 class Counting:
-    """A TLS session that records how much it encrypts in each turn of the loop."""
+    """A TLS session that records the number of encrypted bytes per iteration of the event loop."""
 
     def __init__(self, layer) -> None:
         self._tls = layer._tls
@@ -375,7 +377,7 @@ class Counting:
         return getattr(self._tls, name)
 
 
-def test_large_write_is_encrypted_in_turns_and_arrives_in_order(run, context, trusting):
+def test_large_write_is_encrypted_in_several_iterations_in_order(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             sender, reader, _ = await connected(on, trusting)
@@ -400,8 +402,8 @@ def test_large_write_is_encrypted_in_turns_and_arrives_in_order(run, context, tr
     assert told == ["pause", "resume"] * (len(told) // 2)
 
 
-def test_pieces_written_one_by_one_share_a_turn(run, context, trusting):
-    """Pieces of a file are written so; the writer stops at pause_writing."""
+def test_several_writes_share_the_encryption_bound_of_one_iteration(run, context, trusting):
+    """The server writes the pieces of a file in this way, until pause_writing."""
 
     async def scenario():
         async with listener(context) as on:
@@ -416,7 +418,7 @@ def test_pieces_written_one_by_one_share_a_turn(run, context, trusting):
     assert max(run(scenario())) <= TURN_BYTES
 
 
-def test_unread_write_is_not_encrypted_in_advance(run, context, trusting):
+def test_written_bytes_are_not_encrypted_until_the_peer_reads(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             sender, _, writer = await connected(on, trusting)
@@ -437,15 +439,18 @@ def test_unread_write_is_not_encrypted_in_advance(run, context, trusting):
 
 
 class Blocking:
-    """A client in a thread, because uvloop's own loses the bytes before an end."""
+    """A client in a thread. uvloop's client would lose the last bytes before the end of the
+    stream.
+    """
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection(("127.0.0.1", port))
         self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
 
     def all_that_comes(self) -> tuple[int, bool]:
-        """The number of received bytes, and whether they are those sent; an end without
-        close_notify raises."""
+        """Returns the number of received bytes and whether they equal LARGE. Raises if the stream
+        ends without close_notify.
+        """
         got = bytearray()
         while data := self.socket.recv(1 << 18):
             got += data
@@ -467,7 +472,7 @@ def test_close_waits_until_written_bytes_are_sent(run, context, trusting, way):
                 sender.transport.close()
                 assert sender.transport.is_closing()
                 sender.transport.write(b"too late")
-            else:  # a shutdown without close_notify; the client still reads
+            else:  # The client shuts down without close_notify and continues to read.
                 socket.socket.shutdown(client.socket, socket.SHUT_WR)
             assert await asyncio.to_thread(client.all_that_comes) == (len(LARGE), True)
             while sender.happened[-1] != "lost":
@@ -479,7 +484,7 @@ def test_close_waits_until_written_bytes_are_sent(run, context, trusting, way):
 
 
 class Hesitant(Echo):
-    """Pauses reading after each piece, and records the sizes of the pieces."""
+    """Pauses reading after each piece of data and records the sizes of the pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -492,15 +497,17 @@ class Hesitant(Echo):
 
 
 def waiting_bytes(connection: Echo) -> int:
-    """The number of unread bytes of a connection in the kernel."""
+    """Returns the number of bytes of the connection that the kernel has and the layer has
+    not read.
+    """
     room = bytearray(4)
     fcntl.ioctl(connection.transport.get_extra_info("socket").fileno(), termios.FIONREAD, room)
     return struct.unpack("i", room)[0]
 
 
 @pytest.mark.parametrize("behind", ["a goodbye", "nonsense"])
-def test_records_that_arrive_together_are_one_piece_before_the_end(run, context, trusting, behind):
-    size = 40_000  # three records
+def test_records_that_arrive_together_are_delivered_as_one_piece(run, context, trusting, behind):
+    size = 40_000  # These bytes need three TLS records.
     record_head, nonsense = 22, b"\x17\x03\x03\x00\x20" + bytes(32)
 
     async def scenario():

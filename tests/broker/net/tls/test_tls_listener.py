@@ -1,5 +1,6 @@
-"""TLS listeners of a broker: accepted clients, their principals, and the reports of refused
-ones."""
+"""TLS listeners of a broker: accepted clients, their principals, and the log lines of refused
+clients.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ CLOSED = "connection closed: not a Kafka request"
 VERSIONS = ("ApiVersions", 0)
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 WAIT_S_MAX = 0.05
-"""The bound for a client that is already connected."""
+"""The longest response time for a client that is already connected."""
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,9 @@ def reasons(lines: list[Any], event: str = FAILED) -> list[str]:
 
 
 async def heartbeat_durations(broker: Broker, heartbeats: int) -> list[float]:
-    """The duration of each heartbeat, without the time in which client and broker waited
-    for a CPU."""
+    """The duration of each Heartbeat, except for the time in which client and broker waited for a
+    CPU.
+    """
 
     def beat(wire: Any) -> list[float]:
         core_waits = CoreWaits(os.getpid())
@@ -90,7 +92,7 @@ async def principals_seen(broker: Broker, context: ssl.SSLContext) -> set[str]:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_requests_are_answered_over_tls(
+async def test_requests_over_tls_are_served(
     tmp_path: Path, authority: Authority, own: Issued, version: ssl.TLSVersion
 ) -> None:
     context = client_context(authority, version=version)
@@ -105,7 +107,7 @@ async def test_requests_are_answered_over_tls(
 async def test_librdkafka_produces_and_consumes_over_tls(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
-    value = bytes(range(256)) * 2000  # many records of TLS
+    value = bytes(range(256)) * 2000  # The value needs many TLS records.
 
     def work(bootstrap: str) -> bytes | None:
         settings = {
@@ -170,7 +172,7 @@ async def test_client_certificate_sets_the_principal(
 
 
 @pytest.mark.proves("security 10")
-async def test_trap_10_mapping_rules_set_the_name_and_refuse_without_a_match(
+async def test_trap_10_mapping_rules_set_the_principal_or_refuse_the_client(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     rules = {"listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=(A.*)$/$1/L"}
@@ -198,7 +200,7 @@ async def test_client_without_the_required_certificate_is_refused(
 
 
 @pytest.mark.proves("security 1")
-def test_trap_1_sasl_listener_needs_its_own_setting_of_client_auth() -> None:
+def test_trap_1_sasl_ssl_listener_ignores_global_ssl_client_auth() -> None:
     given = {
         "listeners": "SASL_SSL://127.0.0.1:0,SSL://127.0.0.1:0",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
@@ -231,7 +233,7 @@ def test_trap_1_sasl_listener_needs_its_own_setting_of_client_auth() -> None:
         ({}, []),
     ],
 )
-def test_start_warns_of_ignored_client_auth(
+def test_start_logs_that_ssl_client_auth_is_ignored_on_sasl_listeners(
     authority: Authority, own: Issued, more: dict[str, str], warned_of: list[str]
 ) -> None:
     config = Config(
@@ -320,7 +322,7 @@ async def test_long_handshake_step_is_counted_by_the_watchdog(
 # -- unfinished handshakes
 
 
-async def test_unfinished_handshakes_delay_no_others_and_time_out(
+async def test_unfinished_handshakes_time_out_and_do_not_delay_other_clients(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     hello = ssl.MemoryBIO()
@@ -353,7 +355,9 @@ async def test_unfinished_handshakes_delay_no_others_and_time_out(
     assert reasons(lines) == ["the TLS handshake took more than 10 s"]
 
 
-async def test_renegotiation_is_refused(tmp_path: Path, authority: Authority, own: Issued) -> None:
+async def test_tls_renegotiation_is_refused(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         client = await asyncio.create_subprocess_exec(
             *("openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{port_of(broker)}"),
@@ -364,7 +368,7 @@ async def test_renegotiation_is_refused(tmp_path: Path, authority: Authority, ow
         assert client.stdin
         assert client.stdout
         with capture_logs() as lines:
-            client.stdin.write(b"R\n")  # its word for that, once it is connected
+            client.stdin.write(b"R\n")  # This input makes openssl renegotiate once it is connected.
             reading = asyncio.ensure_future(asyncio.wait_for(client.stdout.read(), 20))
             waits = []
             while not reading.done():
@@ -381,7 +385,7 @@ async def test_renegotiation_is_refused(tmp_path: Path, authority: Authority, ow
     assert max(waits) < WAIT_S_MAX
 
 
-async def test_oldest_handshake_is_closed_above_the_bound(
+async def test_oldest_handshake_is_closed_when_too_many_are_open(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.net.tls.handshakes.OPEN_MAX", 20)
@@ -408,7 +412,7 @@ async def test_oldest_handshake_is_closed_above_the_bound(
         ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL"}, "ssl.cipher.suites=TLS_RSA_WITH_NULL"),
     ],
 )
-def test_start_fails_when_tls_can_not_be_used(
+def test_start_fails_when_a_tls_setting_is_unusable(
     tmp_path: Path, own: Issued, given: dict[str, str], says: str
 ) -> None:
     broker = Broker(Config({"log.dirs": str(tmp_path / "data"), **with_tls(own), **given}))

@@ -1,4 +1,4 @@
-"""`/api/live`, and what else of the HTTP API the page is made of."""
+"""The stream `/api/live`, and other routes of the HTTP API that the web page uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.wire import batch
 
 
 class Stream:
-    """The state that one client of `/api/live` has received, folded as the page folds it."""
+    """The state that a client of `/api/live` has received; it merges events like the web page."""
 
     def __init__(self, lines: AsyncIterator[str], watch: str) -> None:
         self._lines = lines
@@ -43,7 +43,7 @@ class Stream:
         self.events = 0
 
     async def next(self) -> None:
-        """Take the next event."""
+        """Receives and merges the next event."""
         async for line in self._lines:
             if line.startswith("data: "):
                 break
@@ -61,7 +61,7 @@ class Stream:
                 rows[key] = value
 
     async def until(self, what: str, condition: Any) -> None:
-        """Take events until `condition` holds."""
+        """Receives events until `condition` returns true."""
         async with asyncio.timeout(60):
             while not condition():
                 await self.next()
@@ -81,7 +81,7 @@ async def watching(seen: Seen, what: str) -> AsyncIterator[Stream]:
         yield stream
 
 
-async def test_new_group_appears_with_its_lag(tmp_path: Path) -> None:
+async def test_new_group_appears_in_the_stream_with_its_lag(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
         assert stream.head == {"loading": False, "unreadable": {}}
         assert stream.tables == {}
@@ -95,7 +95,7 @@ async def test_new_group_appears_with_its_lag(tmp_path: Path) -> None:
         assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 0)
 
 
-async def test_group_row_has_its_clients_hosts_and_topics(tmp_path: Path) -> None:
+async def test_group_row_of_the_stream_has_clients_hosts_and_topics(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
 
         def names() -> Any:
@@ -125,7 +125,7 @@ def test_search_names_of_a_large_group_are_bounded() -> None:
 
 
 @pytest.mark.campaign
-async def test_unread_since_of_a_group_follows_its_commits(tmp_path: Path) -> None:
+async def test_unread_since_of_a_group_changes_when_the_group_commits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):
@@ -146,12 +146,12 @@ async def test_unread_since_of_a_group_follows_its_commits(tmp_path: Path) -> No
             await stream.until("all is read", lambda: since() is None)
 
         await seen.client.commit("readers", 0)
-        await seen.scrape()  # after which it is known
+        await seen.scrape()  # The scrape looks up the time of the record.
         async with watching(seen, "groups") as stream:
             assert since() == first_ms, "at the first look already"
 
 
-async def test_stream_of_one_group_has_its_tables(tmp_path: Path) -> None:
+async def test_stream_of_one_group_has_the_tables_of_the_group(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/b <c>", 5)
         async with watching(seen, "groups/a/b <c>") as stream:
@@ -172,7 +172,8 @@ async def test_stream_of_one_group_has_its_tables(tmp_path: Path) -> None:
 async def test_first_event_of_a_group_has_the_age_of_its_unread_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_rows, "LOOKUP_S_MAX", 30.0)  # the look-up may be as slow as it is
+    # The lookup may be slow on a busy machine.
+    monkeypatch.setattr(live_rows, "LOOKUP_S_MAX", 30.0)
     async with seeing(tmp_path) as seen:
         data = batch(b"first", b"second")
         topic = {"name": "orders", "partition_data": [{"index": 0, "records": data}]}
@@ -186,7 +187,7 @@ async def test_first_event_of_a_group_has_the_age_of_its_unread_record(
 
 
 @pytest.mark.campaign
-async def test_watched_group_appears_when_it_is_created(tmp_path: Path) -> None:
+async def test_watched_group_appears_when_the_group_is_created(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
         assert not stream.head["exists"]
         await seen.client.commit("later", 1)
@@ -207,7 +208,7 @@ async def test_group_is_judged_again_when_its_state_changes(
             await stream.until("nothing is wrong", lambda: stream.head["findings"] == [])
 
 
-async def test_settings_of_a_topic_have_their_source(tmp_path: Path) -> None:
+async def test_settings_of_a_topic_have_a_source(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"log.retention.hours": "24"}) as seen:
         await seen.broker.topics.create("short", 1, {"segment.bytes": "1048576"})
         async with watching(seen, "topics/short") as stream:
@@ -220,14 +221,14 @@ async def test_settings_of_a_topic_have_their_source(tmp_path: Path) -> None:
     assert {row["name"]: (row["value"], row["source"]) for row in told} == known
 
 
-async def test_watching_the_cluster_of_a_standalone_broker_is_refused(tmp_path: Path) -> None:
+async def test_stream_of_the_cluster_is_refused_by_a_standalone_broker(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get("/api/live?watch=cluster")
     assert answer.status_code == 404
     assert "this broker is standalone" in answer.json()["error"]
 
 
-async def test_topics_have_their_partitions_settings_and_groups(tmp_path: Path) -> None:
+async def test_topics_of_the_stream_have_partitions_settings_and_groups(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         async with watching(seen, "topics") as stream:
@@ -268,13 +269,13 @@ async def test_broker_and_its_stream_have_the_documented_fields(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("what", ["", "nobody", "broker/1/2"])
-async def test_watching_an_unknown_name_is_refused(tmp_path: Path, what: str) -> None:
+async def test_stream_of_an_unknown_name_is_refused(tmp_path: Path, what: str) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get(f"/api/live?watch={what}")
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
 
 
-async def test_clients_are_bounded_and_their_channels_are_removed(
+async def test_stream_clients_are_bounded_and_unused_channels_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
@@ -306,11 +307,11 @@ async def test_stop_does_not_wait_for_clients_of_a_stream(
         assert loop.time() - began_s < 30, "it waited for who looks on"
 
 
-# --------------------------------------------------------------------------------- one channel
+# ------------------------------------------------------------------------------ one channel
 
 
 class Table(Source):
-    """A source that a test changes by hand, and that counts how often a row was made."""
+    """A source whose rows the test changes, and that counts the created rows."""
 
     def __init__(self, rows: int) -> None:
         self.values = dict.fromkeys(range(rows), 0)
@@ -329,14 +330,14 @@ class Table(Source):
 
 
 def told(client: Client) -> list[Any]:
-    """The rows of the events that wait for a client."""
+    """The rows in the queued events of the client."""
     rows = []
     while not client.queue.empty():
         rows += json.loads(client.queue.get_nowait().decode().removeprefix("data: "))["rows"]
     return rows
 
 
-async def test_only_changed_rows_are_made_once_for_all_clients() -> None:
+async def test_channel_creates_only_changed_rows_once_for_all_clients() -> None:
     table = Table(3)
     channel = Channel(table, Time(), Slicer(Time()))
     clients = [Client(), Client()]
@@ -352,7 +353,7 @@ async def test_only_changed_rows_are_made_once_for_all_clients() -> None:
     assert [client.queue.empty() for client in clients] == [True, True]
 
 
-async def test_many_rows_are_sent_in_several_events() -> None:
+async def test_stream_sends_many_rows_in_several_events() -> None:
     channel = Channel(Table(1234), Time(), Slicer(Time()))
     await channel.look()
     events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]
@@ -361,7 +362,7 @@ async def test_many_rows_are_sent_in_several_events() -> None:
     assert [event["more"] for event in events] == [True, True, False]
 
 
-async def test_slow_client_is_marked_behind_and_its_queue_is_bounded() -> None:
+async def test_queue_of_a_slow_stream_client_is_bounded() -> None:
     table = Table(1)
     channel = Channel(table, Time(), Slicer(Time()))
     client = Client()
@@ -374,7 +375,7 @@ async def test_slow_client_is_marked_behind_and_its_queue_is_bounded() -> None:
     assert client.queue.qsize() == live.EVENTS_QUEUED_MAX
 
 
-async def test_refresh_of_many_rows_yields_to_the_loop() -> None:
+async def test_refresh_of_many_rows_yields_to_the_event_loop() -> None:
     channel = Channel(Table(50), Time(), Slicer(Time(), slice_ns=0))
     turns = 0
 
@@ -390,10 +391,10 @@ async def test_refresh_of_many_rows_yields_to_the_loop() -> None:
     assert turns >= 50
 
 
-# ------------------------------------------------------------------------------------ the files
+# ------------------------------------------------------------------------------------ the web page
 
 
-async def test_page_has_a_strict_content_security_policy(tmp_path: Path) -> None:
+async def test_web_page_has_a_strict_content_security_policy(tmp_path: Path) -> None:
     async with (
         seeing(tmp_path) as seen,
         httpx.AsyncClient(base_url=f"http://{seen.address}") as client,

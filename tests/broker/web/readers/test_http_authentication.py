@@ -1,5 +1,6 @@
-"""Authentication over HTTP: anonymous access is limited to probes, and wrong passwords are
-bounded."""
+"""Authentication over HTTP: only probes allow anonymous access, and password guesses are
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ async def test_unauthenticated_request_is_refused_with_a_challenge(tmp_path: Pat
             assert ("Bearer" in challenges) is (path == "/metrics")
 
 
-async def test_probes_without_authentication_show_only_the_state(tmp_path: Path) -> None:
+async def test_health_probe_without_authentication_returns_only_the_state(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         [partition] = seen.broker.logs.topics["orders"].partitions[:1]
         partition.log.poisoned = "the disk is full"
@@ -64,7 +65,7 @@ async def test_probes_without_authentication_show_only_the_state(tmp_path: Path)
         partition.log.poisoned = None
 
 
-async def test_metrics_token_allows_only_metrics(tmp_path: Path) -> None:
+async def test_metrics_token_allows_only_the_metrics_path(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         scrape = await seen.get("/metrics", BEARER)
         assert scrape.status_code == 200
@@ -82,13 +83,13 @@ NOBODYS = [
     basic("", ""),
     {"Authorization": "Basic"},
     {"Authorization": "Basic not base64!"},
-    {"Authorization": "Basic YWxpY2U="},  # without a colon
+    {"Authorization": "Basic YWxpY2U="},  # The credentials have no colon.
     {"Authorization": "Negotiate abc"},
     {"Authorization": ""},
 ]
 
 
-async def test_wrong_credentials_are_refused(tmp_path: Path) -> None:
+async def test_wrong_http_credentials_are_refused(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         for given in NOBODYS:
             answer = await seen.get("/api/topics", given)
@@ -98,7 +99,7 @@ async def test_wrong_credentials_are_refused(tmp_path: Path) -> None:
         assert told == {"error": "this scheme of Authorization is not supported"}
 
 
-async def test_user_of_a_listener_sees_all_without_an_authorizer(
+async def test_user_of_a_listener_can_read_all_topics_without_an_authorizer(
     tmp_path: Path,
 ) -> None:
     async with securely(tmp_path) as seen:
@@ -136,11 +137,11 @@ async def test_scram_users_are_accepted_over_http(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-async def test_password_guesses_are_bounded_and_logged_without_the_password(
+async def test_http_password_guesses_are_bounded_and_logged_without_passwords(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
-    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # no failure expires
+    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # Failures do not expire in this test.
     structlog.reset_defaults()
     with capture_logs() as lines:
         async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
@@ -171,11 +172,11 @@ async def test_password_guesses_are_bounded_and_logged_without_the_password(
 
 
 @pytest.mark.campaign
-async def test_token_guesses_are_bounded_except_for_a_known_scraper(
+async def test_metrics_token_guesses_do_not_delay_a_known_scraper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
-    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # no failure expires
+    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # Failures do not expire in this test.
     async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
         for _ in range(guesses.FAILURES_AT_ONCE):
             assert (await seen.get("/metrics", BEARER)).status_code == 200
@@ -190,7 +191,7 @@ async def test_token_guesses_are_bounded_except_for_a_known_scraper(
 
 
 class Reached:
-    """An application that records which requests reach it."""
+    """An application that records the requests that it receives."""
 
     def __init__(self) -> None:
         self.hosts: list[str] = []
@@ -200,7 +201,7 @@ class Reached:
 
 
 class Still(MockTime):
-    """A clock that does not advance, so that no failure expires and no turn begins."""
+    """A clock that does not advance, so that no failure expires and no delay ends."""
 
     async def sleep(self, seconds: float) -> None:
         if seconds:
@@ -208,7 +209,7 @@ class Still(MockTime):
 
 
 class Door:
-    """`Authenticated` in front of an application that records its requests."""
+    """An `Authenticated` middleware whose application records the requests."""
 
     def __init__(self) -> None:
         time = Still()
@@ -238,8 +239,8 @@ class Door:
             self.logins.guesses.judged(host, name, self._now_ms, is_right=False)
 
 
-async def test_right_password_is_held_back_when_its_user_is_guessed_from_the_same_address() -> None:
-    """Otherwise a guess would show at once that it is right, however fast guesses arrive.
+async def test_correct_password_is_delayed_after_guesses_from_the_same_address() -> None:
+    """An immediate response would otherwise reveal a correct guess, however fast guesses arrive.
 
     All readers behind one proxy have the same address.
     """
@@ -253,7 +254,7 @@ async def test_right_password_is_held_back_when_its_user_is_guessed_from_the_sam
     assert door.refused == [429] * 2
 
 
-async def test_guessing_at_two_addresses_holds_back_no_other_user_or_address() -> None:
+async def test_password_guesses_do_not_delay_other_users_and_addresses() -> None:
     door = Door()
     guessing = []
     wrong = basic("alice", "x")
@@ -303,7 +304,7 @@ async def test_scram_password_is_hashed_once_per_30_seconds() -> None:
     assert hashed == ["pä ss", "pass", "pä ss"]
 
 
-async def test_remembered_password_ends_when_its_user_changes_or_is_removed() -> None:
+async def test_cached_password_is_dropped_when_its_user_changes_or_is_removed() -> None:
     known = {"alice": scram_of("first")}
     users = ListenerUsers([], lambda name: known.get(name, {}), Time())
 
@@ -316,8 +317,8 @@ async def test_remembered_password_ends_when_its_user_changes_or_is_removed() ->
     assert await users.check("alice", "second") is None
 
 
-async def test_password_of_an_unknown_user_is_also_hashed() -> None:
-    """Otherwise the duration of the refusal would reveal which names exist."""
+async def test_password_of_an_unknown_user_is_hashed() -> None:
+    """The response time would otherwise reveal whether a user name exists."""
     known = Users(None, {}, b"")  # type: ignore[arg-type]
     listeners = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
@@ -339,7 +340,7 @@ async def test_password_of_an_unknown_user_is_also_hashed() -> None:
     assert len(hashed) == 3
 
 
-async def test_stream_ends_when_its_readers_password_becomes_invalid(
+async def test_stream_ends_when_the_password_of_the_reader_becomes_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.web.live.events.STANDS_S", 0.05)
@@ -362,6 +363,6 @@ async def test_stream_ends_when_its_readers_password_becomes_invalid(
             await anext(lines)
             gone = True
             async for _ in lines:
-                pass  # until the broker ends it
+                pass  # The broker ends the stream.
         assert seen.broker.pages is not None
         assert seen.broker.pages.live.clients == 0

@@ -1,5 +1,6 @@
-"""A reader over HTTP sees what ListGroups, Metadata and other requests would return to its
-principal."""
+"""A reader over HTTP gets only the data that ListGroups, Metadata and other requests return to the
+same principal.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +49,13 @@ SECURED = {
 
 @asynccontextmanager
 async def busy(tmp_path: Path) -> Any:
-    """Creates two topics, two groups of which one has commits in both, and an open transaction in
-    one topic."""
+    """Creates two topics, two groups (one with commits in both topics), and an open transaction in
+    one topic.
+    """
     async with securely(tmp_path) as seen:
         await seen.broker.topics.create("hidden", 1, {})
         await produce(seen, 3)
-        await opened(seen)  # billing-1 writes to orders-0
+        await opened(seen)  # Transactional id billing-1 writes to orders-0.
         assert await seen.client.commit("mixed", 1) == 0
         assert await seen.client.commit("mixed", 0, topic="hidden") == 0
         assert await seen.client.commit("other", 1) == 0
@@ -69,7 +71,7 @@ async def names(seen: SecuredSeen, who: str, path: str, field: str) -> set[str]:
 async def test_trap_20_public_address_needs_authentication_and_topics_need_rights(
     tmp_path: Path,
 ) -> None:
-    """Checked with a secured listener and with a plaintext one."""
+    """The test covers a secured listener and a plaintext listener."""
     for listeners in (SECURED, {}):
         reached = {**listeners, "http.listener": "0.0.0.0:9644"}
         with pytest.raises(BadConfig, match="without authentication") as refused:
@@ -95,7 +97,7 @@ async def test_trap_20_public_address_needs_authentication_and_topics_need_right
         assert seen.rights.told == ["DESCRIBE TOPIC hidden", "DESCRIBE TOPIC no-such-topic"]
 
 
-async def test_groups_are_those_of_list_groups(tmp_path: Path) -> None:
+async def test_reader_gets_the_groups_that_list_groups_returns(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [CLUSTER])
@@ -113,9 +115,9 @@ async def test_groups_are_those_of_list_groups(tmp_path: Path) -> None:
         assert [row["group"] for row in readers] == ["mixed"]
 
 
-async def test_sentence_does_not_name_a_hidden_topic(tmp_path: Path) -> None:
+async def test_sentence_of_a_verdict_does_not_name_a_hidden_topic(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
-        # The only unread partition is in the hidden topic, and its lag consists of deleted records.
+        # Only the hidden topic has unread records, and deleted records cause its lag.
         assert await seen.client.commit("mixed", 7, topic="hidden") == 0
         await seen.broker.verdicts.judge_all()
         whole = await seen.json("admin", "/api/groups/mixed")
@@ -128,7 +130,7 @@ async def test_sentence_does_not_name_a_hidden_topic(tmp_path: Path) -> None:
             assert "hidden-" not in text.replace("(hidden)", "")
 
 
-async def test_transactions_and_held_partitions_are_shown_by_right(tmp_path: Path) -> None:
+async def test_transactions_and_held_back_partitions_need_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, ID, "billing-1")])
         seen.rights.give("bob", [(DESCRIBE, TOPIC, "orders")])
@@ -148,7 +150,7 @@ async def test_transactions_and_held_partitions_are_shown_by_right(tmp_path: Pat
         assert (await seen.as_("alice", place)).status_code == 403
 
 
-async def test_record_needs_read_on_its_topic(tmp_path: Path) -> None:
+async def test_record_over_http_needs_read_on_the_topic(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         path = "/api/topics/orders/0/record?offset=0"
         seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
@@ -159,7 +161,7 @@ async def test_record_needs_read_on_its_topic(tmp_path: Path) -> None:
         assert (await seen.json("bob", path))["offset"] == 0
 
 
-async def test_settings_of_a_topic_need_describe_configs(
+async def test_topic_settings_over_http_need_describe_configs(
     tmp_path: Path,
 ) -> None:
     async with busy(tmp_path) as seen:
@@ -189,7 +191,7 @@ async def test_broker_clients_and_cluster_need_describe_on_the_cluster(
             assert (await seen.as_("bob", path)).status_code != 403
 
 
-async def test_denial_hides_names_that_its_reader_can_not_describe(tmp_path: Path) -> None:
+async def test_denial_hides_names_that_the_reader_cannot_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         stranger: Any = Asker(user("eve"), "10.0.0.9")
@@ -221,7 +223,7 @@ class Waiting(Source):
                 yield Row("wait", f"{what} {topic}-{partition}", None, partial(dict, row))
 
 
-async def test_pending_work_on_a_topic_needs_describe_on_it(tmp_path: Path) -> None:
+async def test_pending_work_on_a_topic_needs_describe_on_the_topic(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         authorizer: Any = seen.rights
@@ -231,7 +233,7 @@ async def test_pending_work_on_a_topic_needs_describe_on_it(tmp_path: Path) -> N
         assert {row.make()["topic"] for row in rows} == {"orders"}  # type: ignore[index]
 
 
-async def test_expiring_offsets_are_shown_by_right(tmp_path: Path) -> None:
+async def test_expiring_offsets_need_describe_on_group_and_topic(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "hidden")])
         path = "/api/offsets/expiring?within_ms=9000000000"
@@ -270,7 +272,7 @@ async def following(seen: SecuredSeen, who: str, watch: str) -> Any:
 
 
 @pytest.mark.campaign
-async def test_rights_of_a_stream_are_checked_at_each_refresh(tmp_path: Path) -> None:
+async def test_rights_of_a_stream_reader_are_checked_at_each_refresh(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         describe = (DESCRIBE, TOPIC, "orders")
         seen.rights.give("alice", [describe])
@@ -294,7 +296,7 @@ DENIED = {
 }
 
 
-async def test_stream_is_denied_until_its_reader_has_the_right(tmp_path: Path) -> None:
+async def test_stream_is_denied_until_the_reader_has_the_right(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen, AsyncExitStack() as stack:
         streams = [
             await stack.enter_async_context(following(seen, "alice", watch)) for watch in DENIED
@@ -313,8 +315,8 @@ async def test_stream_is_denied_until_its_reader_has_the_right(tmp_path: Path) -
             assert "orders" not in json.dumps([stream.head, stream.tables])
 
 
-async def test_no_path_reveals_names_to_a_reader_without_rights(tmp_path: Path) -> None:
-    """The search covers every route of the server, including later ones."""
+async def test_all_paths_hide_names_from_a_reader_without_rights(tmp_path: Path) -> None:
+    """The test covers every route of the server, including routes that are added later."""
     planted = ("orders", "hidden", "mixed", "other", "billing-1")
     async with busy(tmp_path) as seen:
         assert (await seen.as_("alice", "/api/broker")).status_code == 200
@@ -339,7 +341,7 @@ async def test_no_path_reveals_names_to_a_reader_without_rights(tmp_path: Path) 
             assert answer.status_code == 403, path
 
 
-async def test_readers_of_the_same_list_see_different_rows(tmp_path: Path) -> None:
+async def test_readers_of_the_same_list_get_the_rows_that_they_can_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [(DESCRIBE, GROUP, "other")])

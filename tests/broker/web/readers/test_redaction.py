@@ -1,4 +1,4 @@
-"""Sentences without the names that their reader must not see, and the cost of the redaction."""
+"""Redaction: sentences without the names that the reader must not see, and its cost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from broker.web.readers.redaction import HIDDEN, Redaction, redacted
 from security.acls.model import Operation, ResourceType
 
 FEW_MS = 10
-"""The limit for one row; with 2,000 names it takes 1 ms, and compiling a pattern of them 100 ms."""
+"""The limit for one row in milliseconds. With 2,000 names a redaction takes 1 ms, but compiling a
+pattern of 2,000 names takes 100 ms.
+"""
 
 
 class Sees(Reader):
-    """A reader that sees only these names, and records which names were checked."""
+    """A reader that can see only these names and records the checked names."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
@@ -54,12 +56,12 @@ def shown(text: str, *names: str, sees: tuple[str, ...] = ()) -> str:
         ("ä/ö-7 and xä/ö and ä/öx", "#-7 and xä/ö and ä/öx"),
     ],
 )
-def test_name_is_hidden_where_it_is_a_whole_word(text: str, expected: str) -> None:
+def test_name_is_redacted_only_as_a_whole_word(text: str, expected: str) -> None:
     names = ("secret", "secret-plans", "a b", "ä/ö", "")
     assert shown(text, *names) == expected.replace("#", HIDDEN)
 
 
-def test_visible_names_stay_in_the_sentence() -> None:
+def test_names_that_the_reader_can_see_are_not_redacted() -> None:
     assert shown("of a and a-0 and b", "a", "b", sees=("a",)) == f"of a and a-0 and {HIDDEN}"
     assert shown("of a-b alone", "a", "a-b", sees=("a-b",)) == "of a-b alone"
     assert shown("of a-0 alone", "a", "a-0", sees=("a-0",)) == f"of {HIDDEN}-0 alone"
@@ -70,8 +72,10 @@ words = st.text("ab0-.", min_size=1, max_size=4)
 
 
 @given(st.sets(words, max_size=6), st.text("ab0-., :", max_size=30))
-def test_redaction_equals_that_by_one_pattern_of_all_names(names: set[str], text: str) -> None:
-    """The pattern is the former implementation, which compiled one for each row."""
+def test_redaction_equals_substitution_by_a_pattern_of_all_names(
+    names: set[str], text: str
+) -> None:
+    """The former implementation compiled such a pattern for each row."""
     one_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
     pattern = rf"(?<![\w.-])(?:{one_of})(?=(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w))"
     sentence = f"{text} "
@@ -79,7 +83,7 @@ def test_redaction_equals_that_by_one_pattern_of_all_names(names: set[str], text
 
 
 @pytest.mark.parametrize("sees", [False, True], ids=["hidden", "seen"])
-def test_row_is_redacted_fast_with_thousands_of_topics(sees: bool) -> None:
+def test_redaction_of_a_row_with_thousands_of_topics_is_fast(sees: bool) -> None:
     topics = [f"a-topic-of-some-length.{number}" for number in range(2000)]
     reader = Sees(*topics) if sees else Sees()
     row = {"group": "g", "sentence": f"behind by 7 in {topics[7]}-3, {topics[8]}-0 and 3 others"}
@@ -92,7 +96,7 @@ def test_row_is_redacted_fast_with_thousands_of_topics(sees: bool) -> None:
     assert took_ms < FEW_MS
 
 
-def test_rows_of_one_redaction_check_each_name_once() -> None:
+def test_redaction_checks_each_name_once_for_all_rows() -> None:
     topics = [f"topic-{number}" for number in range(2000)]
     reader = Sees(*topics, "of-a-row")
     redaction = Redaction(reader, topics)
@@ -102,7 +106,7 @@ def test_rows_of_one_redaction_check_each_name_once() -> None:
     assert sorted(reader.judged) == sorted([*topics, "secret"])
 
 
-def test_hidden_name_of_one_row_is_hidden_in_later_rows() -> None:
+def test_name_hidden_in_one_row_is_redacted_in_later_rows() -> None:
     redaction = Redaction(Sees("seen"))
     first = redaction.of({"topics": ["seen", "secret"]})
     assert first == {"topics": ["seen"]}
