@@ -1,9 +1,8 @@
-"""A broker as a process of its own: started on a free port, stopped, killed, started again.
+"""A broker process that tests start on a free port, stop, kill and restart.
 
 `BROKER=muster` (the default) runs the broker of this checkout. `BROKER=kafka` runs Apache Kafka
-4.3.1 instead, and 3.9.2 where a client is too old for 4.x: that shows that a test expects
-Kafka's own behaviour. MUSTER_COMMAND names another Muster than the checkout's, such as an
-installed one.
+4.3.1, or 3.9.2 where a client is too old for 4.x; a test that passes with both expects Kafka's own
+behaviour. MUSTER_COMMAND names another Muster, such as an installed one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ CHECKOUT = Path(__file__).parent.parent
 KIND = os.environ.get("BROKER", "muster")
 COMMAND = shlex.split(os.environ.get("MUSTER_COMMAND", "")) or [sys.executable, "-m", "cli.main"]
 
-# # A group's first join waits for no further members; a session may be as short as a test needs.
+# The first join of a group does not wait for further members; sessions may be as short as a test
+# needs.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -38,7 +38,7 @@ SETTINGS = {
 }
 READY_WITHIN_S = 180.0
 RUNNING: list[Broker] = []
-"""The running brokers; a failed test shows their last lines."""
+"""The running brokers; the report of a failed test shows their last lines."""
 STOPPED_WITHIN_S = 20.0
 
 
@@ -47,10 +47,11 @@ _ports = itertools.count(os.getpid() * 7)
 
 
 def free_port() -> int:
-    """Returns a TCP port of 127.0.0.1 that is free, a different one each time.
+    """Returns a free TCP port of 127.0.0.1, a different one on each call.
 
-    Each worker of pytest has its own ports, below those that the kernel gives to connections: a
-    client that retries a dead broker never reaches another test's.
+    Each worker of pytest has its own range of ports, below those that the kernel assigns to
+    outgoing connections, so that a client that retries a dead broker never reaches the broker of
+    another test.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 7
     while True:
@@ -63,9 +64,9 @@ def free_port() -> int:
 class Broker:
     """One broker process over one data directory.
 
-    `start` returns when it accepts connections; a broker that was stopped or killed starts again
-    on the same port and directory. `port` is 0 until the first start has chosen one from the
-    ports of this test process, so that no other process gets it while the broker is down.
+    `start` returns when the broker accepts connections. A stopped or killed broker starts again on
+    the same port and directory. `port` is 0 before the first start, which chooses a port that no
+    other process gets while the broker is down.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Broker:
     ) -> None:
         self.data = data
         self.http = http
-        """The address at which Muster serves HTTP; commands find it from the bootstrap address."""
+        """The HTTP address of Muster; commands find it from the bootstrap address."""
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
         self.command = COMMAND
@@ -93,11 +94,11 @@ class Broker:
         return self.process.pid
 
     def partition_folder(self, topic: str, partition: int) -> Path:
-        """Returns the folder with a partition's segments."""
+        """Returns the folder of a partition's segments."""
         return self.data / f"{topic}-{partition}"
 
     def start(self) -> Broker:
-        """Starts the process and waits until it prints that it accepts connections."""
+        """Starts the process and waits until the process prints that it accepts connections."""
         assert self.process is None, "the broker is running"
         self.data.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
@@ -147,10 +148,10 @@ class Broker:
             if not ready.is_set() and (port := self._ready_port(line)):
                 self.port = port
                 ready.set()
-        ready.set()  # the process ended; `start` looks
+        ready.set()  # the process ended; `start` checks that
 
     def stop(self) -> int:
-        """Stops the broker by SIGTERM, as an operator does, and returns its exit code."""
+        """Stops the broker by SIGTERM and returns its exit code."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -177,7 +178,7 @@ class Broker:
         return code
 
     def lines(self) -> list[str]:
-        """Returns a copy of the lines printed until now; the broker may go on printing."""
+        """Returns a copy of the lines that the broker has printed."""
         return list(self.log)
 
     def tail(self, lines: int = 60) -> str:
@@ -194,13 +195,13 @@ class KafkaBroker(Broker):
         version: str = java.KAFKA_NEW,
         listeners: Iterable[str] = (),
     ) -> None:
-        """``listeners`` are additional ones, named by their security protocols."""
+        """``listeners`` are the security protocols of additional listeners."""
         super().__init__(data, settings)
         self.version = version
         self.listeners = {name: f"127.0.0.1:{free_port()}" for name in listeners}
-        """The addresses of the additional listeners."""
+        """The addresses of the additional listeners, by security protocol."""
         self.format_options: tuple[str, ...] = ()
-        """Options for the storage tool."""
+        """Options of Kafka's storage tool."""
 
     def _command(self) -> list[str]:
         config = self.data.with_suffix(".properties")
@@ -275,7 +276,7 @@ def make_broker(
 
 @contextmanager
 def running(*brokers: Broker) -> Iterator[None]:
-    """Starts brokers, and kills them at the end in any case."""
+    """Starts brokers and kills them when the block ends."""
     try:
         for broker in brokers:
             broker.start()

@@ -1,8 +1,7 @@
 """Files that tests download once: jars of Kafka, scripts for the browser.
 
-They are kept in a folder outside the checkout (`~/.cache/muster-tests`, or MUSTER_TEST_CACHE).
-The name of a set's folder contains a digest of its description, so a changed description is a
-new set.
+They are stored outside the checkout (`~/.cache/muster-tests`, or MUSTER_TEST_CACHE). The folder
+name of a set contains a digest of its description, so that a changed description is a new set.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Returns the folder that is kept between runs."""
+    """Returns the folder that outlives test runs."""
     named = os.environ.get("MUSTER_TEST_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "muster-tests"
 
 
 def cached(name: str, description: Path, bring: Callable[[Path], None]) -> Path:
-    """Returns the folder of a set; if it does not exist, ``bring`` fills it."""
+    """Returns the folder of a set; ``bring`` fills a new one."""
     digest = hashlib.sha256(description.read_bytes()).hexdigest()[:8]
     folder = cache_folder() / f"{name}-{digest}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(folder.parent / ".lock", "w") as lock:  # several test processes, one download
+        with open(folder.parent / ".lock", "w") as lock:  # one download for all test processes
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.is_dir():
                 partial = folder.with_name(folder.name + ".partial")

@@ -1,4 +1,4 @@
-"""A certificate authority for one test, and the certificates that it issues."""
+"""A certificate authority for tests, and the certificates that it issues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Issued(NamedTuple):
-    """A certificate with its key: each text as PEM, and a file of both."""
+    """A certificate and its key as PEM texts, and the path of a file with both."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -47,7 +47,7 @@ class Issued(NamedTuple):
 
 
 class Authority:
-    """Signs certificates; its own is in the file ``certificate``."""
+    """Signs certificates; the authority's own certificate is in the file ``certificate``."""
 
     def __init__(self, folder: Path, name: str = "an authority") -> None:
         self._folder = folder
@@ -61,9 +61,9 @@ class Authority:
         self.certificate.write_bytes(self.own.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, address: str | None = "127.0.0.1", days: float = 1) -> Issued:
-        """Issues a certificate for an address of this machine, or for another name.
+        """Issues a certificate for ``address``, or for ``name`` if there is no address.
 
-        It expires in ``days``; a negative number means that it has expired already.
+        The certificate expires in ``days``; a negative number means that it has already expired.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         other: x509.GeneralName = x509.DNSName(name)
@@ -79,7 +79,7 @@ class Authority:
         return issued
 
     def trust_pkcs12(self, password: str) -> bytes:
-        """Returns a truststore as keytool makes it."""
+        """Returns a PKCS12 truststore as keytool writes it."""
         encryption = BestAvailableEncryption(password.encode())
         certificate = pkcs12.PKCS12Certificate(self.own, b"ca")
         return pkcs12.serialize_java_truststore([certificate], encryption)

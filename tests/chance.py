@@ -1,4 +1,4 @@
-"""A random generator whose seed a failed test shows, and which SEED sets."""
+"""A random generator; a failed test shows its seed, and the variable SEED sets it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 
 
 def chance() -> random.Random:
-    """Returns a generator with a new seed, or with the environment's."""
+    """Returns a generator with a new seed, or with the seed of the variable SEED."""
     seed = int(os.environ.get("SEED") or secrets.randbits(32))
     print(f"SEED={seed}")
     return random.Random(seed)

@@ -12,7 +12,7 @@ from tests.waiting import until
 def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commits offsets by topic and partition.
 
-    It retries, as librdkafka fails instead of waiting while it looks for the coordinator.
+    It retries, because librdkafka returns an error while it searches for the coordinator.
     """
     places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
     answers = until(

@@ -1,7 +1,7 @@
 """Fixtures for tests that need a broker process.
 
-One broker serves all tests of a test process, each test with topics and groups of its own (`name`);
-a test that stops, kills or configures its broker makes one with `brokers`.
+The tests of a process share one broker, and each test has its own topics and groups (`name`). A
+test that stops, kills or configures its broker makes one with `brokers`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from hypothesis import settings
 from tests import tiers
 from tests.brokers import COMMAND, KIND, RUNNING, Broker, make_broker
 
-# # A busy machine does not fail a test: no property has a deadline.
+# A busy machine must not fail a test, so Hypothesis has no deadline.
 settings.register_profile("patient", settings(), deadline=None)
 settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker that many tests share; SIGTERM must end it with exit code 0."""
+    """The broker that many tests share; the fixture fails if SIGTERM does not end it with exit code
+    0."""
     shared = make_broker(tmp_path_factory.mktemp("shared") / "data").start()
     yield shared
     code = shared.stop()
-    # # A JVM that SIGTERM ends exits with 143 even after a clean shutdown.
+    # A JVM exits with 143 after SIGTERM, even after a clean shutdown.
     assert code == (0 if KIND == "muster" else 143), shared.tail()
 
 
@@ -37,7 +38,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def old_client_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker that serves the API versions of 2017: the shared one, when that is Muster."""
+    """A broker that supports the API versions of 2017: the shared broker if it is Muster."""
     if KIND == "muster":
         yield request.getfixturevalue("broker")
         return
@@ -48,7 +49,7 @@ def old_client_broker(
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Makes brokers that only this test uses: `brokers(settings)`; killed when the test ends.
+    """Makes brokers of one test: `brokers(settings)`; they are killed when the test ends.
 
     `command` starts another Muster than the one under test.
     """
@@ -75,7 +76,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the last lines of the brokers to the report of a failed test."""
+    """Adds the last lines of the running brokers to the report of a failed test."""
     report = yield
     if report.failed:
         for each in RUNNING:
@@ -91,8 +92,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Selects tests by tier, and lets SIGINT interrupt the programs that tests start.
 
-    A shell starts its background jobs with SIGINT ignored, and a program inherits that. It does
-    not inherit a handler: the one set here ignores SIGINT in pytest alone.
+    A shell starts background jobs with SIGINT ignored, and child processes inherit that. They do
+    not inherit a handler, so this handler ignores SIGINT in pytest alone.
     """
     config.pluginmanager.register(tiers.Tiers(config), "muster-tiers")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -102,7 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Excludes the collected tests from garbage collection.
 
-    A full collection of 658,000 objects for 13,900 tests took 0.3 s, at any time, also during a
+    A full collection of the 658,000 objects of 13,900 tests took 0.3 s and could happen during a
     test with a bound on CPU time.
     """
     gc.collect()
@@ -110,7 +111,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the speed of the simulated worlds, from all test processes."""
+    """Prints the speed of the simulations in all test processes."""
     kinds = ("simulated", "simulated broker", "simulated cluster")
     told: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
     for reports in terminalreporter.stats.values():

@@ -1,6 +1,6 @@
-"""The time for which a thread waited for a core: on a busy machine no program can shorten it.
+"""The time for which runnable threads waited for a CPU core, which a busy machine causes.
 
-Linux counts it for each thread, in ns, as the second number of its ``schedstat``.
+Linux counts it for each thread, in ns, as the second number of ``schedstat``.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ class CoreWaits:
         self._files = [ours, *(Path(f"/proc/{pid}/task/{pid}/schedstat") for pid in pids)]
 
     def seconds(self) -> float:
-        """Returns the sum of the waits since these threads began."""
+        """Returns the seconds that these threads have waited since they began, in sum."""
         return sum(int(file.read_text().split()[1]) for file in self._files) / 1e9

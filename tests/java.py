@@ -1,8 +1,8 @@
-"""Java for the tests: its path, and the jars of the Kafka releases that tests run.
+"""The path of Java, and the jars of the Kafka releases that tests run.
 
-Each `tests/data/maven/NAME/pom.xml` names one set of jars, which Maven downloads once;
-tests/cached.py keeps them. Without Java or Maven a test is skipped with the command that
-installs it; with CI=true it fails.
+Each `tests/data/maven/NAME/pom.xml` names a set of jars. Maven downloads a set once, and
+tests/cached.py stores it. Without Java or Maven a test is skipped and prints the command that
+installs them; with CI=true it fails.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ KAFKA_NEW = "kafka-4.3.1"
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
 
-# # Short-lived tools: with the first compiler and one collector thread a start takes half the CPU.
-# # The JVM's own warnings go to standard error, away from the output of a tool.
+# Short-lived tools: with the first compiler and one collector thread a start takes half the CPU.
+# The JVM writes its own warnings to standard error, apart from the output of a tool.
 FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -44,7 +44,7 @@ LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def java() -> str:
-    """Returns the path of `java`: from JAVA_HOME, else from PATH."""
+    """Returns the path of `java` from JAVA_HOME, else from PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:
@@ -54,13 +54,13 @@ def java() -> str:
 
 @functools.cache
 def jars(name: str) -> tuple[Path, ...]:
-    """Returns the jars of `tests/data/maven/NAME`; Maven downloads those not in the cache."""
+    """Returns the jars of `tests/data/maven/NAME`; Maven downloads missing ones."""
     pom = POMS / name / "pom.xml"
     return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
 
 def bring_all() -> None:
-    """Downloads all jars before tests with a deadline need them."""
+    """Downloads all jars, so that no test with a deadline waits for a download."""
     if shutil.which("mvn"):
         for pom in sorted(POMS.glob("*/pom.xml")):
             jars(pom.parent.name)
@@ -103,7 +103,7 @@ def command(
 ) -> list[str]:
     """Returns the command line that runs `main_class` with the jars of `name`.
 
-    Logs go to standard error, warnings and up; `properties` are Java system properties.
+    Log lines of level WARN and above go to standard error; `properties` are Java system properties.
     """
     logging = (
         f"-Dlog4j.configuration=file:{POMS / KAFKA_OLD / 'log4j.properties'}"
@@ -132,7 +132,8 @@ def _given(properties: Mapping[str, str] | None) -> list[str]:
 
 
 def _classpath(name: str) -> str:
-    # 3.9.2 brings two SLF4J bindings; slf4j-simple logs to standard error without a file.
+    # 3.9.2 has two SLF4J bindings; slf4j-simple logs to standard error without a configuration
+    # file.
     return ":".join(
         str(jar)
         for jar in jars(name)
@@ -141,27 +142,26 @@ def _classpath(name: str) -> str:
 
 
 def _archive(name: str, main_class: str) -> Path:
-    """Returns the file with the loaded classes of `main_class` for the JVM's next start
-    (AppCDS).
+    """Returns the class archive (AppCDS) of `main_class`.
 
-    It cuts a start from 1.7 s of CPU to 0.5 s. The JVM ignores an archive that does not fit.
+    It shortens a start from 1.7 s of CPU to 0.5 s. The JVM ignores an archive that does not fit.
     """
     made_by = hashlib.sha256(os.path.realpath(java()).encode()).hexdigest()[:8]
     return jars(name)[0].parent / f"{main_class}-{made_by}.jsa"
 
 
 def archived(name: str, main_class: str) -> bool:
-    """Returns whether ``main_class`` starts from an archive of its classes."""
+    """Returns whether ``main_class`` has a class archive."""
     return _archive(name, main_class).exists()
 
 
 _PARTIAL: dict[Path, Path] = {}
-"""By archive, the temporary file that is renamed to it."""
+"""The temporary file that is renamed to the archive, by archive."""
 
 
 @contextmanager
 def archiving(name: str, main_class: str) -> Iterator[None]:
-    """A JVM that starts and ends in the block archives its classes, unless an archive exists."""
+    """Lets a JVM that starts and ends in the block write a class archive, if none exists."""
     archive = _archive(name, main_class)
     if archive.exists():
         yield
@@ -174,7 +174,7 @@ def archiving(name: str, main_class: str) -> Iterator[None]:
             partial.rename(archive)
     finally:
         _PARTIAL.pop(archive, None)
-        partial.unlink(missing_ok=True)  # # left by a killed JVM
+        partial.unlink(missing_ok=True)  # left by a killed JVM
 
 
 def run(
@@ -187,11 +187,10 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a tool to its end; the caller checks the exit code.
 
-    The tools of one release share a JVM of this test process (tests/tool_jvm.py). Its working
-    directory and environment are those of the first run, so paths among the arguments are
-    absolute. ``own_jvm`` starts a JVM for this run alone, for a tool that leaves threads
-    running. The tools of 0.10.2.2 have one each too: they call System.exit, which ends a shared
-    JVM.
+    The tools of one release share a JVM of this test process (tests/tool_jvm.py). The JVM has the
+    working directory and the environment of the first run, so paths among the arguments are
+    absolute. ``own_jvm`` starts a JVM for one run, for a tool that leaves threads running. Each
+    tool of 0.10.2.2 also has its own JVM: it calls System.exit, which would end a shared one.
     """
     if own_jvm or name == KAFKA_OLD:
         return _run_alone(name, main_class, *arguments, text_in=text_in, timeout_s=timeout_s)
@@ -205,7 +204,7 @@ def run(
 
 
 _IDLE: defaultdict[str, list[ToolJvm]] = defaultdict(list)
-"""JVMs without a running tool, by the name of their jars: no two threads share one."""
+"""The JVMs that run no tool, by the name of their jars; a JVM in use is not in the list."""
 
 
 @atexit.register

@@ -1,8 +1,8 @@
-"""The planted faults: the checker that must find each, and the run that includes it.
+"""The planted faults, the checker that must find each fault, and the run that includes it.
 
-`python -m tests.planted` prints them. A planted fault is a test with the mark `planted`: it puts
-a faulty part into Muster, or wrong data before a checker, and fails when the checker finds
-nothing.
+`python -m tests.planted` prints them. A planted fault is a test with the mark `planted`: it puts a
+faulty part into Muster, or passes wrong data to a checker, and fails when the checker does not
+fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 
 
 class Fault(NamedTuple):
-    """A planted fault, its checker and the run that includes it."""
+    """A planted fault, its checker, and the run that includes the fault."""
 
     checker: str
     node: str
@@ -47,7 +47,7 @@ class _Collector:
 
 
 def planted() -> list[Fault]:
-    """Returns all planted faults, sorted by checker. It runs pytest, so it needs its own
+    """Returns all planted faults, sorted by checker; it runs pytest, so it needs its own
     process."""
     files = [str(file) for file in TESTS.rglob("test_*.py") if "mark.planted(" in file.read_text()]
     collector = _Collector()
@@ -60,7 +60,7 @@ def planted() -> list[Fault]:
 
 
 def main() -> None:
-    """Prints a line for each planted fault: checker, run, node id."""
+    """Prints checker, run and node id of each planted fault."""
     for fault in planted():
         print(fault.checker, fault.where, fault.node, sep=" | ")
 

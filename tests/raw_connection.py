@@ -1,4 +1,4 @@
-"""A Kafka client of sockets and tables alone, for tests that check each byte that they send."""
+"""A minimal Kafka client for tests that check each byte that they send."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -> bytes:
-    """Returns a whole request, with its length in front."""
+    """Returns the bytes of a request, with the length prefix."""
     api = BY_NAME[name]
     head = encode_request_header(api.key, version, correlation_id, "raw")
     body = api.encode_request(version, value)
@@ -22,14 +22,14 @@ def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -
 
 
 def answer(name: str, version: int, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Returns the correlation id and the value of one response, given without its length."""
+    """Returns the correlation id and the value of a response without its length prefix."""
     api = BY_NAME[name]
     correlation_id, position = decode_response_header(api.key, version, data)
     return correlation_id, api.decode_response(version, data, position)
 
 
 class RawConnection:
-    """One blocking connection with one request in flight."""
+    """One blocking connection with at most one request in flight."""
 
     def __init__(self, port: int, timeout_s: float = 20.0) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)

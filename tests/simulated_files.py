@@ -1,10 +1,9 @@
-"""A file system in memory that can lose power, fill up and fail on command.
+"""A file system in memory that loses power, fills up and fails on command.
 
-`SimulatedFiles` are the in-memory files of a test broker, on a worse disk. The next process
-finds all that a process wrote (`kill`); a loss of power (`lose_power`) keeps all that was
-fsynced. Of the rest, by chance, bytes behind the last fsync of a file vanish or become zeros,
-and renames, new names and removals in a directory without a later fsync are undone, the last
-ones first.
+`SimulatedFiles` are the in-memory files of a test broker, on a worse disk. After `kill` the next
+process finds all written bytes. After `lose_power` all fsynced bytes remain. Bytes after the last
+fsync of a file vanish or become zeros at random, and renames, new names and removals in a directory
+without a later fsync are undone at random, in reverse order.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ UNBOUNDED = 1 << 40
 
 
 class Inode(MemoryInode):
-    """A file's bytes as processes see them, and as of the last fsync."""
+    """A file's bytes as processes see them, and the bytes of the last fsync."""
 
     __slots__ = ("synced",)
 
@@ -41,7 +40,7 @@ class Inode(MemoryInode):
 
 @dataclass
 class Fault:
-    """The next ``count`` calls of ``operation`` on paths that end with ``suffix`` fail.
+    """Fails the next ``count`` calls of ``operation`` on paths that end with ``suffix``.
 
     A failing write leaves ``partial_bytes`` of its data in the file.
     """
@@ -54,10 +53,10 @@ class Fault:
 
 
 class SimulatedFile(MemoryFile):
-    """See log.files.filesystem.File.
+    """Implements log.files.filesystem.File.
 
-    Its descriptor is always closed, as the cache of descriptors may do: a use after a rename or
-    a removal fails, unless `opened` or `keep` came before it.
+    The descriptor is always closed, as the cache of descriptors may do: after a rename or a
+    removal, use of the file fails unless `opened` or `keep` was called before.
     """
 
     __slots__ = ("_held",)
@@ -126,7 +125,7 @@ class SimulatedFile(MemoryFile):
 
 
 class SimulatedFiles(MemoryFiles):
-    """See log.files.filesystem.FileSystem. ``now_ms`` is the modification time of files."""
+    """Implements log.files.filesystem.FileSystem; ``now_ms`` is the modification time of files."""
 
     names: dict[str, Inode]
 
@@ -136,19 +135,19 @@ class SimulatedFiles(MemoryFiles):
         self.now_ms = now_ms
         super().__init__(Time())
         self.disk: threading.Event | None = None
-        """If set, nothing is in memory: reads wait for the event."""
+        """If set, no data is cached in memory: reads wait for the event."""
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []
-        """(operation, path) of every call that changed something or failed, in order."""
+        """(operation, path) of each call that changed a file or failed, in order."""
         self.on_written: Callable[[str, Buffer], None] = lambda path, data: None
-        """Called with the path and the data of each write, after it."""
+        """Called after each write with the path and the data."""
         self._faults: list[Fault] = []
         self._unsynced: dict[str, list[Undo]] = {}
 
     def wall_ms(self) -> int:
         return self.now_ms
 
-    # # -- commands of tests
+    # -- commands of tests
 
     def fail(
         self,
@@ -159,7 +158,7 @@ class SimulatedFiles(MemoryFiles):
         code: int = errno.EIO,
         partial_bytes: int = 0,
     ) -> None:
-        """Makes the next ``count`` calls fail; operations are the methods' names."""
+        """Makes the next ``count`` calls fail; an operation is the name of a method."""
         self._faults.append(Fault(operation, suffix, count, code, partial_bytes))
 
     def heal(self) -> None:
@@ -167,13 +166,13 @@ class SimulatedFiles(MemoryFiles):
         self._faults.clear()
 
     def kill(self) -> None:
-        """The process ends and releases its locks; its writes stay."""
+        """Ends the process: its locks are released, and its writes remain."""
         for inode in self.names.values():
             inode.is_locked = False
 
     def as_killed(self) -> SimulatedFiles:
         """Returns the files as the next process would find them after a kill now; this process
-        goes on."""
+        keeps running."""
         found = SimulatedFiles(self.now_ms, self.capacity_bytes)
         for path in sorted(self.directories):
             found.make_directory(path)
@@ -185,7 +184,7 @@ class SimulatedFiles(MemoryFiles):
         return found
 
     def lose_power(self, chance: random.Random) -> None:
-        """Keeps all that was fsynced, and of the rest a part that ``chance`` selects."""
+        """Keeps all fsynced bytes and a random part of the other changes."""
         self.kill()
         for undos in self._unsynced.values():
             for undo in reversed(undos[chance.randint(0, len(undos)) :]):
@@ -199,15 +198,15 @@ class SimulatedFiles(MemoryFiles):
         return bytes(self.names[path].data)
 
     def put(self, path: str, data: bytes) -> None:
-        """Creates a file that is on the disk already."""
+        """Creates a file that is already on the disk."""
         self.make_directory(os.path.dirname(path))
         self.enter(path, Inode(self.capacity, 0, data))
 
     def lose(self, path: str) -> None:
-        """Deletes a file behind the broker's back."""
+        """Deletes a file without the broker's knowledge."""
         self.leave(path)
 
-    # # -- calls of the files
+    # -- calls of the files
 
     def fault(self, operation: str, path: str) -> Fault | None:
         if operation != "read":
@@ -224,9 +223,10 @@ class SimulatedFiles(MemoryFiles):
             raise OSError(fault.code, os.strerror(fault.code), path)
 
     def room(self, more: int) -> int:
-        """Returns the bytes left free if a file grew by ``more``; negative when it cannot."""
+        """Returns the free bytes that would remain if a file grew by ``more``; negative when it
+        cannot."""
         if more > 0 and self.capacity_bytes == UNBOUNDED:
-            return UNBOUNDED - more  # # not counted: a write only asks whether it fits
+            return UNBOUNDED - more  # a write only checks the limit
         inodes = {id(inode): inode for inode in list(self.names.values())}
         used = sum(len(inode.data) for inode in inodes.values())
         return self.capacity_bytes - used - more
@@ -287,7 +287,7 @@ class SimulatedFiles(MemoryFiles):
     def _restorer(self, path: str, inode: Inode | None) -> Undo:
         def restore() -> None:
             if os.path.dirname(path) not in self.directories:
-                return  # # removed with its contents, or renamed
+                return  # removed with its contents, or renamed
             if inode is not None:
                 self.enter(path, inode)
             elif path in self.names:
@@ -299,7 +299,7 @@ class SimulatedFiles(MemoryFiles):
 def _after_power_loss(inode: Inode, chance: random.Random) -> bytes:
     """Returns what remains of a file: the synced bytes, then some later ones, partly zeros."""
     synced, data = inode.synced, bytes(inode.data)
-    if not data.startswith(synced):  # # cut or overwritten since: old or new bytes
+    if not data.startswith(synced):  # truncated or overwritten since: old or new bytes
         return synced if chance.random() < 0.5 else data
     end = chance.randint(len(synced), len(data))
     kept = bytearray(data[:end])

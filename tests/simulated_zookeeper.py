@@ -1,8 +1,9 @@
-"""A ZooKeeper in memory, and sessions with it whose failures a test commands.
+"""A ZooKeeper in memory, and sessions whose failures a test commands.
 
-`Ensemble` has the nodes and sessions; `SimulatedZooKeeper` is the sessions of one process, one
-after the other (`ZooKeeper`). Every response takes a turn of the loop and no time.
-tests/broker/cluster/ test_zookeeper_conduct.py compares it with a real ZooKeeper through kazoo.
+`Ensemble` has the nodes and sessions; `SimulatedZooKeeper` implements `ZooKeeper` for one process,
+with one session after another. Each response takes one turn of the event loop and no time.
+tests/broker/cluster/ test_zookeeper_conduct.py compares the simulation with a real ZooKeeper
+through kazoo.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _Node:
     version: int = 0
     children: set[str] = field(default_factory=set)
     born: int = 0
-    """The number of children ever created, which the next sequential child gets."""
+    """The number of children ever created; the next sequential child gets this number."""
 
     @property
     def stat(self) -> Stat:
@@ -62,17 +63,17 @@ class Ensemble:
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
         self.zxid = 0
         self.now_ms = 1_700_000_000_000
-        """The server's wall clock; only a test moves it."""
+        """The server's wall clock in ms; only a test changes it."""
         self.sessions: dict[int, SimulatedZooKeeper] = {}
         self.writes: list[Operation] = []
-        """All operations, in their order."""
+        """All applied operations, in order."""
         self._last_session = 0
         self._undo: list[Callable[[], None]] = []
         self._changed: list[tuple[str, str]] = []
-        """Kind of watch and path, for each change of the present write."""
+        """The kind of watch and the path of each change of the present write."""
 
     def begin_session(self, client: SimulatedZooKeeper) -> int:
-        """Returns a new session's id."""
+        """Begins a session and returns its id."""
         self._last_session += 1
         self.sessions[self._last_session] = client
         return self._last_session
@@ -85,13 +86,13 @@ class Ensemble:
             self.do([Delete(path)], session)
 
     def node(self, path: str) -> _Node:
-        """Returns a node. Raises when it does not exist."""
+        """Returns a node. Raises NoNode when the node does not exist."""
         if path not in self.nodes:
             raise NoNode(f"{path}: there is none")
         return self.nodes[path]
 
     def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
-        """Does all operations or none. Raises MultiFailed."""
+        """Applies all operations, or none. Raises MultiFailed."""
         self.zxid += 1
         self._undo, self._changed = [], []
         done: list[Done] = []
@@ -176,7 +177,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 class SimulatedZooKeeper:
-    """See `ZooKeeper`: connected from the start."""
+    """Implements `ZooKeeper`; it is connected from the start."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
@@ -190,11 +191,10 @@ class SimulatedZooKeeper:
         self._closed = False
         self._answers_lost = 0
 
-    # # -- commands of tests
+    # -- commands of tests
 
     def suspend(self) -> None:
-        """Loses the connection: no request gets a response, and every watch is called and
-        removed."""
+        """Disconnects: requests get no response, and each watch is called once and removed."""
         self._connected.clear()
         self._tell(Connection.SUSPENDED)
         watches, self._watches = self._watches, {}
@@ -203,10 +203,10 @@ class SimulatedZooKeeper:
                 self._call(watch)
 
     def resume(self) -> None:
-        """Restores the connection, with a new session when the old one is over."""
+        """Reconnects, with a new session when the old one has expired."""
         if self.session not in self.ensemble.sessions:
             self.session = 0
-            self._connected.set()  # # waiters learn of it
+            self._connected.set()  # wake the waiting requests
             self._connected.clear()
             self._tell(Connection.EXPIRED)
             self.session = self.ensemble.begin_session(self)
@@ -214,27 +214,28 @@ class SimulatedZooKeeper:
         self._connected.set()
 
     def lose_connection(self) -> None:
-        """Loses and restores the connection at once, with the same session."""
+        """Disconnects and reconnects at once, with the same session."""
         self.suspend()
         self.resume()
 
     def expire(self) -> None:
-        """Ends the session; another one follows at once."""
+        """Ends the session and begins another one at once."""
         self.ensemble.end_session(self.session)
         self.lose_connection()
 
     def lose_answers(self, count: int) -> None:
-        """The next ``count`` writes are applied, lose their responses, and are sent again."""
+        """Applies the next ``count`` writes but loses their responses, so that they are sent
+        again."""
         self._answers_lost = count
 
     # -- ZooKeeper
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.on_session`."""
         self._listeners.append(call)
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.get`."""
 
         def read() -> tuple[bytes, Stat]:
             node = self.ensemble.node(path)
@@ -244,7 +245,7 @@ class SimulatedZooKeeper:
         return await self._answered(read)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.exists`."""
 
         def read() -> Stat | None:
             self._watch("data", path, watch)
@@ -254,35 +255,35 @@ class SimulatedZooKeeper:
         return await self._answered(read)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.children`."""
 
         def read() -> list[str]:
             node = self.ensemble.node(path)
             self._watch("children", path, watch)
-            return sorted(node.children, reverse=True)  # # ZooKeeper promises no order
+            return sorted(node.children, reverse=True)  # ZooKeeper does not define the order
 
         return await self._answered(read)
 
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.create`."""
         made = await self._one(Create(path, data, ephemeral, sequence))
         assert isinstance(made, str)
         return made, self.ensemble.nodes[made].stat
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.set`."""
         stat = await self._one(Set(path, data, version))
         assert isinstance(stat, Stat)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.delete`."""
         await self._one(Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.multi`."""
         unsure = False
         while True:
             try:
@@ -297,10 +298,10 @@ class SimulatedZooKeeper:
             self.lose_connection()
 
     async def close(self) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.close`."""
         if not self._closed:
             self._closed = True
-            self._connected.set()  # # waiters learn of it
+            self._connected.set()  # wake the waiting requests
             self.ensemble.end_session(self.session)
 
     async def _one(self, operation: Operation) -> Done:
@@ -310,7 +311,7 @@ class SimulatedZooKeeper:
             raise failed.error from None
 
     async def _answered(self, request: Callable[[], Result]) -> Result:
-        """Returns the result of a request in a later turn of the loop. Raises SessionExpired,
+        """Returns the result of a request in a later turn of the event loop. Raises SessionExpired,
         Closed."""
         session = self.session
         while True:
@@ -323,10 +324,10 @@ class SimulatedZooKeeper:
             if self._connected.is_set():
                 return request()
 
-    # # -- changes
+    # -- changes
 
     def changed(self, kind: str, path: str) -> None:
-        """Calls the watches of a changed node, once."""
+        """Calls and removes the watches of a changed node."""
         for watch in self._watches.pop((kind, path), ()):
             self._call(watch)
 

@@ -1,4 +1,4 @@
-"""Runs a generator that pauses between steps to its end at once."""
+"""Runs a generator without its pauses between steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 def result_of(steps: Generator[object, None, Result]) -> Result:
-    """Returns the generator's return value."""
+    """Runs the generator to its end and returns its return value."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""A `muster serve --test` as a process of its own, and its HTTP verbs."""
+"""A `muster serve --test` process and its HTTP verbs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answered(NamedTuple):
 
 
 class Tested:
-    """The process; `start` returns when it accepts connections."""
+    """The process; `start` returns when the process accepts connections."""
 
     __test__ = False
 
@@ -31,7 +31,7 @@ class Tested:
         self.words = words
         self.process: subprocess.Popen[str]
         self.told: dict[str, Any] = {}
-        """The JSON line that the process prints at its start."""
+        """The JSON line that the process prints when it starts."""
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._http: HTTPConnection
 
@@ -65,19 +65,20 @@ class Tested:
         return int(self.bootstrap.rpartition(":")[2])
 
     def stderr(self) -> str:
-        """Returns all that the process has written to standard error."""
+        """Returns all bytes that the process has written to standard error, as text."""
         self._stderr.seek(0)
         return self._stderr.read()
 
     def asked(self, method: str, path: str, body: object = None, **headers: str) -> Answered:
-        """Returns an HTTP response; ``body`` is sent as JSON, or unchanged if it is bytes."""
+        """Sends a request and returns the HTTP response; ``body`` is sent as JSON, bytes
+        unchanged."""
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         self._http.request(method, path, sent, headers)
         with self._http.getresponse() as response:
             return Answered(response.status, json.loads(response.read()))
 
     def post(self, path: str, **arguments: object) -> Any:
-        """Returns the response of a verb, which must succeed."""
+        """Calls a verb, which must succeed, and returns the response."""
         return self._done(self.asked("POST", f"/test{path}", arguments))
 
     def get(self, path: str) -> Any:
@@ -91,14 +92,14 @@ class Tested:
         return answered.body
 
     def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """Returns status and message of a verb that must be refused."""
+        """Calls a verb, which must be refused, and returns status and message."""
         answered = self.asked(method, f"/test{path}", body)
         assert answered.status != 200, answered
         assert list(answered.body) == ["error"]
         return answered.status, answered.body["error"]
 
     def end(self) -> int:
-        """Closes standard input and returns the exit code."""
+        """Closes standard input of the process and returns its exit code."""
         if self.process.poll() is None:
             self._http.close()
             assert self.process.stdin is not None
@@ -113,7 +114,7 @@ class Tested:
 
 @contextmanager
 def tested(*words: str) -> Iterator[Tested]:
-    """Yields a process with these options, in memory by default; it ends with the block."""
+    """Yields a process with these options, in memory by default; ends it with the block."""
     started = Tested(*words)
     try:
         yield started.start()

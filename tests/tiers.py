@@ -1,14 +1,14 @@
 """The tiers of tests: `make test`, the slices of `make campaign`, and `make soak`.
 
-A test is in the tier `test`, unless it runs another program (`interop`, `faults`, `pipeline`) or
-has the mark `campaign`: then it is in the tier `campaign`. The mark `smoke` keeps one test of
-each kind of program in `make test`. The mark `soak` is for tests of hours and overrides the
+A test is in the tier `campaign` if it runs another program (`interop`, `faults`, `pipeline`) or has
+the mark `campaign`; other tests are in the tier `test`. The mark `smoke` keeps one test of each
+kind of program in `make test`. The mark `soak` is for tests that take hours, and overrides the
 other marks.
 
-A slice is the part of the campaign that one run of CI adds to `make test`.
-`tests/durations.json` has the slice of each recorded test, so that the slices take equally long.
-A new test is in the slice of its file, and a new file in a slice by the hash of its name. `make
-durations` runs the campaign and deals again.
+A slice is the part of the campaign that one run of CI adds to `make test`. `tests/durations.json`
+has the slice of each recorded test, so that all slices take equally long. A new test is in the
+slice of its file, and the slice of a new file is a hash of its name. `make durations` runs the
+campaign and distributes the tests again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ from _pytest.mark import ParameterSet
 TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
-"""Slice and seconds (set-up and tear-down included) by node id, of the tier `campaign`."""
+"""The file with slice and seconds (including set-up and tear-down) by node id, for the tier
+`campaign`."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
 """The folder with one file for each slice that was run with `--record-durations`."""
 LONG_S = 20.0
-"""A test that takes longer begins first, so that no worker runs alone at the end."""
+"""A test above this duration starts first, so that no worker runs alone at the end."""
 SPLIT_S = 120.0
-"""A file that takes longer is dealt test by test; a shorter one stays whole, for its fixtures."""
+"""The tests of a file above this duration go to several slices; a shorter file stays whole, for its
+fixtures."""
 SPLIT = "tests/simulation/"
-"""Files without such fixtures: each slice has its share of seeds and of planted faults."""
+"""The folder of files without shared fixtures: each slice has a part of their seeds and planted
+faults."""
 OTHER_PROGRAMS = ("interop", "faults", "pipeline")
 T = TypeVar("T")
 INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
@@ -56,8 +59,7 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]:
-    """Returns parameters of a test: `make test` has those of ``sample``, the campaign the
-    others."""
+    """Returns parameters of a test: ``sample`` runs in `make test`, the others in the campaign."""
     in_campaign = pytest.mark.campaign
     return [
         value if value in sample else pytest.param(value, marks=in_campaign) for value in values
@@ -70,9 +72,10 @@ def recorded() -> dict[str, tuple[int, float]]:
 
 
 def deal(seconds: Mapping[str, float]) -> dict[str, int]:
-    """Returns the slice by node id: the longest file first, each to the shortest slice.
+    """Returns the slice by node id: the longest file first, each into the slice with the least
+    time.
 
-    A file is dealt whole, unless it is longer than `SPLIT_S` or in `SPLIT`.
+    A file is in one slice, unless it is longer than `SPLIT_S` or in `SPLIT`.
     """
     files: defaultdict[str, list[str]] = defaultdict(list)
     for node in seconds:
@@ -93,7 +96,7 @@ def deal(seconds: Mapping[str, float]) -> dict[str, int]:
 
 @functools.cache
 def _slices() -> dict[str, int]:
-    """Returns the slice by node id, and by file where one slice has all tests of the file."""
+    """Returns the slice by node id, and by file if one slice has all tests of the file."""
     by_node = {node: number for node, (number, _) in recorded().items()}
     by_file: defaultdict[str, set[int]] = defaultdict(set)
     for node, number in by_node.items():
@@ -120,10 +123,10 @@ def record(number: int, seconds: Mapping[str, float]) -> None:
 
 
 def fold() -> None:
-    """Writes `tests/durations.json` from the recordings of all slices, and nothing else.
+    """Writes `tests/durations.json` from the recordings of all slices.
 
-    The file does not change while they run: another one would deal the tests differently. Raises
-    FileNotFoundError if a slice was not recorded.
+    The file must not change while the slices run, because a changed file distributes the tests
+    differently. Raises FileNotFoundError if a slice was not recorded.
     """
     seconds: dict[str, float] = {}
     for number in range(1, SLICES + 1):
@@ -141,10 +144,10 @@ def _recording(number: int) -> Path:
 
 
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
-    """Returns the tests in an order in which each worker begins with its share of the long ones.
+    """Returns the tests in an order in which each worker begins with its share of the long tests.
 
-    A worker begins with its part of the list in order, and takes from the end of another's when
-    it is done: with a long one at the end it works alone for minutes.
+    A worker runs its part of the list in order, and then takes tests from the end of another
+    worker's part. A long test at the end would run alone for minutes.
     """
     long = [node for node in nodes if is_long(node)]
     short = [node for node in nodes if not is_long(node)]
@@ -214,11 +217,11 @@ class Tiers:
         return self._slice is None or slice_of(item.nodeid) == self._slice
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Adds the duration of one phase of a test."""
+        """Adds the duration of one phase of a test to the test's total."""
         self._seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Records the durations of a slice that ran to its end, with `--record-durations`."""
+        """Records the durations of a complete slice, with `--record-durations`."""
         has_run = self._seconds and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if self._records and not self._is_worker and self._slice is not None and has_run:
             record(self._slice, self._seconds)
@@ -238,8 +241,8 @@ class Tiers:
 
 
 def summary(skipped: list[pytest.TestReport]) -> list[str]:
-    """Returns lines with the skipped tests, the reasons, and the command that installs what is
-    missing."""
+    """Returns lines with the skipped tests, the reasons, and the commands that install missing
+    programs."""
     tests: defaultdict[str, int] = defaultdict(int)
     packages: set[str] = set()
     for report in skipped:

@@ -1,6 +1,6 @@
 """A JVM that runs Java tools one after another.
 
-`tests/data/java/ToolHost.java` is the program in it and describes requests and frames.
+Its program is `tests/data/java/ToolHost.java`, which describes requests and frames.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from time import monotonic
 
 HOST = Path(__file__).parent / "data" / "java" / "ToolHost.java"
 ENDS_WITHIN_S = 5.0
-"""Seconds in which a JVM must end after its standard output is closed."""
+"""The seconds in which a JVM must end after its standard input is closed."""
 _NUMBER = struct.Struct(">i")
 _FRAME = struct.Struct(">ci")
 
 
 class ToolJvm:
-    """One JVM. It ends with this process at the latest, which closes its standard input."""
+    """One JVM; it ends when this process ends and thereby closes the JVM's standard input."""
 
     def __init__(self, command: list[str]) -> None:
-        """``command`` starts the program ``HOST``."""
-        # # The JVM's own output; it is open as long as the JVM runs.
+        """Starts the JVM; ``command`` is the command line of ``HOST``."""
+        # The file of the JVM's own output stays open while the JVM runs.
         self._own_errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._own_errors
@@ -39,7 +39,7 @@ class ToolJvm:
 
     @property
     def usable(self) -> bool:
-        """Whether it can run another tool: the JVM lives, and the last tool has left no thread."""
+        """Whether the JVM can run another tool: it lives, and the last tool has left no thread."""
         return self._clean and self._process.poll() is None
 
     def run(
@@ -47,8 +47,9 @@ class ToolJvm:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a tool to its end.
 
-        A tool that calls System.exit ends the JVM; its exit code is then the JVM's. A tool that
-        does not end in time is killed with its JVM, and ``subprocess.TimeoutExpired`` is raised.
+        A tool that calls System.exit ends the JVM; the JVM's exit code is then the result. A tool
+        that does not end in time is killed with its JVM, and ``subprocess.TimeoutExpired`` is
+        raised.
         """
         self._send(text_in, main_class, *arguments)
         called = [main_class, *arguments]

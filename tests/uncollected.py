@@ -1,6 +1,6 @@
-"""Measurements without Python's garbage collector, whose full collections come at any time.
+"""Measurements without Python's garbage collector, whose full collections can start at any time.
 
-A broker reports them apart from its pieces of work, and disables the collector while it loads.
+A broker reports collections apart from its work, and disables the collector while it loads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No collection begins in the block, unless the code asks for one."""
+    """Disables automatic garbage collection in the block."""
     gc.disable()
     try:
         yield

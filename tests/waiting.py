@@ -1,4 +1,4 @@
-"""Waits in tests: always for a condition and with a deadline, never for a length of time."""
+"""Waits for conditions in tests, with a deadline."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def until(
     within_s: float = 60.0,
     tolerate: type[Exception] | tuple[()] = Exception,
 ) -> T:
-    """Calls `condition` until it returns a true value, and returns that.
+    """Calls `condition` until it returns a true value, and returns that value.
 
-    For conditions that can only be polled (a broker, a file). Fails with `what` after `within_s`
-    seconds; an exception that `tolerate` names counts as false; the last one is shown as the
-    cause.
+    It is for conditions that can only be polled (a broker, a file). It fails with `what` after
+    `within_s` seconds. An exception of type `tolerate` counts as false; the last such exception is
+    shown as the cause.
     """
     deadline = time.monotonic() + within_s
     pause = threading.Event()
@@ -43,13 +43,13 @@ def until(
 
 
 class Watch:
-    """Waits for things that other threads do: they call `changed`, the test calls `until`."""
+    """Waits for changes by other threads: they call `changed`, and the test calls `until`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
 
     def changed(self) -> None:
-        """Makes every waiter check its condition again."""
+        """Makes all waiting threads check their conditions again."""
         with self._condition:
             self._condition.notify_all()
 
@@ -60,7 +60,8 @@ class Watch:
         within_s: float = 60.0,
         show: Callable[[], str] = lambda: "",
     ) -> T:
-        """Waits until `condition` is true and returns its result; fails with `what` otherwise."""
+        """Waits until `condition` is true and returns its value; fails with `what` after
+        `within_s`."""
         deadline = time.monotonic() + within_s
         with self._condition:
             while not (answer := condition()):

@@ -1,4 +1,4 @@
-"""A client of one connection that sends exact requests: any API in any version."""
+"""A client with one connection that sends exact requests: any API in any version."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Wire:
         return self.send_body(name, version, BY_NAME[name].encode_request(version, value))
 
     def send_body(self, name: str, version: int, body: bytes) -> int:
-        """Sends a request whose body is these bytes, and returns its correlation id."""
+        """Sends a request with these bytes as its body, and returns its correlation id."""
         self._correlation_id += 1
         key = BY_NAME[name].key
         header = encode_request_header(key, version, self._correlation_id, self.client_id)
@@ -47,7 +47,7 @@ class Wire:
         return self._correlation_id
 
     def receive(self) -> tuple[int, dict[str, Any]]:
-        """Returns the next response: its correlation id and value."""
+        """Returns correlation id and value of the next response."""
         (length,) = struct.unpack(">i", self._exactly(4))
         frame = self._exactly(length)
         (correlation_id,) = struct.unpack_from(">i", frame)
@@ -81,13 +81,13 @@ class Wire:
 
 
 def batch(*values: bytes | None, timestamp: int = 1_000, **fields: Any) -> bytes:
-    """Returns one batch of magic 2 with these values, keys None, offsets from 0."""
+    """Returns one batch of magic 2 with these values, null keys, and offsets from 0."""
     records = [Record(i, timestamp + i, None, value) for i, value in enumerate(values)]
     return encode_batch(records, base_offset=0, **fields)
 
 
 def values_of(records: bytes | None) -> list[bytes | None]:
-    """Returns the values in batches of magic 2, in order."""
+    """Returns the values in batches of magic 2, in order of offsets."""
     data = records or b""
     return [
         record.value

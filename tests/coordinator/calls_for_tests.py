@@ -1,4 +1,4 @@
-"""Calls with every field set, for tests that vary one or two."""
+"""Calls with all fields set, for tests that vary one or two."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ def end(ticket: Any, *, committed: bool, producer_id: int = 7) -> EndOffsets:
 
 
 class Driver:
-    """A shard with its log and clock; ``handle`` acts as the runtime and returns the outcome."""
+    """A shard with its log and clock; ``handle`` appends and replays the records, as the runtime
+    does."""
 
     def __init__(self, **settings: int) -> None:
         self.config = GroupConfig(**({"initial_rebalance_delay_ms": 0} | settings))
@@ -124,7 +125,7 @@ class Driver:
         return outcome
 
     def answer(self, call: Any) -> Reply:
-        """The reply to a call that is answered at once."""
+        """Returns the reply to a call that the shard does not park."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Any) -> int:
@@ -132,7 +133,8 @@ class Driver:
         return reply if isinstance(reply, int) else reply.error_code
 
     def form(self, *names: str, settle: bool = True) -> list[str]:
-        """Brings a group of dynamic members to STABLE (or to AWAITING_SYNC, if not settled)."""
+        """Joins dynamic members and returns their ids; the group is Stable, or AWAITING_SYNC if not
+        ``settle``."""
         tickets = [f"{name}-{len(self.log)}" for name in names]
         for ticket in tickets:
             self.handle(join(ticket, client_id="m", fresh_id=ticket))

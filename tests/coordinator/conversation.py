@@ -1,7 +1,8 @@
-"""The language of golden conversations: a call per line, followed by its outcome.
+"""The language of golden conversations: each line is a call and is followed by its outcome.
 
-docs/internals/coordinator.md describes it. A conversation runs against one shard; after each line
-the invariants are checked, and the shard is compared with one that is loaded from the same log.
+docs/internals/coordinator.md describes the language. A conversation runs against one shard. After
+each line the invariants are checked, and the shard is compared with a shard that is loaded from the
+same log.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from tests.coordinator.render import group_line, render_outcome
 from tests.golden_text import Words, partitions_of, words_of
 
 WALL_MS = 1_000_000
-"""The wall clock when the monotonic clock is 0."""
+"""The wall clock in ms when the monotonic clock is 0."""
 
 _DEFAULTS = {"initial_rebalance_delay_ms": 0}
 
 
 @dataclass
 class Seen:
-    """One request: its row and column in the table of errors, and its answer."""
+    """The row (request) and column (state) of one call in the table of errors, and its answer."""
 
     request: str
     state: str
@@ -63,9 +64,10 @@ class Speaker:
     generation_id: int = -1
     instance_id: str | None = None
     said: dict[str, str] = field(default_factory=dict)
-    """The options of its JoinGroups, which are repeated unless they are given again."""
+    """The options of the client's last JoinGroup; the next JoinGroup repeats them unless it sets
+    others."""
     connections: int = 1
-    """The number of its connection."""
+    """The number of the client's present connection."""
 
     @property
     def connection(self) -> str:
@@ -136,7 +138,8 @@ class Conversation:
         return lines
 
     def _take(self, outcome: Outcome) -> list[str]:
-        """Acts as the runtime: appends and replays the records, and delivers the replies."""
+        """Appends and replays the records of an outcome and delivers its replies, as the runtime
+        does."""
         for run in outcome.records:
             self.shard.replay(run, self.next_offset)
             self.log.append((self.next_offset, run))
@@ -162,8 +165,8 @@ class Conversation:
         return self.speakers.setdefault(name, Speaker(name))
 
     def member_id(self, name: str) -> str:
-        """The member id of a speaker, even before it received it; other names are ids
-        themselves."""
+        """Returns the member id of a speaker, even before the speaker received it; any other name
+        is an id itself."""
         if name in self.speakers and self.speakers[name].member_id:
             return self.speakers[name].member_id
         for group in self.shard.view.groups.values():
@@ -253,7 +256,7 @@ class Conversation:
         return None, "LeaveGroup", LeaveGroup(self._ticket("leave"), group_id, leavers)
 
     def _call_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
-        """``commit NAME t/0=5`` by a member, ``commit - t/0=5`` without a member."""
+        """Parses ``commit NAME t/0=5`` by a member, or ``commit - t/0=5`` without a member."""
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
@@ -271,7 +274,7 @@ class Conversation:
         return speaker, row, call
 
     def _call_txn_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
-        """``txn-commit NAME t/0=5 producer=7``, like ``commit``, in the producer's transaction."""
+        """Parses ``txn-commit NAME t/0=5 producer=7``, a commit in the producer's transaction."""
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
@@ -291,13 +294,14 @@ class Conversation:
         return speaker, "TxnOffsetCommit" if named else "TxnOffsetCommit unnamed", call
 
     def _call_end(self, words: Words, group_id: str) -> tuple[None, str, Call]:
-        """``end COMMIT producer=7``: the marker of a transaction."""
+        """Parses ``end COMMIT producer=7``, the marker of a transaction."""
         committed = words.plain[0] == "COMMIT"
         call = EndOffsets(self._ticket("end"), words.number("producer", 7), 0, 0, committed)
         return None, "a marker", call
 
     def _call_fetch(self, words: Words, group_id: str) -> tuple[None, str, Call]:
-        """``fetch t/0``, or all; ``fetch stable t/0`` with require_stable."""
+        """Parses ``fetch t/0``, ``fetch`` for all offsets, and ``fetch stable t/0`` with
+        require_stable."""
         plain = [each for each in words.plain if each != "stable"]
         topics = partitions_of(plain) or None
         stable = len(plain) < len(words.plain)
@@ -324,7 +328,7 @@ class Conversation:
     # --------------------------------------------------------------------- other commands
 
     def _do_advance(self, words: Words) -> list[str]:
-        """Lets time pass, stopping whenever the shard asks to be woken."""
+        """Advances the clock and stops at each deadline of the shard."""
         until_ms = self.mono_ms + int(words.plain[0])
         lines: list[str] = []
         while True:
@@ -355,7 +359,7 @@ class Conversation:
         connection, speaker.connections = speaker.connection, speaker.connections + 1
         for ticket, parked in self.open.items():
             if parked is speaker:
-                self.open[ticket] = None  # its answer has no recipient
+                self.open[ticket] = None  # the reply has no recipient
         return [
             *self._take(self.shard.connection_closed(connection, self.now)),
             group_line(self.shard, words.options.get("group", "g")),
@@ -372,7 +376,7 @@ class Conversation:
         return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.view.groups)]
 
     def _do_reload(self, words: Words) -> list[str]:
-        """Kills the process and loads the shard again from its log, with other settings."""
+        """Kills the process and loads the shard from its log, with other settings."""
         changes = dict(word.split("=") for word in words.plain)
         self.config = GroupConfig(
             **{name: getattr(self.config, name) for name in self.config.__slots__}
@@ -393,7 +397,7 @@ class Conversation:
 
 
 def topics_of(offsets: list[str], words: Words) -> list[TopicOffsets]:
-    """``t/0=5 t/1=6:metadata``, as columns."""
+    """Parses ``t/0=5 t/1=6:metadata``."""
     columns: dict[str, list[tuple[int, int, str | None]]] = {}
     for word in offsets:
         where, _, what = word.partition("=")
@@ -419,7 +423,7 @@ def topics_of(offsets: list[str], words: Words) -> list[TopicOffsets]:
 
 
 def protocols_of(text: str) -> list[tuple[str, bytes]]:
-    """``range:t1+t2,sticky:t1`` with subscriptions; ``range:=bytes`` with raw bytes."""
+    """Parses ``range:t1+t2,sticky:t1`` with subscriptions, or ``range:=bytes`` with raw bytes."""
     protocols = []
     for part in filter(None, text.split(",")):
         name, _, said = part.partition(":")
@@ -431,7 +435,7 @@ def protocols_of(text: str) -> list[tuple[str, bytes]]:
 
 
 def answer_of(reply: Reply | None) -> str:
-    """An answer in a word: "park", or its error codes."""
+    """Returns "park" for a parked call, else the error codes of the reply."""
     if reply is None:
         return "park"
     if isinstance(reply, int):

@@ -1,4 +1,4 @@
-"""The invariants of a shard after every step, computed from its members and its log."""
+"""The invariants of a shard, computed from its members and its log."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def check_shard(shard: GroupShard) -> None:
 
 
 def timers(group: Group) -> list:
-    """Every timer that the group can have armed."""
+    """Returns all timers that a group can have armed."""
     sessions = [member.session for member in group.members.values()]
     return [group.phase, *group.pending.values(), *sessions]
 
 
 def check_group(group: Group) -> None:
-    """Checks the invariants that group.py names."""
+    """Checks the invariants that coordinator/group.py states."""
     members = group.members
     assert group.joined == sum(m.join_ticket is not None for m in members.values())
     support = Counter(n for m in members.values() for n in {name for name, _ in m.protocols})
@@ -93,7 +93,7 @@ def check_group(group: Group) -> None:
 def reloaded(
     config: GroupConfig, log: Iterable[tuple[int, Run | OwnBatch]], now: Now
 ) -> GroupShard:
-    """A shard loaded from the log alone."""
+    """Returns a shard that is loaded from the log alone."""
     shard = GroupShard(config)
     for base_offset, run in log:
         shard.replay(run, base_offset)
@@ -102,7 +102,8 @@ def reloaded(
 
 
 def remembered(shard: GroupShard) -> dict[str, tuple]:
-    """The state that a load must restore: settled groups, member by member, and every offset."""
+    """Returns the state that a load must restore: each settled group with its members, and all
+    offsets."""
     settled = {}
     for group in shard.view.groups.values():
         if group.state not in (State.STABLE, State.EMPTY):
@@ -120,7 +121,7 @@ def remembered(shard: GroupShard) -> dict[str, tuple]:
 
 
 def pending_of(shard: GroupShard) -> dict[tuple, list]:
-    """The pending offsets of transactions, by producer, group and topic."""
+    """Returns the pending offsets of transactions, by producer, group and topic."""
     return {
         tuple(whose): [(each, columns.get(each)) for each in columns.partitions()]
         for *whose, columns in shard.view.all_pending()
@@ -130,10 +131,11 @@ def pending_of(shard: GroupShard) -> dict[tuple, list]:
 def check_against_log(
     shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run | OwnBatch]], now: Now
 ) -> None:
-    """Law: a shard loaded from the log equals the live one in the stored state of settled
-    groups."""
+    """Checks that a shard loaded from the log has the stored state of settled groups of
+    ``shard``."""
     live = remembered(shard)
-    # An absent static member can bring a group above its limit; a load would then rebalance it.
+    # A static member that is down can bring a group above its limit; a load would then rebalance
+    # it.
     second = reloaded(replace(config, max_size=2**31 - 1), log, now)
     again = remembered(second)
     assert pending_of(second) == pending_of(shard)

@@ -40,7 +40,7 @@ from protocol.errors import NAMES, ProtocolError
 
 
 def render_outcome(outcome: Outcome, ticket_order: dict[str, int]) -> list[str]:
-    """The lines of records, replies by ticket, and events."""
+    """Returns the lines of an outcome: its records, its replies by ticket, and its events."""
     lines = []
     for run in outcome.records:
         lines += [f"record {line}" for line in render_run(run)]
@@ -55,7 +55,7 @@ def name_of(code: int) -> str:
 
 
 def text_of(data: bytes) -> str:
-    """Opaque bytes: a subscription as its topics, others as text, none as "-"."""
+    """Returns opaque bytes as text: a subscription as its topics, no bytes as "-"."""
     if not data:
         return "-"
     try:
@@ -239,7 +239,8 @@ def _loaded(event: ShardLoaded) -> str:
 
 
 def group_line(shard: GroupShard, group_id: str) -> str:
-    """State and generation; the phase deadline and the awaited members; the end of each session."""
+    """Returns a group's state, generation, phase deadline, awaited members, and the session end of
+    each member."""
     group = shard.view.groups.get(group_id)
     if group is None:
         return f"{group_id}: no group"

@@ -1,4 +1,4 @@
-"""Two living processes with one group.instance.id are distinguished from one that restarts."""
+"""The journal records a fencing when two living processes use one group.instance.id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.coordinator.test_journal import JournaledShard
 
 
 def static(told: JournaledShard, number: int, connection: str, instance: str = "same") -> None:
-    """A process joins without a member id."""
+    """Lets a process join as a static member, without a member id."""
     client, host = f"host{number % 2}", f"/10.0.0.{number % 2}"
     told.handle(
         join(
@@ -23,7 +23,7 @@ def static(told: JournaledShard, number: int, connection: str, instance: str = "
     told.mono_ms += 1000
 
 
-def test_living_processes_with_one_instance_id_are_both_named() -> None:
+def test_fencing_names_both_living_processes_with_one_instance_id() -> None:
     told = JournaledShard()
     for number in range(34):
         static(told, number, f"c{number}")
@@ -49,7 +49,7 @@ def test_rejoin_on_the_same_connection_is_not_a_fencing() -> None:
     assert not told.entry.fencings
 
 
-def test_fencings_that_are_kept_are_bounded_and_counted() -> None:
+def test_kept_fencings_are_bounded_and_counted() -> None:
     told = JournaledShard()
     for number in range(2 * INSTANCES_KEPT):
         for turn in range(2):

@@ -21,7 +21,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator
 
 @cache
 def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
-    """A conversation as stored, as it runs now, and (request, state, answer) of each call."""
+    """Returns a conversation as stored, as it runs now, and (request, state, answer) of each
+    call."""
     text = (GOLDEN / name).read_text()
     again, conversation = run_text(text)
     seen = tuple((each.request, each.state, each.answer) for each in conversation.seen)
@@ -35,9 +36,9 @@ def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
 
 
 def cells() -> list[tuple[str, str, set[str]]]:
-    """(request, state, answers) of each cell of the table in docs/internals/coordinator.md.
+    """Returns (request, state, answers) of each cell of the table in docs/internals/coordinator.md.
 
-    A column is a state on the wire.
+    A column is a state name of Kafka's protocol.
     """
     section = DOCS.read_text().split("## What each request gets")[1].split("\n## ")[0]
     header, _, *rows = [

@@ -1,4 +1,4 @@
-"""The group alone: the vote, the table of states, generations, and accepted members."""
+"""The protocol vote, the state transitions, the generations and the accepted members of a group."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ VOTES = [
     # the protocols of each member, first choice first; and the chosen one, with the reason
     (["range"], "range"),
     (["range,sticky", "sticky,range", "sticky,range"], "sticky"),  # two first choices of three
-    (["range,sticky", "sticky"], "sticky"),  # the only protocol that both have
+    (["range,sticky", "sticky"], "sticky"),  # the only protocol that both members offer
     (["a,b,c", "b,c", "c,b"], "b"),  # a is not shared; b and c tie at first, b ranks 0+0+1
-    (["b,a", "a,b"], "a"),  # a tie of votes and ranks: by name
-    (["a,b,c", "b,c,a", "c,a,b"], "a"),  # the same with three
+    (["b,a", "a,b"], "a"),  # a tie of votes and ranks: the first by name
+    (["a,b,c", "b,c,a", "c,a,b"], "a"),  # a tie of three votes and ranks
     (["a,c,b", "b,c,a"], "a"),  # c is the second choice of all members, but has no vote
     (["a,b,x", "b,x,a", "x,a,b", "b,a,x"], "b"),
     (["a,a,b", "b,a"], "a"),  # a repeated name counts once
@@ -81,7 +81,7 @@ def test_state_is_assigned_only_in_group_py() -> None:
     assert found == {}
 
 
-def test_the_page_of_the_machine_describes_every_state() -> None:
+def test_coordinator_page_describes_every_state() -> None:
     text = Path(coordinator.classic.states.__file__).read_text()
     for state in State:
         assert f'{state.name} = "{state.value}"' in text
@@ -103,7 +103,7 @@ def test_generation_after_int32_max_is_1() -> None:
     assert group.generation_id == 1
 
 
-def test_group_accepts_shared_protocols_of_its_type() -> None:
+def test_group_accepts_a_protocol_that_all_members_share() -> None:
     group = Group("g")
     assert group.accepts("consumer", offers("range"))
     assert not group.accepts("", offers("range"))
@@ -117,7 +117,7 @@ def test_group_accepts_shared_protocols_of_its_type() -> None:
     assert not group.accepts("connect", offers("sticky"))
 
 
-def test_protocol_type_is_kept_during_a_join_phase_without_members() -> None:
+def test_protocol_type_is_kept_in_a_join_phase_without_members() -> None:
     group = Group("g")
     group.protocol_type = "consumer"
     group.state = State.PREPARING_REBALANCE
@@ -165,7 +165,7 @@ def test_member_repeated_in_a_record_is_restored_once() -> None:
     assert (group.state, group.generation_id, group.state_timestamp_ms) == (State.STABLE, 3, 77)
 
 
-def test_subscribed_topics_are_those_of_the_generation() -> None:
+def test_subscribed_topics_change_only_with_the_generation() -> None:
     def subscription(topic: bytes) -> bytes:
         return b"\0\0" + b"\0\0\0\1" + b"\0\1" + topic + b"\xff\xff\xff\xff"
 

@@ -1,5 +1,5 @@
-"""The journal of rebalances: the cause of each, its members and phases, and the bounds of the
-journal."""
+"""The journal of rebalances: the cause, members and phases of each rebalance, and the journal's
+bounds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class JournaledShard(Driver):
         return super().take(outcome)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Advances the time at once, so that due work is done late."""
+        """Advances the clock in one step, so that due work runs late."""
         self.mono_ms += milliseconds
         self.take(self.shard.expire(self.now, 1000))
 
@@ -95,7 +95,7 @@ def test_first_rebalance_has_cause_phases_and_assignments() -> None:
     assert [change.text for change in last.changes] == ["joined"]
 
 
-def test_rebalance_has_phase_times_and_the_last_member() -> None:
+def test_rebalance_has_phase_durations_and_its_last_member() -> None:
     told = JournaledShard()
     a, b, c = told.form("a", "b", "c")
     told.handle(join("again", a))
@@ -116,7 +116,7 @@ def test_rebalance_has_phase_times_and_the_last_member() -> None:
     assert last.awaited == ()
 
 
-def test_leaving_member_is_named_with_host_and_reason() -> None:
+def test_member_leave_has_host_and_reason() -> None:
     told = JournaledShard()
     _, b = told.form("a", "b")
     reason = "the consumer unsubscribed from all topics"
@@ -125,7 +125,7 @@ def test_leaving_member_is_named_with_host_and_reason() -> None:
     assert told.last.detail == f"{b} from 10.0.0.1 left: {reason}"
 
 
-def test_expired_session_has_its_duration_and_last_heartbeat() -> None:
+def test_session_expiry_has_session_duration_and_last_heartbeat() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b")
     told.mono_ms += 4000
@@ -151,7 +151,7 @@ def test_expired_session_has_its_duration_and_last_heartbeat() -> None:
         (["t", "u"], ["u", "t"], "listed the same topics in another order"),
     ],
 )
-def test_changed_subscription_names_added_and_removed_topics(
+def test_subscription_change_names_added_and_removed_topics(
     before: list[str], after: list[str], words: str
 ) -> None:
     told = JournaledShard()
@@ -165,7 +165,7 @@ def test_changed_subscription_names_added_and_removed_topics(
     assert told.last.detail == f"c-b from 10.0.0.1 {words}"
 
 
-def test_undecodable_subscription_change_is_named() -> None:
+def test_undecodable_subscription_change_is_recorded() -> None:
     told = JournaledShard()
     told.handle(join("a", protocols=[("range", b"?1")]))
     told.handle(sync("s", "c-a"))
@@ -186,7 +186,7 @@ def test_returning_static_member_is_a_note_and_not_a_rebalance() -> None:
     ]
 
 
-def test_static_member_with_a_changed_subscription_is_the_cause() -> None:
+def test_static_member_with_a_changed_subscription_causes_a_rebalance() -> None:
     told = JournaledShard()
     told.handle(join(1, group_instance_id="i", protocols=subscribed("t")))
     told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
@@ -210,7 +210,7 @@ def test_rebalance_has_its_member_changes_in_order() -> None:
     assert told.last.join_ended_by == "join_timed_out"
 
 
-def test_overtaken_rebalance_is_marked_interrupted() -> None:
+def test_rebalance_is_marked_interrupted_by_a_later_one() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b", settle=False)
     told.handle(join("n", fresh_id="n"))
@@ -232,7 +232,7 @@ def test_rebalance_without_members_ends_without_an_assignment() -> None:
 
 
 def reloaded(told: JournaledShard) -> JournaledShard:
-    """The same log, loaded by another process."""
+    """Returns a shard of another process, loaded from the same log."""
     again = JournaledShard()
     again.shard = GroupShard(again.config)
     for offset, run in told.log:
@@ -343,7 +343,7 @@ def test_commit_to_a_lower_offset_is_kept_with_its_client(partitions: list[int])
     assert example == ("t", partitions[-1], 60, 10)
 
 
-def test_offsets_moved_back_together_are_one_event_with_examples() -> None:
+def test_offsets_lowered_by_one_commit_are_one_event_with_examples() -> None:
     told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in range(100)])))
     told.handle(commit(2, topics=offsets(*[(p, 0) for p in range(100)])))
@@ -352,7 +352,7 @@ def test_offsets_moved_back_together_are_one_event_with_examples() -> None:
     assert len(moved.event.examples) == 8
 
 
-def test_aborted_transactional_offsets_have_a_note() -> None:
+def test_aborted_transaction_has_a_note_of_its_dropped_offsets() -> None:
     told = JournaledShard()
     for committed in (True, False):
         told.handle(txn_commit(1))
@@ -382,7 +382,7 @@ def flapper() -> JournaledShard:
     return told
 
 
-def test_member_with_flapping_metadata_is_named() -> None:
+def test_member_that_alternates_subscriptions_is_flapping() -> None:
     told = flapper()
     for number in range(3):
         assert told.journal.flapping("g") == []
@@ -392,7 +392,7 @@ def test_member_with_flapping_metadata_is_named() -> None:
     assert flapping.detail == "listed the same topics in another order"
 
 
-def test_rare_metadata_changes_are_not_flapping() -> None:
+def test_rare_subscription_changes_are_not_flapping() -> None:
     told = flapper()
     for number in range(5):
         flap(told, ["t", f"u{number}"], number)
@@ -423,7 +423,7 @@ def test_joins_into_a_stable_group_are_collected_into_one_rebalance() -> None:
     assert told.last.join_ms == 500
 
 
-def test_collecting_joins_does_not_extend_the_join_deadline() -> None:
+def test_collected_joins_do_not_extend_the_join_deadline() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     a, b = told.form("a", "b")
     told.handle(join("n1", fresh_id="n1"))
@@ -476,7 +476,7 @@ def test_journal_keeps_the_last_rebalances_of_a_group() -> None:
     assert [each.number for each in entry.rebalances] == [7, 8, 9, 10]
 
 
-def test_longest_quiet_group_is_removed_first() -> None:
+def test_group_without_events_for_longest_is_removed_first() -> None:
     journal = Journal(bytes_kept=100_000)
     journal.observe(rebalanced("busy"), Now(0, 0))
     for number in range(100):
@@ -501,7 +501,7 @@ def test_single_group_drops_its_oldest_rebalances() -> None:
     assert journal.bytes == entry.bytes <= 20_000
 
 
-def test_loaded_generations_count_and_are_removed_first() -> None:
+def test_generations_loaded_from_the_log_are_removed_first() -> None:
     journal = Journal(bytes_kept=60_000)
     one = [LoadedGeneration(1, 1, "range", "m", 1, 0)]
     journal.observe(ShardLoaded(100, {f"g{i}": one for i in range(100)}), Now(0, 0))
@@ -513,11 +513,11 @@ def test_loaded_generations_count_and_are_removed_first() -> None:
 
 
 def size_of(returns: MemberRestarts) -> int:
-    """The size in bytes, computed from the entries."""
+    """Returns the size of ``returns`` in bytes, computed from its entries."""
     return sum([each.size() for ring in (returns.clients, returns._seen) for each in ring])
 
 
-def test_incremental_size_equals_the_computed_one() -> None:
+def test_incremental_size_equals_the_sum_over_entries() -> None:
     told = JournaledShard(Journal(rebalances_kept=3))
     told.form("a", "b", "c")
     for round_ in range(8):
@@ -543,9 +543,10 @@ def test_incremental_size_equals_the_computed_one() -> None:
 
 
 def measured(build: Callable[[], Journal]) -> tuple[int, int]:
-    """The journal's own size, and the memory released with it, in bytes.
+    """Returns the journal's estimated size and the memory that is released with the journal, in
+    bytes.
 
-    Memory left by its first use, such as compiled patterns, is not counted.
+    Memory that remains after the first use, such as compiled patterns, is not counted.
     """
     tracemalloc.start()
     try:
@@ -561,7 +562,7 @@ def measured(build: Callable[[], Journal]) -> tuple[int, int]:
 
 
 def test_estimated_size_is_near_the_used_memory() -> None:
-    """Every text belongs to the journal alone, as when all members have left."""
+    """No text is shared with a group, as after all members have left."""
 
     def build() -> Journal:
         journal = Journal()
@@ -578,7 +579,7 @@ def test_estimated_size_is_near_the_used_memory() -> None:
 
 
 def fresh(text: str, length: int) -> str:
-    """A text with its own memory, as each request brings it."""
+    """Returns a text that shares no memory with others, like the text of a request."""
     return (text + "-" * length)[: max(length, len(text))] + text
 
 
@@ -608,14 +609,14 @@ def flapping(group: str, number: int, length: int) -> list[Event]:
 
 
 def came_and_went(group: str, number: int, length: int) -> list[Event]:
-    """Members that join, without a rebalance that includes them."""
+    """Returns events of members that join and leave, without a rebalance."""
     ids = [fresh(f"{each}{number}", length) for each in ("m", "i", "c")]
     host, reason = fresh("/10.0.0.1", 0), fresh(f"{number}", min(length, 255))
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]
 
 
 def returned(group: str, number: int, length: int) -> list[Event]:
-    """Clients that rejoin under new ids, one after the other and in pairs."""
+    """Returns events of clients that rejoin with new member ids, one after another and in pairs."""
     event = came_and_went(group, number, length)[0]
     assert isinstance(event, MemberJoined)
     client, host, back = event.client_id, event.client_host, fresh(f"again{number}", length)
@@ -690,7 +691,7 @@ def test_estimated_size_of_a_load_is_within_twice_the_used_memory(length: int) -
 
 
 def test_refused_commits_of_long_ids_stay_within_the_bound() -> None:
-    """8,000 such commits for different groups once used 578 MB of 64 MiB."""
+    """8,000 refused commits for different groups once used 578 MB; the bound was 64 MiB."""
 
     def build() -> Journal:
         journal = Journal(bytes_kept=4 << 20)
@@ -703,7 +704,7 @@ def test_refused_commits_of_long_ids_stay_within_the_bound() -> None:
     assert taken < 5 << 20
 
 
-def test_journal_keeps_both_ends_of_a_long_id() -> None:
+def test_long_member_id_is_shortened_in_the_middle() -> None:
     journal = Journal()
     (event,) = rejected("g", 7, 32_000)
     journal.observe(event, Now(0, 0))

@@ -1,4 +1,4 @@
-"""Entries of the journal as lines: the page's example, round trips of every kind, and damage."""
+"""Journal entries as lines: the page's example, round trips of each kind, and damaged lines."""
 
 from __future__ import annotations
 
@@ -128,14 +128,14 @@ def test_changed_or_truncated_line_is_refused(entry: Entry) -> None:
 
 
 def test_line_with_missing_or_wrong_fields_is_refused() -> None:
-    """Every field in turn is missing or has another type, as in another version."""
+    """Each field in turn is missing or has another type, as in another version."""
     chance = random.Random(7)
     for entry in ENTRIES:
         fields = fields_of(FORM.line_of("g", entry)[:-1])
         for name in fields:
             rest = {key: value for key, value in fields.items() if key != name}
             again = name in ("times", "since_ms") and isinstance(entry, Note)
-            is_newer = name in NEWER or again  # than some files
+            is_newer = name in NEWER or again  # older files may lack it
             with nullcontext() if is_newer else pytest.raises(NotALine):
                 FORM.entry_of(checked_line(rest)[:-1])
             with suppress(NotALine):

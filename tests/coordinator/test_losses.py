@@ -1,4 +1,4 @@
-"""Actions of administrators by which a group misses records: their events and journal entries."""
+"""Journal events of administrative actions that make a group skip records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPS = Sender("User:ops", "cli", "/10.0.0.9")
 
 
 def used(told: JournaledShard | None = None) -> JournaledShard:
-    """A group that had a member and has committed 5 and 7."""
+    """Returns a shard with a group that had a member and committed offsets 5 and 7."""
     told = told or JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5), (1, 7))))
@@ -31,7 +31,7 @@ def reset(told: JournaledShard, *pairs: tuple[int, int]) -> None:
     told.handle(commit(("reset", pairs), topics=offsets(*pairs), **who))
 
 
-def test_reset_forward_is_kept_with_principal_client_and_offsets() -> None:
+def test_forward_reset_is_a_loss_with_principal_client_and_offsets() -> None:
     told = used()
     reset(told, (0, 20), (1, 7))
     (lost,) = told.entry.losses
@@ -41,7 +41,7 @@ def test_reset_forward_is_kept_with_principal_client_and_offsets() -> None:
     assert (lost.at_ms, lost.number, lost.times) == (told.now.wall_ms, 1, 1)
 
 
-def test_reset_back_is_kept_with_its_principal_and_not_as_a_loss() -> None:
+def test_backward_reset_is_kept_with_its_principal_and_is_not_a_loss() -> None:
     told = used()
     reset(told, (0, 1))
     (moved,) = told.entry.moved_back
@@ -49,7 +49,7 @@ def test_reset_back_is_kept_with_its_principal_and_not_as_a_loss() -> None:
     assert not told.entry.losses
 
 
-def test_commits_of_members_and_self_assigned_clients_are_not_losses() -> None:
+def test_commits_of_members_and_simple_consumers_are_not_losses() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5))))
@@ -61,8 +61,8 @@ def test_commits_of_members_and_self_assigned_clients_are_not_losses() -> None:
     assert simple.journal.get("g") is None
 
 
-def test_repeated_commits_of_one_client_are_one_loss() -> None:
-    """The consumer assigns its partitions itself, in a group that once had members."""
+def test_repeated_commits_of_a_simple_consumer_are_one_loss() -> None:
+    """The consumer assigns its partitions itself; the group formerly had members."""
     told = used()
     for number in range(10, 500):
         reset(told, (0, number), (1, number))
@@ -72,7 +72,7 @@ def test_repeated_commits_of_one_client_are_one_loss() -> None:
     assert told.journal.bytes == told.entry.bytes
 
 
-def test_resets_are_separate_losses_unless_one_continues_another() -> None:
+def test_consecutive_resets_of_a_partition_are_one_loss() -> None:
     told = used()
     reset(told, (0, 20))
     reset(told, (1, 20))

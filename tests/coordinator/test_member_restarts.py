@@ -1,4 +1,4 @@
-"""Clients that rejoin under new member ids, and the state of members that a group waits for."""
+"""Restarts of clients under new member ids, and the state of members that a group awaits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_client_that_left_and_rejoined_is_a_restart() -> None:
         ("app", HOST, 1000 + RETURNS_WITHIN_MS + 1),
     ],
 )
-def test_other_client_or_host_or_a_late_join_is_not_a_restart(
+def test_join_of_another_client_or_host_or_a_late_join_is_not_a_restart(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = MemberRestarts()
@@ -65,8 +65,8 @@ def test_other_client_or_host_or_a_late_join_is_not_a_restart(
     assert not returns.clients
 
 
-def test_each_member_id_is_part_of_one_restart() -> None:
-    """Of two consumers of one process, the one that stayed is not counted as a restart."""
+def test_each_former_member_id_belongs_to_one_restart() -> None:
+    """A process has two consumers, of which one restarts."""
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     returns.joined(Client("app", HOST), "app-2", at(0))
@@ -115,7 +115,7 @@ def test_kept_restarts_are_bounded_and_their_bytes_counted() -> None:
     assert counted.count == size_of(returns) < 1 << 20
 
 
-def test_journal_names_the_former_id_at_the_joined_member() -> None:
+def test_member_joined_entry_names_the_former_member_id() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app"))
     told.handle(sync("s", "app-a"))
@@ -191,7 +191,7 @@ def test_member_that_heartbeats_and_does_not_rejoin_did_not_restart() -> None:
     assert client.ways == {Way.JOIN_TIMED_OUT: 1}
 
 
-def test_ways_of_restarts_are_those_of_the_present_streak() -> None:
+def test_restart_causes_are_counted_only_for_the_present_streak() -> None:
     returns = MemberRestarts()
     for number, way in enumerate([Way.LEFT, Way.RESTARTED, Way.RESTARTED]):
         at_ms = number * 400_000 if number < 2 else 410_000
@@ -201,7 +201,7 @@ def test_ways_of_restarts_are_those_of_the_present_streak() -> None:
     assert (client.times, client.ways) == (3, {Way.RESTARTED: 2})
 
 
-def test_journal_names_the_new_id_at_the_expired_member() -> None:
+def test_session_expired_entry_names_the_new_member_id() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app"))
     told.handle(sync("s", "app-a"))
@@ -225,8 +225,8 @@ def test_static_member_that_returns_within_its_session_is_not_a_restart() -> Non
 
 
 def crash_and_return(told: JournaledShard, *numbers: int, after_ms: int = 3000) -> None:
-    """Runs processes of one static member; each crashes after 1 s, and the next follows after
-    ``after_ms``."""
+    """Runs processes of one static member one after another; each crashes after 1 s, and the next
+    starts after ``after_ms``."""
     for number in numbers:
         connection = f"c{number}"
         fields = {"group_instance_id": "i", "client_id": "app", "connection": connection}
@@ -250,7 +250,7 @@ def test_static_member_that_restarts_within_its_session_is_counted_by_its_instan
     assert not returns._seen, "its first id is part of a return"
 
 
-def test_restarts_of_a_static_member_within_its_session_and_after_it_are_one_chain() -> None:
+def test_restarts_of_a_static_member_before_and_after_expiry_are_one_streak() -> None:
     told = JournaledShard()
     crash_and_return(told, 0, 1)
     crash_and_return(told, 2, after_ms=SESSION_MS)
@@ -277,7 +277,7 @@ def test_static_member_that_returns_after_its_session_is_counted_by_its_instance
     assert (client.member_id, client.client_host, client.away_ms) == ("i-a4", "/10.0.0.4", 2000)
 
 
-def test_members_with_one_client_id_are_counted_one_by_one() -> None:
+def test_restarts_of_members_with_one_client_id_are_counted_separately() -> None:
     """Six members are restarted together twice; then one of them crashes repeatedly."""
     returns, app, ids = (
         MemberRestarts(),
@@ -305,8 +305,8 @@ def test_members_with_one_client_id_are_counted_one_by_one() -> None:
 
 
 def preparing() -> tuple[Driver, str]:
-    """A group in a rebalance, and the awaited first of its two members, whose last heartbeat was
-    500 ms ago."""
+    """Returns a driver with a rebalancing group, and the awaited first of its two members, which
+    sent a heartbeat 500 ms ago."""
     driver = Driver()
     a, _ = driver.form("a", "b")
     driver.mono_ms += 500
@@ -324,7 +324,7 @@ def test_awaited_member_that_heartbeats_is_shown_as_not_rejoining() -> None:
     assert found.words == "the member still heartbeats (last 1.6 s ago) but does not rejoin"
 
 
-def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> None:
+def test_awaited_member_is_not_silent_before_its_next_heartbeat_is_due() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
@@ -353,7 +353,7 @@ def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     assert found.words == "no heartbeat for 5.0 s; the session expires in 5.0 s"
 
 
-def test_phase_ends_with_the_session_of_the_only_member_that_is_awaited_and_silent() -> None:
+def test_phase_ends_with_the_session_of_the_only_awaited_silent_member() -> None:
     driver, _ = preparing()
     group = driver.shard.view.groups["g"]
     driver.mono_ms += 2000
@@ -372,7 +372,7 @@ def test_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> None:
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_phase_ends_at_its_deadline_when_an_id_is_awaited_too() -> None:
+def test_phase_ends_at_its_deadline_when_an_assigned_id_is_awaited_too() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     driver.mono_ms += 2000
@@ -380,7 +380,7 @@ def test_phase_ends_at_its_deadline_when_an_id_is_awaited_too() -> None:
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_awaited_new_id_and_removed_member_have_their_signs() -> None:
+def test_awaited_new_id_has_sign_new_and_removed_member_sign_gone() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     group = driver.shard.view.groups["g"]
@@ -406,7 +406,7 @@ def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
 
 
 @pytest.mark.parametrize("proof", [heartbeat, commit])
-def test_member_that_uses_another_connection_is_not_closed(proof: Any) -> None:
+def test_awaited_member_that_uses_another_connection_has_sign_heartbeats(proof: Any) -> None:
     driver, a = preparing()
     driver.handle(heartbeat("beat", a, 2, connection="c1"))
     driver.take(driver.shard.connection_closed("c1", driver.now))
@@ -415,7 +415,7 @@ def test_member_that_uses_another_connection_is_not_closed(proof: Any) -> None:
     assert awaited(driver.shard.view.groups["g"], a, driver.now).sign is Sign.HEARTBEATS
 
 
-def test_crash_while_joining_is_a_restart() -> None:
+def test_crash_during_a_join_is_a_restart() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1"))
     told.handle(sync("s", "app-a", connection="c1"))
@@ -429,7 +429,7 @@ def test_crash_while_joining_is_a_restart() -> None:
     assert (client.times, client.away_ms) == (1, 2000)
 
 
-def test_session_that_began_after_the_connection_closed_is_explained() -> None:
+def test_expiry_entry_explains_a_session_that_began_after_a_close() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b")
     told.handle(join("again", a, connection="c1"))
@@ -446,7 +446,7 @@ def test_session_that_began_after_the_connection_closed_is_explained() -> None:
     )
 
 
-def test_streak_counts_all_and_ends_with_a_long_pause() -> None:
+def test_streak_counts_all_restarts_until_a_long_pause() -> None:
     streak = Streak()
     for number in range(1000):
         streak.note(5_000 + 1_000 * number)
@@ -464,7 +464,7 @@ def test_state_since_is_the_wall_time_of_the_transition() -> None:
     assert state_since_ms(group, Now(driver.mono_ms, began_ms - 500)) == began_ms - 500
 
 
-def test_awaited_member_in_the_sync_phase_does_not_sync() -> None:
+def test_awaited_member_in_the_sync_phase_is_shown_as_not_syncing() -> None:
     driver = Driver()
     a, _ = driver.form("a", "b", settle=False)
     driver.mono_ms += 1000

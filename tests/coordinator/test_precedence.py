@@ -1,8 +1,8 @@
-"""The order of checks in each handler: the first error is the answer.
+"""Each handler returns the error of the first failing check.
 
-The rows of each table are in the order of the checks. A row's call has every error that the rows
-below it name, in addition to its own, so that a row passes only if its check comes before theirs;
-the last row has no error.
+The rows of each table are in the order of the checks. The call of a row has its own error and the
+errors of all rows below it, so that a row passes only if its check comes before theirs. The last
+row has no error.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from protocol.errors import NAMES
 from tests.aligned import rows
 from tests.coordinator.calls_for_tests import SUBSCRIPTION, Driver, join, sync
 
-# A full group "g" (group.max.size is 2): static member i1 leads, static member i2 follows. "none"
-# is an unknown group; "full" is g for a further member.
+# "g" is a full group (group.max.size is 2): static member i1 leads, static member i2 follows.
+# "none" is an unknown group. A call of "full" joins a third member into g.
 LEADER = "i1-1"
 FOLLOWER = "i2-2"
 
@@ -179,7 +179,7 @@ def test_offset_commit_checks_in_the_order_of_the_table(
     error: str,
 ) -> None:
     size = int(partitions)
-    # The first partition has the metadata, the others none.
+    # Only the first partition has the metadata.
     columns = (range(size), [5] * size, [-1] * size, [metadata] + [None] * (size - 1))
     topic = TopicOffsets("t", *columns, None)
     call = OffsetCommit("t", group, int(generation), member, instance or None, -1, [topic])

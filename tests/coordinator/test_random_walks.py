@@ -1,5 +1,4 @@
-"""Random walks through the shard: the invariants hold and every ticket is answered once, for any
-clients.
+"""Random walks through the shard keep the invariants, and every ticket is answered exactly once.
 
 Each walk has a seed, which is part of the name of a failed test.
 """
@@ -84,7 +83,7 @@ class Walk:
             self.log.append((self.log_end, run))
             self.log_end += len(run)
         for ticket, reply in outcome.replies:
-            group_id = self.owed.pop(ticket)  # KeyError: answered twice, or never requested
+            group_id = self.owed.pop(ticket)  # KeyError: answered twice, or not issued
             if isinstance(reply, JoinReply):
                 if reply.member_id:
                     self.ids.append(reply.member_id)
@@ -95,7 +94,7 @@ class Walk:
             if isinstance(event, GroupRemoved):
                 self.generations.pop(
                     event.group_id, None
-                )  # a later group of that name starts again
+                )  # a later group with the same name begins without state
 
     def ticket(self, group_id: str) -> int:
         self.next_ticket += 1
@@ -222,7 +221,7 @@ def test_random_walk_keeps_the_invariants(seed: int) -> None:
         check_against_log(walk.shard, walk.config, walk.log, walk.now)
         assert set(walk.owed) == set(walk.shard.view.parked())
 
-    # Without further calls every group settles: no request is parked and no member is left.
+    # Without further calls every group settles: no request is parked, and all members are removed.
     walk.advance(2 * 300_000)
     assert not walk.owed
     assert all(group.state is State.EMPTY for group in walk.shard.view.groups.values())
@@ -246,13 +245,13 @@ def test_planted_fault_fails_some_walk(plant: Plant, monkeypatch: pytest.MonkeyP
     for seed in range(WALKS):
         try:
             test_random_walk_keeps_the_invariants(seed)
-        except (AssertionError, KeyError):  # KeyError: an answer without a ticket
+        except (AssertionError, KeyError):  # KeyError: a reply without a ticket
             return
     pytest.fail(f"{WALKS} walks found nothing wrong")
 
 
 def test_random_walks_reach_every_state_and_park_requests() -> None:
-    """The walks prove something only if they reach every state."""
+    """The other tests are evidence only if the walks reach all states."""
     states = set()
     waited = 0
     for seed in range(10):

@@ -1,4 +1,4 @@
-"""Refused JoinGroups: the entries of the journal, and how long they count."""
+"""Journal entries of refused JoinGroups, and when they end."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_refused_join_of_unknown_group_is_kept() -> None:
     assert [each.count for each in told.entry.rejected] == [1]
 
 
-def test_refused_joins_are_over_when_the_client_joins() -> None:
+def test_refused_joins_end_when_the_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(JOINED, Now(0, 2000))
@@ -108,7 +108,7 @@ def test_refused_joins_are_over_when_the_client_joins() -> None:
     assert (kept.is_over, kept.since_ms, kept.times, kept.count) == (False, 3000, 1, 2)
 
 
-def test_refused_joins_of_other_hosts_go_on_when_a_client_joins() -> None:
+def test_refused_joins_of_other_hosts_do_not_end_when_a_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(MemberJoined("g", "app-1", None, "app", "/10.0.0.8", None), Now(0, 2000))
@@ -123,7 +123,7 @@ def test_refusals_far_apart_start_a_new_count() -> None:
     assert (kept.since_ms, kept.times, kept.count) == (1_200_001, 1, 3)
 
 
-def test_refused_clients_of_one_group_are_bounded_and_the_latest_stay() -> None:
+def test_refused_clients_of_a_group_are_bounded_and_the_oldest_dropped() -> None:
     journal = Journal()
     for number in range(1000):
         host = f"/10.1.{number // 256}.{number % 256}"
@@ -138,7 +138,7 @@ def test_refused_clients_of_one_group_are_bounded_and_the_latest_stay() -> None:
     assert journal.bytes == kept_of(journal).bytes
 
 
-def test_refused_joins_of_all_clients_together_stay_within_the_bound() -> None:
+def test_refused_joins_of_all_groups_stay_within_the_size_bound() -> None:
     def build() -> Journal:
         journal = Journal(bytes_kept=1 << 20)
         for number in range(3000):

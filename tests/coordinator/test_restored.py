@@ -1,4 +1,4 @@
-"""A journal that continues from the lines of an earlier run and from the log."""
+"""A journal that is restored from its written lines and from the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 
 
 class Writing(JournaledShard):
-    """A shard whose journal is written line by line."""
+    """A shard whose journal entries are written as lines."""
 
     def __init__(self, **settings: int) -> None:
         self.unsaved = Unsaved()
@@ -27,7 +27,7 @@ class Writing(JournaledShard):
         super().__init__(Journal(unsaved=self.unsaved), **settings)
 
     def write(self) -> None:
-        """Writes the due lines, as the broker does a tenth of a second after an event."""
+        """Writes the due lines, as the broker does 0.1 s after an event."""
         self.journal.fold_observed()
         for group_id, entry in self.unsaved.take(1000):
             self.lines.append(FORM.line_of(group_id, entry)[:-1])
@@ -38,7 +38,7 @@ class Writing(JournaledShard):
         return super_outcome
 
     def next_run(self) -> Journal:
-        """The journal of a run that reads the lines."""
+        """Returns the journal of a later process, which reads the lines."""
         journal = Journal(unsaved=Unsaved())
         for line in self.lines:
             journal.restore(*FORM.entry_of(line))
@@ -60,7 +60,7 @@ def generation(number: int, leader: str | None, at_ms: int, members: int = 1) ->
     return LoadedGeneration(number, number, protocol, leader, members, at_ms)
 
 
-def test_entries_of_the_previous_run_are_restored_as_kept() -> None:
+def test_restored_entries_have_source_kept() -> None:
     told = Writing()
     a, b = told.form("a", "b")
     told.handle(leave("bye", b))
@@ -108,7 +108,7 @@ def test_numbers_continue_after_a_restart_with_source_seen() -> None:
     assert told_of(journal).seen == 1
 
 
-def test_flapping_and_restarted_clients_survive_a_restart() -> None:
+def test_flapping_and_restarted_clients_survive_a_broker_restart() -> None:
     told = Writing()
     told.shard, told.log = flapper().shard, flapper().log
     for number in range(3):
@@ -122,7 +122,7 @@ def test_flapping_and_restarted_clients_survive_a_restart() -> None:
     assert (returning.times, returning.before, returning.is_kept) == (1, "c-b", True)
 
 
-def test_members_that_flapped_in_earlier_runs_are_bounded() -> None:
+def test_flapping_members_of_earlier_runs_are_bounded() -> None:
     journal = Journal()
     for number in range(200):
         journal.restore("g", Flapping(f"m-{number}", "app", "/h", 3, DAY_MS, "other topics", True))
@@ -131,7 +131,7 @@ def test_members_that_flapped_in_earlier_runs_are_bounded() -> None:
     ]
 
 
-def test_takeovers_of_a_static_member_are_one_note_in_this_run_and_the_next() -> None:
+def test_repeated_takeovers_of_a_static_member_are_one_note() -> None:
     told = Writing()
     began_ms = told.now.wall_ms
     for number in range(60):
@@ -149,7 +149,7 @@ def test_takeovers_of_a_static_member_are_one_note_in_this_run_and_the_next() ->
     assert [(each.instance, each.times) for each in told.entry.notes][-1] == ("i", 1)
 
 
-def test_restored_refusal_counts_continue_as_seen() -> None:
+def test_restored_refusal_count_continues_with_source_seen() -> None:
     told = Writing()
     (a,) = told.form("a")
     for number in range(8):
@@ -164,10 +164,10 @@ def test_restored_refusal_counts_continue_as_seen() -> None:
     assert (seen.count, seen.source) == (9, Source.SEEN)
 
 
-# -------------------------------------------------------------------------- what is written when
+# ------------------------------------------------------------------------- when lines are written
 
 
-def test_repeated_entries_are_written_ever_less_often() -> None:
+def test_repeated_entry_is_written_at_exponentially_growing_counts() -> None:
     told = Writing()
     (a,) = told.form("a")
     lines = len(told.lines)
@@ -187,7 +187,7 @@ def test_repeated_entries_are_written_ever_less_often() -> None:
     assert [(each.key, each.count) for each in kept] == counts
 
 
-def test_commits_that_move_back_all_the_time_are_written_once_a_minute_after_64() -> None:
+def test_repeated_backward_commits_are_written_once_a_minute_after_64() -> None:
     unsaved = Unsaved()
     journal = Journal(unsaved=unsaved)
     for number in range(200):
@@ -212,7 +212,7 @@ def test_changed_entry_is_written_once_with_its_latest_state() -> None:
 # ----------------------------------------------------------------------------------------- the log
 
 
-def test_generations_of_the_log_are_the_history_without_a_file() -> None:
+def test_history_without_a_file_has_the_generations_of_the_log() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     told.handle(join("again", a))
@@ -279,7 +279,7 @@ def test_rebalance_open_in_the_file_is_completed_from_the_log() -> None:
     assert (entry.detail, entry.ended_ms, entry.source) == ("b left", 3200, Source.KEPT)
 
 
-def test_later_load_does_not_change_other_groups() -> None:
+def test_later_load_of_another_group_keeps_the_open_rebalance() -> None:
     journal = Journal(rebalances_kept=2)
     journal.observe(*loaded(generation(1, "a", 1000)))
     for number in range(1, 4):

@@ -1,5 +1,4 @@
-"""The interface of the shard: refusals, budgets, sizes and loading, which conversations do not
-cover."""
+"""Refusals, budgets, sizes and loading of the shard, which no conversation covers."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ EVERY_CALL: list[Any] = [
 ]
 
 
-def test_list_of_calls_is_complete() -> None:
+def test_list_of_calls_has_every_type_of_call() -> None:
     assert {type(call) for call in EVERY_CALL} == set(typing.get_args(calls.Call))
 
 
@@ -94,7 +93,7 @@ def test_displaced_parked_request_returns_rebalance_in_progress() -> None:
     assert set(driver.shard.view.parked()) == {"again"}
 
 
-def test_unknown_connection_that_closes_changes_nothing() -> None:
+def test_close_of_an_unknown_connection_changes_no_state() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     before = driver.shard.view.groups["g"].members[a].session.due_ms
@@ -104,7 +103,7 @@ def test_unknown_connection_that_closes_changes_nothing() -> None:
     assert driver.shard.view.groups["g"].members[a].session.due_ms == before
 
 
-def test_second_unload_answers_nothing() -> None:
+def test_second_unload_returns_no_reply() -> None:
     driver = Driver()
     driver.form("a")
     driver.handle(join("b", fresh_id="b"))
@@ -116,7 +115,7 @@ def test_second_unload_answers_nothing() -> None:
 # ----------------------------------------------------------------------------------- expire
 
 
-def test_expire_stays_within_its_budget_and_stays_due() -> None:
+def test_expire_handles_budget_many_groups_and_remains_due() -> None:
     driver = Driver(initial_rebalance_delay_ms=3000)
     for i in range(10):
         driver.handle(join(i, group_id=f"g{i}"))
@@ -137,7 +136,7 @@ def test_retention_check_reads_budget_many_groups() -> None:
         driver.handle(commit(i, group_id=f"g{i}"))
     driver.mono_ms = 5000
     records = []
-    for _ in range(3):  # the first slice uses one item to begin the check
+    for _ in range(3):  # the first slice spends one item of its budget on the start of the check
         next_ms = driver.shard.next_deadline()
         assert next_ms is not None
         assert next_ms <= driver.mono_ms
@@ -182,7 +181,7 @@ def test_size_limit_of_a_commit_is_exact() -> None:
     assert Driver(max_record_bytes=size - 1).answer(call).errors == 28
 
 
-def test_commit_values_too_long_for_a_record_are_refused() -> None:
+def test_commit_with_values_too_long_for_a_record_is_refused() -> None:
     driver = Driver(offset_metadata_max_bytes=10**6)
     assert driver.answer(commit(1, group_id="g" * 40_000)).errors == 28
     topics = [TopicOffsets("t", [0], [5], [-1], ["m" * 40_000], None)]
@@ -190,14 +189,14 @@ def test_commit_values_too_long_for_a_record_are_refused() -> None:
     assert not driver.shard.view.groups
 
 
-def test_member_id_fits_a_string_for_any_client_id() -> None:
+def test_member_id_of_a_long_client_id_fits_a_kafka_string() -> None:
     driver = Driver()
     reply = driver.answer(join(1, client_id="ü" * 32_000, fresh_id="x" * 36))
     assert len(reply.member_id.encode()) < 2**15
     assert reply.member_id.endswith("x" * 36)
 
 
-def test_commit_without_metadata_keeps_its_columns() -> None:
+def test_commit_without_metadata_reuses_the_columns_of_the_call() -> None:
     driver = Driver()
     topic = TopicOffsets("t", (0, 1), (5, 6), (-1, 2), None, None)
     (run,) = driver.handle(commit("c", topics=[topic])).records
@@ -242,8 +241,8 @@ def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_one() -> Non
     assert member.session.due_ms == 10_500, "sessions start in full when the load ends"
 
 
-def test_load_wakes_groups_in_bounded_pieces() -> None:
-    """The loader yields between the pieces; the result is the same."""
+def test_load_completes_groups_in_bounded_pieces() -> None:
+    """The loader yields between the pieces; their size does not change the result."""
     driver = Driver()
     driver.form("a")
     driver.handle(commit("s", group_id="simple"))
@@ -260,7 +259,7 @@ def test_load_wakes_groups_in_bounded_pieces() -> None:
     check_shard(shard)
 
 
-def test_counts_have_the_state_names_of_the_wire() -> None:
+def test_group_counts_use_kafkas_state_names() -> None:
     driver = Driver()
     driver.form("a", "b")
     driver.handle(commit("s", group_id="simple"))
@@ -276,7 +275,7 @@ def test_counts_have_the_state_names_of_the_wire() -> None:
     }
 
 
-def test_a_group_of_a_thousand_forms_one_generation() -> None:
+def test_group_of_a_thousand_members_forms_one_generation() -> None:
     driver = Driver(initial_rebalance_delay_ms=3000)
     for i in range(1000):
         driver.handle(join(i))
@@ -301,7 +300,7 @@ def test_a_group_of_a_thousand_forms_one_generation() -> None:
 @pytest.mark.parametrize("group_id", ["g", "grüße" * 30, "🙂" * 8000])
 @pytest.mark.parametrize("topic", ["t", "t" * 249])
 def test_accepted_commit_fits_a_batch(group_id: str, topic: str) -> None:
-    """The fast bound of commits.py holds for any bytes of the names."""
+    """The bound of coordinator/commits.py holds for any bytes of the names."""
     refused = accepted = 0
     for limit in (300, 3000, 40_000, 10**6):
         driver = Driver(max_record_bytes=limit)
@@ -317,7 +316,7 @@ def test_accepted_commit_fits_a_batch(group_id: str, topic: str) -> None:
     assert refused
 
 
-def test_texts_of_clients_are_truncated_in_events() -> None:
+def test_long_client_strings_are_truncated_in_events() -> None:
     driver = Driver()
     outcome = driver.handle(join(1, reason="r" * 30_000))
     assert max(len(repr(event)) for event in outcome.events) < 600
@@ -337,7 +336,7 @@ def test_static_rejoin_too_large_for_a_record_is_refused() -> None:
     assert driver.error(join(5, group_instance_id="i")) == 0
 
 
-def test_a_static_member_with_an_unreadable_subscription_is_compared_by_its_bytes() -> None:
+def test_unreadable_subscriptions_of_a_static_member_are_compared_as_bytes() -> None:
     driver = Driver()
     one, other = [("range", b"?1")], [("range", b"?2")]
     driver.handle(join(1, group_instance_id="i", protocols=one))
@@ -347,8 +346,8 @@ def test_a_static_member_with_an_unreadable_subscription_is_compared_by_its_byte
 
 
 def test_unused_member_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more id withdraws the oldest; a client that joins with that id gets an error and requests
-    another."""
+    """An id above the bound withdraws the oldest one; a client that joins with a withdrawn id gets
+    an error and requests another."""
     monkeypatch.setattr(joining, "PENDING_IDS_MAX", 100)
     driver = Driver()
     for number in range(1000):

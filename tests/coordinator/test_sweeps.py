@@ -1,4 +1,5 @@
-"""Work over many offsets runs in bounded pieces, and a crash between two pieces is harmless."""
+"""Deletion and expiry of many offsets run in bounded pieces, and a crash between two pieces is
+harmless."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ from tests.coordinator.invariants import check_against_log, reloaded
 
 TOPICS, PARTITIONS = 5, 1000
 TOMBSTONES_MAX = 500
-"""The tombstones of one piece: some 5 ms until they are in the log."""
+"""The number of tombstones in a piece, which takes some 5 ms until the tombstones are in the
+log."""
 
 
 def filled(**settings: int) -> Driver:
-    """A shard with a small and a large group, both with offsets alone."""
+    """Returns a shard with a small and a large group without members."""
     driver = Driver(**settings)
     driver.handle(commit("small", group_id="small"))
     columns = list(range(PARTITIONS))
@@ -40,19 +42,19 @@ def dropped(outcome: Outcome) -> int:
 
 
 def work_off(driver: Driver, pieces: list[Outcome]) -> None:
-    """Runs everything that is due, a piece at a time."""
+    """Runs all due work, one piece at a time."""
     while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
         pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
         check_against_log(driver.shard, driver.config, driver.log, driver.now)
 
 
-def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
+def test_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
     driver = filled()
     pieces = [driver.handle(DeleteGroup("ticket", "g"))]
     assert not pieces[0].replies
     assert set(driver.shard.view.parked()) == {"ticket"}
     assert driver.shard.view.groups["g"].state is State.DEAD
-    # a DEAD group, as documented: retry the request, and no offsets
+    # as documented, a group in deletion is DEAD: clients retry, and no offsets are listed
     assert driver.answer(commit("c")) == CommitReply(COORDINATOR_NOT_AVAILABLE)
     assert driver.error(join("j")) == COORDINATOR_NOT_AVAILABLE
     assert driver.answer(DeleteGroup("again", "g")) == GROUP_ID_NOT_FOUND
@@ -88,7 +90,7 @@ def test_interrupted_deletion_removes_some_offsets_and_keeps_the_group() -> None
     assert driver.shard.view.offsets.count() == 1
 
 
-def test_unload_answers_a_waiting_deletion() -> None:
+def test_unload_answers_a_parked_delete_group() -> None:
     driver = filled()
     driver.handle(DeleteGroup("ticket", "g"))
 
@@ -124,7 +126,7 @@ def test_offsets_of_a_recreated_topic_are_kept() -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 100])
-def test_a_large_group_expires_in_pieces(budget: int) -> None:
+def test_large_group_expires_in_pieces(budget: int) -> None:
     driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     driver.mono_ms = 5000
     pieces = []
@@ -137,7 +139,7 @@ def test_a_large_group_expires_in_pieces(budget: int) -> None:
     assert driver.shard.view.offsets.count() == 0
 
 
-def test_group_that_gets_a_member_while_it_expires_keeps_the_rest() -> None:
+def test_group_that_gets_a_member_during_expiry_keeps_its_remaining_offsets() -> None:
     driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     driver.mono_ms = 5000
     driver.take(driver.shard.expire(driver.now, 100))

@@ -1,4 +1,5 @@
-"""TxnOffsetCommit and markers: permitted commits, pending offsets, and their outcome."""
+"""TxnOffsetCommit and transaction markers: accepted commits, pending offsets, and their commit or
+abort."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ from tests.coordinator.test_precedence import FOLLOWER, LEADER, full, rows
 __all__ = ["full"]
 
 OTHER = [("range", encode_subscription(["other"]))]
-"""The protocols of a member whose topics change, so that its group rebalances."""
+"""The protocols of a member whose subscription changes, so that its group rebalances."""
 
 
 def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> TopicOffsets:
@@ -48,7 +49,7 @@ def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> 
 
 
 def fetched(driver: Driver, *, stable: bool = False, group: str = "g", **topics: Any) -> Any:
-    """(offset, error) by partition of topic t, or of all listed topics."""
+    """Returns (offset, error) by partition of the named topics, or of all topics."""
     asked = [("t", topics["t"])] if topics else None
     reply = driver.answer(OffsetFetch("fetch", group, asked, stable))
     assert isinstance(reply, FetchReply)
@@ -63,7 +64,7 @@ def fetched(driver: Driver, *, stable: bool = False, group: str = "g", **topics:
     return found
 
 
-# ------------------------------------------------------------------------------ who may commit
+# ------------------------------------------------------------------------------- accepted commits
 
 COMMIT = """
 group | generation | member | instance | metadata | error
@@ -110,7 +111,8 @@ def test_txn_offset_commit_checks_in_the_order_of_the_table(
 def test_txn_offset_commit_is_accepted_in_every_phase_of_a_rebalance(
     full: Driver, known: str
 ) -> None:
-    """OffsetCommit returns 27 while the assignment is awaited; a transaction cannot wait."""
+    """OffsetCommit returns REBALANCE_IN_PROGRESS while the assignment is awaited; a transaction
+    cannot wait."""
     instance = known[:2]
     full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
     states = []
@@ -125,15 +127,15 @@ def test_txn_offset_commit_is_accepted_in_every_phase_of_a_rebalance(
 
 
 @pytest.mark.proves("transactions 27")
-def test_txn_offset_commit_without_a_member_is_accepted_by_a_group() -> None:
-    """Versions 0 to 2 do not have the member fields."""
+def test_txn_offset_commit_without_a_member_is_accepted_by_any_group() -> None:
+    """Versions 0 to 2 lack the member fields."""
     driver = Driver()
     driver.form("a")
     assert driver.answer(txn_commit("c")) == CommitReply(NONE)
     assert driver.answer(commit("plain")) == CommitReply(UNKNOWN_MEMBER_ID)
 
 
-def test_empty_group_accepts_any_member_without_a_generation() -> None:
+def test_empty_group_accepts_a_commit_of_any_member_without_a_generation() -> None:
     driver = Driver()
     driver.handle(commit("make"))
     call = txn_commit("c", "nobody", group_instance_id="nothing")
@@ -161,7 +163,7 @@ def test_txn_offset_commit_of_removed_member_or_old_generation_is_refused() -> N
         assert driver.answer(txn_commit("c", member_id, of)) == CommitReply(error)
 
 
-def test_a_displaced_instance_is_fenced(full: Driver) -> None:
+def test_txn_offset_commit_of_a_displaced_instance_is_fenced(full: Driver) -> None:
     full.handle(join("new", "", group_instance_id="i1", fresh_id="9"))
     call = txn_commit("c", LEADER, 2, group_instance_id="i1")
     assert full.answer(call) == CommitReply(FENCED_INSTANCE_ID)
@@ -178,7 +180,7 @@ def test_txn_offset_commit_creates_an_unknown_group_as_simple() -> None:
     assert (described.state, described.protocol_type) == ("Empty", "")
 
 
-def test_an_empty_group_id_is_refused_while_loading_too() -> None:
+def test_txn_offset_commit_with_an_empty_group_id_is_refused_while_loading() -> None:
     assert not_served(txn_commit("c", group_id=""), 14) == CommitReply(INVALID_GROUP_ID)
 
 
@@ -209,10 +211,11 @@ def test_txn_offset_commit_too_large_for_a_batch_is_refused() -> None:
     assert not driver.log
 
 
-# ------------------------------------------------------------------------- pending, then not
+# ------------------------------------------------------------------------------ pending and ended
+# transactions
 
 
-def test_pending_offsets_are_unstable_only_with_require_stable() -> None:
+def test_offset_fetch_returns_unstable_only_with_require_stable() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))
     driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
@@ -220,7 +223,7 @@ def test_pending_offsets_are_unstable_only_with_require_stable() -> None:
     old = {0: (1, 0), 1: (1, 0), 2: (-1, 0)}
     assert fetched(driver, t=[0, 1, 2]) == old
     assert fetched(driver, t=[0, 1, 2], stable=True) == {0: unstable, 1: (1, 0), 2: unstable}
-    # all topics: only committed offsets are listed
+    # a fetch of all topics lists committed offsets only
     assert fetched(driver) == {0: (1, 0), 1: (1, 0)}
     assert fetched(driver, stable=True) == {0: unstable, 1: (1, 0)}
     assert fetched(driver, t=[1], stable=True) == {1: (1, 0)}
@@ -230,7 +233,7 @@ def test_pending_offsets_are_unstable_only_with_require_stable() -> None:
     assert fetched(driver, stable=True) == fetched(driver) == new
 
 
-def test_an_aborted_transaction_leaves_the_old_offsets() -> None:
+def test_aborted_transaction_keeps_the_old_offsets() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1})]))
     driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
@@ -238,7 +241,7 @@ def test_an_aborted_transaction_leaves_the_old_offsets() -> None:
     assert fetched(driver, stable=True) == {0: (1, 0)}
 
 
-def test_metadata_of_an_unstable_offset_is_not_shown() -> None:
+def test_stable_offset_fetch_hides_metadata_of_an_unstable_offset() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1}, text="mine")]))
     driver.handle(txn_commit("t", topics=[topic({0: 9})]))
@@ -248,8 +251,8 @@ def test_metadata_of_an_unstable_offset_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("plain_last", [True, False])
-def test_later_record_of_a_plain_and_a_transactional_commit_applies(plain_last: bool) -> None:
-    """The position of the marker does not matter, nor a load."""
+def test_commit_with_the_later_record_applies_plain_or_transactional(plain_last: bool) -> None:
+    """The offset of the marker does not matter; a load has the same result."""
     driver = Driver()
     calls = [txn_commit("t", topics=[topic({0: 8})]), commit("p", topics=[topic({0: 10})])]
     for call in calls if plain_last else reversed(calls):
@@ -259,7 +262,7 @@ def test_later_record_of_a_plain_and_a_transactional_commit_applies(plain_last: 
     check_against_log(driver.shard, driver.config, driver.log, driver.now)
 
 
-def test_a_marker_ends_the_transaction_while_the_group_rebalances(full: Driver) -> None:
+def test_marker_ends_the_transaction_while_the_group_rebalances(full: Driver) -> None:
     full.handle(txn_commit("t", LEADER, 2, group_instance_id="i1"))
     full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
     assert full.shard.view.groups["g"].state is State.PREPARING_REBALANCE
@@ -267,7 +270,7 @@ def test_a_marker_ends_the_transaction_while_the_group_rebalances(full: Driver) 
     assert fetched(full, stable=True) == {0: (5, 0)}
 
 
-def test_a_marker_of_a_producer_without_offsets_is_written() -> None:
+def test_marker_of_a_producer_without_offsets_is_written() -> None:
     driver = Driver()
     outcome = driver.handle(end("e", committed=True, producer_id=99))
     assert len(outcome.records) == 1
@@ -292,7 +295,7 @@ def test_transaction_that_lowers_offsets_is_reported() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 10, 1: 10, 2: 10})]))
     driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 12, 2: 9})]))
-    driver.handle(commit("c", topics=[topic({2: 11})]))  # later in the log: it stays
+    driver.handle(commit("c", topics=[topic({2: 11})]))  # a later record: it applies
     _, told = driver.handle(end("e", committed=True)).events
     moved = MovedOffset("t", 0, 10, 8)
     assert told == OffsetsMovedBack("g", "", "producer 7", "", 1, (moved,))
@@ -303,7 +306,7 @@ def test_transaction_that_lowers_offsets_is_reported() -> None:
 
 
 def left_behind(driver: Driver) -> dict[str, Any]:
-    """The offsets that a COMMIT restores after all pending ones were deleted."""
+    """Writes a COMMIT marker and returns the keys of all committed offsets, by group."""
     check_against_log(driver.shard, driver.config, driver.log, driver.now)
     driver.handle(end("e", committed=True))
     check_shard(driver.shard)
@@ -340,10 +343,10 @@ def test_deleted_topic_drops_its_pending_offsets() -> None:
 
 
 def test_pending_offsets_of_a_recreated_topic_are_kept() -> None:
-    """The tombstones of the old topic are late; pending offsets of the new one stay."""
+    """The tombstones of the old topic arrive late; the pending offsets belong to the new topic."""
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
-    driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # log offset 2: of the new topic
+    driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # log offset 2: the new topic
     driver.take(driver.shard.topics_deleted({"t": 2}, driver.now))
     assert left_behind(driver) == {"g": [("t", 0)]}
     assert fetched(driver) == {0: (8, 0)}
@@ -387,11 +390,11 @@ def test_load_restores_pending_offsets_and_their_group() -> None:
     assert fetched(again) == {0: (8, 0)}
 
 
-# ------------------------------------------------------------------------------- how many
+# ----------------------------------------------------------------------------------------- bounds
 
 
 def test_pending_offsets_of_a_transaction_are_bounded() -> None:
-    """Its marker applies all of them in one piece of the loop's time."""
+    """The marker applies all pending offsets in one piece of work of the event loop."""
     driver = Driver()
     half = PENDING_MAX // 2
 

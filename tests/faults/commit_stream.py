@@ -1,8 +1,8 @@
-"""A connection that pipelines commits until its broker dies, and knows the outcome of each.
+"""A connection that pipelines commits until its broker dies, and records the outcome of each
+commit.
 
-Every commit has an increasing number; it commits that number as the offset of all partitions of
-its topic, with metadata that repeats it. So every offset that is read back identifies its
-request.
+Commits are numbered. A commit stores its number as the offset of all partitions of its topic and
+repeats it in the metadata, so that each offset that is read back identifies its request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHUNK_FRAMES = 32
 
 @dataclass
 class History:
-    """The sent and the acknowledged commits of one group, over all rounds."""
+    """The commits of one group that were sent and acknowledged, over all rounds."""
 
     topic: str
     partitions: int
@@ -39,14 +39,14 @@ class History:
 
 
 class CommitStream:
-    """Commits of one group on one connection, at most `depth` of them without a response."""
+    """Commits of one group on one connection, with at most `depth` unanswered requests."""
 
     def __init__(self, port: int, group: str, history: History, version: int, depth: int) -> None:
         self.history = history
         self.version = version
         self.depth = depth
         self.ends: list[int] = []  # the stream position at which each request ends
-        self.numbers: list[int] = []  # the commit's number, request by request
+        self.numbers: list[int] = []  # the number of the commit in each request
         self.answers = 0
         self.written_bytes = 0
         self._pending = b""
@@ -98,7 +98,7 @@ class CommitStream:
         return bytes(made)
 
     def write(self) -> None:
-        """Send as much as the window and the socket accept."""
+        """Sends as many bytes as the window and the socket accept."""
         while True:
             if not self._pending:
                 room = min(self.depth - (len(self.numbers) - self.answers), _CHUNK_FRAMES)
@@ -115,11 +115,11 @@ class CommitStream:
                 self.history.sent = self.numbers[whole - 1]
 
     def _whole(self, position: int) -> int:
-        """The number of requests that end at or before a position of the stream."""
+        """Returns the number of requests that end at or before a position of the stream."""
         return bisect.bisect_right(self.ends, position)
 
     def read(self) -> None:
-        """Process the received responses; each must acknowledge the next request."""
+        """Processes the received responses; each must acknowledge the next request."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while data := self.socket.recv(1 << 16):
                 for each in self._framer.feed(data):
@@ -134,10 +134,9 @@ class CommitStream:
         self.answers += 1
 
     def arrived(self, queues: dict[tuple[int, int], tuple[int, int]]) -> int:
-        """The least number of complete requests that the broker's process has read.
+        """Returns the least number of complete requests that the broker's process has read.
 
-        It is computed from the written bytes, less those that the kernel still holds on either
-        side.
+        It is computed from the written bytes, less those in the kernel's buffers of both sockets.
         """
         mine, its = self.ports
         unsent, _ = queues[mine, its]
@@ -150,13 +149,13 @@ def _metadata(number: int) -> str:
 
 
 def number_of(metadata: str) -> int:
-    """The number in `metadata`; -1 for text that no stream has sent."""
+    """Returns the number in `metadata`; -1 for text that no stream has sent."""
     found = re.fullmatch(r"commit-(\d{12})", metadata)
     return int(found[1]) if found else -1
 
 
 def stand_still(pid: int, within_s: float = 5.0) -> None:
-    """SIGSTOP a process and wait until each of its threads has stopped."""
+    """Sends SIGSTOP and waits until each thread of the process has stopped."""
     os.kill(pid, signal.SIGSTOP)
     deadline = time.monotonic() + within_s
     while not all(
@@ -167,7 +166,8 @@ def stand_still(pid: int, within_s: float = 5.0) -> None:
 
 
 def queued_bytes() -> dict[tuple[int, int], tuple[int, int]]:
-    """By (local port, remote port) of every TCP socket: unacknowledged bytes, unread bytes."""
+    """Returns the unacknowledged and the unread bytes of each TCP socket, by (local port, remote
+    port)."""
     queues = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

@@ -1,6 +1,6 @@
-"""Muster with a planted fault: the offsets topic is written shortly after the reply.
+"""Muster with a planted fault: it writes to the offsets topic shortly after it replies.
 
-It runs instead of `cli.main`. The campaign must find the commits that `kill -9` then loses.
+It runs instead of `cli.main`. The campaign must detect the commits that `kill -9` then loses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The most expensive requests of 1 MB that an API's schema allows, found by trying its shapes.
+"""The most expensive requests of 1 MB that the schema of an API allows, generated from the schema.
 
-For each array of a request, at any depth, there are requests with as many elements as 1 MB holds
-and as many as the API's budget allows: empty ones, distinct ones, existing names, and a few with
-the longest text. In addition there are tagged fields, and for Produce batches that decompress to
-large sizes.
+For each array of a request, at any depth, there are requests with as many elements as fit into 1 MB
+and as many as the API's budget allows: empty elements, distinct ones, existing names, and a few
+with the longest text. There are also requests with many tagged fields, and Produce batches that
+decompress to large sizes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ BYTES = 1_000_000
 TOPICS = [f"topic-{number}" for number in range(30)]
 GROUPS = [f"group-{number}" for number in range(200)]
 OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
-"""Arrays whose texts name groups, not topics."""
+"""The arrays whose strings are names of groups instead of topics."""
 PAYER = "payer"
 WITHIN_BUDGET = "empty within the budget"
 LONG = 32_000
-"""Characters of a long text; the longest that the protocol has is 32,767."""
+"""The number of characters of a long string; the protocol's maximum is 32,767."""
 
 HINTS: dict[str, dict[str, Any]] = {
-    # Values with which a request gets as far as possible, by API. The id that the broker knows has
-    # its first producer id.
+    # Values with which the broker does the most work for a request, by API. The known transactional
+    # id has the first producer id.
     "AddOffsetsToTxn": {"transactional_id": PAYER, "producer_id": 0},
     "AddPartitionsToTxn": {
         "transactional_id": PAYER,
@@ -59,11 +59,11 @@ HINTS: dict[str, dict[str, Any]] = {
     "Produce": {"acks": -1, "timeout_ms": 1_000},
 }
 DELETES = ("DeleteTopics", "DeleteGroups", "DeleteRecords", "OffsetDelete")
-"""These run last: the others need something to work on."""
+"""APIs that are tested last, because they delete the objects that the others need."""
 
 
 class Expensive(NamedTuple):
-    """One request."""
+    """One expensive request."""
 
     api: str
     version: int
@@ -74,7 +74,7 @@ class Expensive(NamedTuple):
 def requests(
     api: Api, version: int, budget: int | None, thorough: bool = True
 ) -> Iterator[Expensive]:
-    """The expensive requests of an API in one version; also the less plain ones if ``thorough``."""
+    """Yields the expensive requests of an API in one version; ``thorough`` adds rare shapes."""
     for shape, value in _values(api, version, budget, thorough):
         yield Expensive(api.name, version, shape, api.encode_request(version, value))
     if thorough and api.is_flexible(version):
@@ -108,8 +108,8 @@ def _values(
 def _many(
     api: Api, version: int, path: tuple[str, ...], texts: str, most: int | None, hints: Any
 ) -> dict[str, Any]:
-    """A request whose array at ``path`` is as full as permitted, with one entry in the arrays
-    around it."""
+    """Returns a request whose array at ``path`` is as full as permitted; each array around it has
+    one entry."""
     array = api.message(version, is_request=True).array(*path)
     element = _element_at(api, path)
     room = BYTES - 100
@@ -166,7 +166,8 @@ def _element(element: Type, version: int, hints: Any, text: str, number: int = 0
 def _filled(
     fields: Sequence[Field], version: int, hints: Any, text: str, number: int = 0
 ) -> dict[str, Any]:
-    """A struct with ``text`` in its texts, ``number`` in its indexes, and one of each array."""
+    """Returns a struct with ``text`` in its strings, ``number`` in its indexes, and one entry per
+    array."""
     value: dict[str, Any] = {}
     for field in fields:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -189,7 +190,7 @@ def _filled(
 
 
 def _tags(api: Api, version: int) -> bytes:
-    """A request with as many unknown tagged fields as 1 MB holds, each empty."""
+    """Returns a request with as many empty unknown tagged fields as fit into 1 MB."""
     body = api.encode_request(version, _filled(api.request, version, HINTS.get(api.name, {}), ""))
     count = (BYTES - len(body)) // 4
     tags = b"".join(varint(1000 + tag) + b"\0" for tag in range(count))
@@ -197,7 +198,8 @@ def _tags(api: Api, version: int) -> bytes:
 
 
 def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Batches that decompress to a thousand times their size, and batches of very many records."""
+    """Yields batches that decompress to a thousand times their size, and batches of many
+    records."""
     if version < 3:
         return
     codecs = {1: "gzip", 4: "zstd"} if version >= 7 else {1: "gzip"}
@@ -214,7 +216,8 @@ def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[s
 
 
 def campaign(wide: bool) -> Iterator[Expensive]:
-    """For every served API: its newest version and its oldest, or all for a ``wide`` search."""
+    """Yields the requests of each served API in its oldest and newest version; in all if
+    ``wide``."""
     rows = sorted(SERVED.values(), key=lambda row: (row.api.name in DELETES, row.api.key))
     for row in rows:
         newest, oldest = row.max_version, row.min_version
@@ -223,7 +226,8 @@ def campaign(wide: bool) -> Iterator[Expensive]:
 
 
 def within_budgets() -> Iterator[Expensive]:
-    """For every served API that deletes nothing: arrays as full as its budget allows."""
+    """Yields requests with as many array entries as the API's budget allows, for each API that does
+    not delete."""
     for row in SERVED.values():
         if row.api.name not in DELETES:
             for version in {row.min_version, row.max_version}:

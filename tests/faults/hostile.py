@@ -1,4 +1,4 @@
-"""Requests with false lengths and counts, and tools to see that a broker withstands them."""
+"""Requests with false lengths and counts, and tools that check their effect on a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ API = json.loads((Path(__file__).parents[1] / "data" / "schema" / "api.json").re
 BY_KEY = {
     entry["key"]: entry for entry in sorted(API.values(), key=lambda entry: len(entry["versions"]))
 }
-"""A renamed API has an entry under both names; the newer one has more versions."""
+"""The API of each key. A renamed API has an entry per name; the newer one has more versions."""
 _FIXED = {
     "BOOLEAN": 1,
     "INT8": 1,
@@ -33,11 +33,12 @@ _FIXED = {
 INT32_MAX = 2**31 - 1
 LIE = struct.pack(">i", INT32_MAX)
 LONG_LIE = b"\x80\x80\x80\x80\x08"
-"""2^31 as an unsigned varint: a compact length of 2^31-1."""
+"""2^31 as an unsigned varint: the compact length 2^31-1."""
 
 
 class _Writer:
-    """The smallest body of a layout, each array with one element; claim number ``lie`` is false."""
+    """Writes the smallest body of a layout, with one element per array; length or count number
+    ``lie`` is false."""
 
     def __init__(self, lie: int) -> None:
         self.lie = lie
@@ -50,7 +51,7 @@ class _Writer:
             self.value(type_)
 
     def value(self, type_: Any) -> None:
-        if isinstance(type_, list):  # a nullable struct: a cursor; a byte says that it is present
+        if isinstance(type_, list):  # a nullable struct: a byte says that it is present
             self.out += b"\x01"
             self.fields(type_)
         elif isinstance(type_, dict) and "tags" in type_:
@@ -82,7 +83,7 @@ class _Writer:
 
 
 def header(key: int, version: int, client_id: str = "hostile") -> bytes:
-    """A request header according to the tables for this API and version."""
+    """Returns a request header for this API and version."""
     kind = BY_KEY[key]["versions"][str(version)]["request_header"]
     text = client_id.encode()
     start = struct.pack(">hhih", key, version, 7, len(text)) + text
@@ -90,19 +91,21 @@ def header(key: int, version: int, client_id: str = "hostile") -> bytes:
 
 
 def framed(payload: bytes) -> bytes:
-    """``payload`` after its true length."""
+    """Returns ``payload`` with its length prefix."""
     return struct.pack(">i", len(payload)) + payload
 
 
 def honest(key: int, version: int) -> bytes:
-    """The body of a small, complete request: numbers 0, texts empty, arrays of one element."""
+    """Returns the body of a small valid request: numbers 0, empty strings, arrays of one
+    element."""
     writer = _Writer(-1)
     writer.fields(BY_KEY[key]["versions"][str(version)]["request"])
     return bytes(writer.out)
 
 
 def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
-    """(false field, body) for each array, tag section, string and byte string of a request."""
+    """Yields (false field, body) for each array, tag section, string and byte string of a
+    request."""
     layout = BY_KEY[key]["versions"][str(version)]["request"]
     count = _Writer(-1)
     count.fields(layout)
@@ -113,12 +116,12 @@ def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
 
 
 def connect(broker: Broker) -> socket.socket:
-    """A plain TCP connection with a timeout."""
+    """Returns a plain TCP connection with a timeout."""
     return socket.create_connection(("127.0.0.1", broker.port), timeout=20)
 
 
 def ends(sock: socket.socket) -> bytes:
-    """Shut down writing, read until the broker closes, and return the bytes."""
+    """Shuts down writing, reads until the broker closes the connection, and returns the bytes."""
     said = bytearray()
     try:
         sock.shutdown(socket.SHUT_WR)
@@ -133,7 +136,7 @@ def ends(sock: socket.socket) -> bytes:
 
 
 def send(broker: Broker, data: bytes) -> bytes:
-    """Send ``data`` on a new connection; returns the broker's bytes before it closed."""
+    """Sends ``data`` on a new connection and returns all bytes of the broker until it closes."""
     sock = connect(broker)
     try:
         sock.sendall(data)
@@ -144,7 +147,7 @@ def send(broker: Broker, data: bytes) -> bytes:
 
 
 def closed_without_a_word(sock: socket.socket) -> bool:
-    """Whether the broker closes by itself, without a response."""
+    """Returns whether the broker closes the connection without a response."""
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:
@@ -154,7 +157,7 @@ def closed_without_a_word(sock: socket.socket) -> bool:
 
 
 def served(broker: Broker) -> dict[int, range]:
-    """API key to served versions, according to the broker's ApiVersions."""
+    """Returns the served versions by API key, as the broker's ApiVersions lists them."""
     reply = send(broker, framed(header(18, 0)))
     (count,) = struct.unpack_from(">i", reply, 10)
     rows = [struct.unpack_from(">hhh", reply, 14 + 6 * row) for row in range(count)]
@@ -162,7 +165,7 @@ def served(broker: Broker) -> dict[int, range]:
 
 
 def resident_bytes(broker: Broker) -> int:
-    """The present memory of the broker's process."""
+    """Returns the resident memory of the broker's process in bytes."""
     for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -170,8 +173,8 @@ def resident_bytes(broker: Broker) -> int:
 
 
 class Bystander:
-    """Another client, which sends requests all the time; `longest_s` is its longest wait,
-    without the time that it and the broker waited for a core."""
+    """Another client that sends requests all the time. `longest_s` is its longest wait for a
+    response, excluding the time that client and broker waited for a CPU core."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker_pid = broker.pid

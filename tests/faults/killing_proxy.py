@@ -1,8 +1,8 @@
-"""A proxy before a broker that kills it between a request and its response.
+"""A proxy that kills its broker between a request and its response.
 
-Clients know the proxy's address as the broker's own (``advertised.listeners``). Armed with an
-API, it waits for that request, forwards it to the broker, drops all responses from then on, and
-kills the broker a moment later: the client can't know how far the broker came.
+Clients see the proxy's address as the broker's (``advertised.listeners``). The proxy waits for a
+request of the chosen API, forwards it, drops all responses from then on, and kills the broker a
+moment later. Clients cannot know how much of the request the broker has processed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_FRAME_BYTES = 8 << 20
 
 
 class KillingProxy:
-    """Listens on its own port; `broker` is the broker behind it, once that has started."""
+    """Listens on its own port and forwards to `broker` after that has started."""
 
     def __init__(self) -> None:
         self.broker: Broker | None = None
@@ -32,7 +32,7 @@ class KillingProxy:
         self._awaited: int | None = None
         self._met = threading.Event()
         self._silent = False
-        """No bytes go back to clients, and new ones are rejected."""
+        """Whether responses are dropped and new connections rejected."""
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -45,30 +45,30 @@ class KillingProxy:
         return f"127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        """Accept no more connections."""
+        """Stops accepting connections."""
         self._listener.close()
         self._hang_up()
 
     def cut(self) -> None:
-        """Close all connections; clients may reconnect."""
+        """Closes all connections; clients may reconnect."""
         self._hang_up()
 
     def kill_in(self, api_key: int, delay_s: float, patience_s: float) -> None:
-        """Kill the broker ``delay_s`` after the next such request, or without one after
-        ``patience_s``."""
+        """Kills the broker ``delay_s`` after the next request of ``api_key``, or after
+        ``patience_s`` without one."""
         assert self.broker is not None
         with self._lock:
             self._awaited = api_key
         if self._met.wait(patience_s):
             self.hits += 1
-            time.sleep(delay_s)  # how far the broker comes is the test's subject
+            time.sleep(delay_s)  # a random delay: the broker dies at any point of the request
         with self._lock:
             self._awaited, self._silent = None, True
         self.broker.kill()
         self._hang_up()
 
     def start_again(self) -> None:
-        """Restart the killed broker, and forward clients to it."""
+        """Restarts the killed broker and forwards clients to it."""
         assert self.broker is not None
         self.broker.start()
         self._met.clear()

@@ -1,14 +1,15 @@
-"""A process to be killed: it appends to logs, rolls, flushes, deletes, cleans and restarts them.
+"""A process that appends to logs, rolls, flushes, deletes, cleans and restarts them until it is
+killed.
 
-For each line on standard input (data directory, report file, seed) it forks a child that does so
-until it is killed, and prints its process id; when that child is dead it prints `dead`. A
-failing child leaves its traceback in a file with the suffix `.failed`. A record's content
-follows from its topic and offset, so that a reader knows the expected records.
+For each line on standard input (data directory, report file, seed) the process forks a child that
+works on the logs, and prints the child's process id; when the child is dead, it prints `dead`. A
+failing child writes its traceback to a file with the suffix `.failed`. The content of a record
+depends on its topic and offset alone, so that a reader can compute it.
 
-The child reports, one line each: `append TOPIC END` and `start TOPIC OFFSET` when the log's end
-and its start offset have been acknowledged, `delete TOPIC OFFSET` before it deletes below that
-offset, and `work NAME` before each piece of work. With the argument `early` it acknowledges
-before it appends.
+The child reports one event per line: `append TOPIC END` and `start TOPIC OFFSET` after the log end
+offset and the log start offset are acknowledged, `delete TOPIC OFFSET` before it deletes records
+below that offset, and `work NAME` before each piece of work. With the argument `early` it
+acknowledges before it appends.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ TOPICS = [
 
 
 def record(topic: str, offset: int) -> Record:
-    """The record at an offset of a topic."""
+    """Returns the record at an offset of a topic."""
     mark = zlib.crc32(f"{topic} {offset}".encode())
     value = b"%d " % mark * (mark % 9)
     return Record(offset, BASE_MS + offset, b"key-%d" % (offset % KEYS), value or None)
 
 
 def opened(directory: str) -> LogManager:
-    """The recovered logs of a directory."""
+    """Returns the recovered logs of a directory."""
     logs = LogManager(OsFileSystem(), directory, Config({}), services_with())
     logs.open_all(TOPICS)
     return logs
 
 
 class Writer:
-    """One life of the process."""
+    """The work of one child until it is killed."""
 
     def __init__(self, directory: str, told: str, seed: int) -> None:
         self.directory = directory
@@ -75,7 +76,7 @@ class Writer:
         os.write(self.told, (" ".join(map(str, words)) + "\n").encode())
 
     def run(self) -> None:
-        """Work until killed."""
+        """Works until the process is killed."""
         works = [
             (self.append, 60), (self.flush, 6), (self.checkpoint, 4), (self.retention, 8),
             (self.delete, 8), (self.roll, 4), (self.clean, 8), (self.restart, 2),
@@ -140,7 +141,7 @@ def main() -> None:
         directory, told, seed = line.split()
         child = os.fork()
         if not child:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # log lines
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards log lines
             try:
                 Writer(directory, told, int(seed)).run()
             finally:

@@ -1,7 +1,6 @@
-"""Muster that never writes the markers of transactional ids whose names start with "prepared".
+"""A Muster that writes no markers for transactional ids that start with "prepared".
 
-It runs instead of `cli.main`. A kill then has the effect of a kill between EndTxn and its
-markers.
+It runs instead of `cli.main`. A kill then has the effect of a kill between EndTxn and its markers.
 """
 
 from __future__ import annotations

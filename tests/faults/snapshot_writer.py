@@ -1,7 +1,7 @@
-"""A process to be killed: it commits, and writes one snapshot after the other.
+"""A process that commits offsets and writes snapshots until it is killed.
 
-Its first line has, as JSON, the content of the directory at its start; each further line is a
-group and its acknowledged offset.
+The first printed line is JSON: the content of the directory when the process started. Each further
+line has a group and its acknowledged offset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = 40
 
 
 class Broker(EdgeBroker):
-    """One shard with snapshots."""
+    """A broker of one shard, with snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:
@@ -31,7 +31,7 @@ class Broker(EdgeBroker):
 
 
 async def main(directory: Path) -> None:
-    snapshots.SLICE_NS = -1  # one slice per group, and each is written at once
+    snapshots.SLICE_NS = -1  # one slice per group; each slice is written at once
     snapshots.PENDING_BYTES = 0
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()

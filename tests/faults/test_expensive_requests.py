@@ -1,9 +1,9 @@
-"""The most expensive requests of 1 MB delay no other client.
+"""The most expensive requests of 1 MB do not delay other clients.
 
-Every served API gets its own (tests/faults/expensive.py finds them), while another connection
-sends heartbeats for a group with a short session and commits its offsets. These are answered
-within 50 ms during any request, no session is lost, and the broker's memory returns to its
-level.
+Each served API receives its most expensive requests (tests/faults/expensive.py), while another
+connection sends heartbeats for a group with a short session and commits offsets. Heartbeats and
+commits must be answered within 50 ms, no session may expire, and the broker's memory must return to
+its previous size.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from tests.wire import Wire, batch
 pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 WAIT_S_MAX = 0.05
-"""Without the time that the broker and the member waited for a core."""
+"""The longest allowed wait, excluding the time that broker and member waited for a CPU core."""
 ONCE_WAIT_S_MAX = 0.2
-"""Requests that delete can be tried only once."""
+"""The limit for requests that delete, which cannot be repeated."""
 GROWTH_BYTES_MAX = 40 * 1024 * 1024
-"""The allocator keeps 18 MB on a quiet machine; a leak once was 57 MB."""
+"""The allowed growth: the allocator keeps 18 MB on a quiet machine; a former leak was 57 MB."""
 ANSWERED_WITHIN_S = 60.0
 SESSION_MS = 6_000
 TRIES_FOR_S = 20.0
-"""A busy machine may delay another thread of the broker, though not each time."""
+"""Slow requests are repeated for this time: a busy machine may delay some tries, but not all."""
 SETTINGS = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "10"}
 
 
 class Member:
-    """A member of a group that heartbeats and commits without a pause, and measures its waits."""
+    """A member of a group that sends heartbeats and commits without pauses and measures its
+    waits."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker_pid = broker.pid
@@ -86,8 +87,8 @@ class Member:
         self._wire.close()
 
     def worst_from_now_on(self) -> float:
-        """The longest wait since the last call, in seconds."""
-        rounds = self.rounds  # a round may be in progress: it counts too
+        """Returns the longest wait since the last call, in seconds."""
+        rounds = self.rounds  # the round in progress counts too
         until("two rounds more", lambda: self.rounds >= rounds + 2, ANSWERED_WITHIN_S)
         worst, self.longest_s = self.longest_s, 0.0
         return worst
@@ -124,7 +125,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def _fill(broker: Broker) -> None:
-    """Topics with records, and groups with offsets in them."""
+    """Creates topics with records and groups with offsets."""
     with Wire(broker.port) as wire:
         topics = [{"name": n, "num_partitions": 10, "replication_factor": 1} for n in TOPICS]
         made = wire.call("CreateTopics", 5, {"topics": topics})
@@ -145,7 +146,7 @@ def _fill(broker: Broker) -> None:
 
 
 def _ask(broker: Broker, request: Expensive) -> None:
-    """Send it and wait for the response, or for the end of the connection."""
+    """Sends a request and waits for the response or the end of the connection."""
     api = next(row.api for row in SERVED.values() if row.api.name == request.api)
     header = encode_request_header(api.key, request.version, 1, "expensive")
     with socket.create_connection(("127.0.0.1", broker.port), ANSWERED_WITHIN_S) as sock:
@@ -173,7 +174,8 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dict[str, float]:
-    """Each request during which the member waited too long at every try, and the wait."""
+    """Returns the requests that delayed the member too long in every try, with the shortest such
+    delay."""
     waited = {}
     for request in requests:
         shortest = 0.0
@@ -192,7 +194,7 @@ def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dic
 
 
 def _noted(requests: Iterable[Expensive], apis: set[str]) -> Iterator[Expensive]:
-    """The requests, while their APIs are added to ``apis``."""
+    """Yields the requests and adds their APIs to ``apis``."""
     for request in requests:
         apis.add(request.api)
         yield request
@@ -201,7 +203,7 @@ def _noted(requests: Iterable[Expensive], apis: set[str]) -> Iterator[Expensive]
 def _campaign(broker: Broker, wide: bool) -> None:
     with Member(broker) as member:
         member.worst_from_now_on()
-        # The broker keeps memory of its first requests: buffers, and the threads' own memory.
+        # After the first requests the broker keeps buffers and the memory of threads.
         _waits(broker, member, within_budgets())
         before = resident_bytes(broker)
         asked: set[str] = set()
@@ -218,10 +220,10 @@ def _campaign(broker: Broker, wide: bool) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_most_expensive_requests_delay_no_other_client(target: Broker) -> None:
+def test_most_expensive_requests_do_not_delay_other_clients(target: Broker) -> None:
     _campaign(target, wide=False)
 
 
 @pytest.mark.soak
-def test_expensive_requests_of_any_version_delay_no_other_client(target: Broker) -> None:
+def test_expensive_requests_of_all_versions_do_not_delay_other_clients(target: Broker) -> None:
     _campaign(target, wide=True)

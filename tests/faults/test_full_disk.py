@@ -1,8 +1,8 @@
-"""A full disk, enforced by the kernel: appends, rolls and cleanings fail, wait and continue.
+"""Appends, segment rolls and log cleanings fail on a full disk and resume when there is space.
 
-Where the tests may mount, the broker's directory is a small tmpfs in its own mount namespace.
-Elsewhere its processes may not make files longer than a few bytes (RLIMIT_FSIZE), which the
-kernel rejects as on a full disk, and lifts as quickly.
+If the tests may mount, the broker's directory is a small tmpfs in a mount namespace. Otherwise
+RLIMIT_FSIZE limits the size of the files of the broker's processes: the kernel then rejects writes
+as on a full disk.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Disk(Protocol):
     broker: Broker
 
     def fill(self, leaving: int = 0) -> None:
-        """Leave room for only so many bytes, in all or in each file."""
+        """Fills the disk except for ``leaving`` bytes, in all or in each file."""
 
     def free(self) -> None:
-        """Make room again."""
+        """Makes space again."""
 
 
 class SmallDisk:
@@ -73,7 +73,7 @@ class SmallDisk:
 
 
 class ShortFiles:
-    """Any directory; the broker, and the cleaner that it starts, may not make long files."""
+    """Any directory; the files of the broker and of its cleaner have a size limit."""
 
     def __init__(self, make: Callable[..., Broker], _: Path, settings: dict[str, str]) -> None:
         self.broker = make(settings)
@@ -107,18 +107,18 @@ Make = Callable[[dict[str, str]], Disk]
 
 @pytest.fixture(params=KINDS)
 def disk(request: pytest.FixtureRequest, brokers: Callable[..., Broker], tmp_path: Path) -> Make:
-    """Start a broker on a disk of this kind: ``disk(settings)``."""
+    """Returns a function that starts a broker on a disk of this kind: ``disk(settings)``."""
     return lambda settings: request.param(brokers, tmp_path, settings)
 
 
-def test_appends_and_rolls_fail_on_a_full_disk_and_resume_with_room(disk: Make) -> None:
+def test_appends_and_rolls_fail_on_a_full_disk_and_resume_with_space(disk: Make) -> None:
     full = disk({"log.segment.bytes": "20000", "offsets.topic.num.partitions": "1"})
     with Wire(full.broker.port) as wire:
         create_topic(wire, "t")
         wire.call("FindCoordinator", 1, {"key": "group", "key_type": 0})
         waiting.until("the group has a coordinator", lambda: commit(wire, 5) == 0)
         values = [b"%d" % number * 5000 for number in range(7)]
-        for value in values:  # some segments
+        for value in values:  # several segments
             assert produce(wire, "t", batch(value))["error_code"] == 0
 
         full.fill()
@@ -135,7 +135,8 @@ def test_appends_and_rolls_fail_on_a_full_disk_and_resume_with_room(disk: Make) 
         last = committed(wire)[1]
 
         full.free()
-        # The probes are at most 2 s apart: test_partition_queue.py checks that, on its own clock.
+        # Muster probes the disk at least every 2 s: test_partition_queue.py checks that with its
+        # own clock.
         waiting.until("commits succeed", lambda: commit(wire, last + 1) == 0)
         waiting.until(
             "records are taken", lambda: produce(wire, "t", batch(b"z"))["error_code"] == 0
@@ -148,13 +149,13 @@ KEYS = 60
 
 
 def keyed(turn: int, keys: range) -> bytes:
-    """A batch with 8 kB for each of these keys."""
+    """Returns a batch with 8 kB for each of these keys."""
     made = [Record(i, 1_000, b"%d" % key, b"%d " % turn * 4000) for i, key in enumerate(keys)]
     return encode_batch(made)
 
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
-    """The key and the turn of every record in the topic."""
+    """Returns key and turn of all records in the topic."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:
@@ -167,7 +168,7 @@ def read(wire: Wire) -> list[tuple[bytes | None, int]]:
 
 
 def told(broker: Broker, what: str) -> bool:
-    """Whether the broker has logged this about the topic's partition."""
+    """Returns whether the broker has logged ``what`` about the topic's partition."""
     return any(what in line and "t-0" in line for line in broker.lines())
 
 
@@ -181,16 +182,16 @@ def let_it_be_cleaned(wire: Wire) -> None:
     assert answer["responses"][0]["error_code"] == 0
 
 
-def test_cleaning_on_a_full_disk_keeps_all_records_and_is_repeated(disk: Make) -> None:
+def test_failed_cleaning_on_a_full_disk_loses_no_record_and_is_repeated(disk: Make) -> None:
     full = disk({"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"})
     with Wire(full.broker.port) as wire:
         configs = {
             "cleanup.policy": "compact",
             "segment.bytes": "300000",
-            "min.cleanable.dirty.ratio": "1",  # never, so far
+            "min.cleanable.dirty.ratio": "1",  # a ratio that is never reached
         }
         assert create_topic(wire, "t", configs=configs)["error_code"] == 0
-        for turn, step in ((0, 1), (1, 2)):  # half of the first segments live on
+        for turn, step in ((0, 1), (1, 2)):  # half of the records of the first segments remain
             for first in range(0, KEYS, 10):
                 entry = produce(wire, "t", keyed(turn, range(first, first + 10, step)))
                 assert entry["error_code"] == 0
@@ -234,7 +235,7 @@ def test_topic_deletion_frees_a_completely_full_disk(
             lambda: create_topic(wire, "large")["error_code"] == 0,
             within_s=10,
         )
-        # A topic is created as soon as a few blocks are free; the large one's files may be deleted
+        # A topic is created as soon as a few blocks are free; the files of "large" may be deleted
         # later.
         waiting.until(
             "a log that was not deleted takes records",

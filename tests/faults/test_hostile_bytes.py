@@ -1,7 +1,7 @@
-"""Invalid bytes and false lengths end their connection, and have no other effect.
+"""Invalid bytes and false lengths close their connection and have no other effect.
 
-Every test runs with a bystander that must not wait, and must leave the broker's memory at its
-level.
+During each test another client must not wait, and the broker's memory must return to its previous
+size.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.faults
 
 GROWTH_BYTES_MAX = 5 * 1024 * 1024
 WAIT_S_MAX = 1.0
-"""The longest wait of a bystander, on a machine that runs other tests as well."""
+"""The longest allowed wait of another client, on a machine that runs other tests too."""
 CREATES = {19, 37}
-"""CreateTopics and CreatePartitions: a mutation that is valid by chance could create many."""
+"""CreateTopics and CreatePartitions: a mutated request could create many partitions."""
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker for all tests; warm, so that later growth is not its start."""
+    """One warmed-up broker for all tests, so that memory growth at the start does not count."""
     broker = make_broker(tmp_path_factory.mktemp("hostile") / "data").start()
     for _ in range(2):
         for key, versions in served(broker).items():
@@ -56,7 +56,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happens(target: Broker) -> Iterator[None]:
-    """No other client waits, memory stays, nothing dies."""
+    """Checks that no other client waits, memory returns to its size, and the broker lives."""
     before = resident_bytes(target)
     with Bystander(target) as bystander:
         yield
@@ -69,12 +69,12 @@ def nothing_else_happens(target: Broker) -> Iterator[None]:
 
 
 def memory_is_as_it_was(target: Broker, before: int) -> None:
-    """Memory returns to its level with the broker's next garbage collection."""
+    """Waits until the broker's memory returns to its size, at its next garbage collection."""
     until("memory comes back", lambda: resident_bytes(target) - before < GROWTH_BYTES_MAX, 60)
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, 104857601, -1, -(2**31), 0, 7])
-def test_false_length_closes_the_connection(target: Broker, length: int) -> None:
+def test_invalid_frame_length_closes_the_connection(target: Broker, length: int) -> None:
     sock = connect(target)
     sock.sendall(struct.pack(">i", length))
 
@@ -94,13 +94,13 @@ def test_false_count_or_length_in_any_request_closes_the_connection(
     assert tried > 700
 
 
-def test_false_length_of_a_client_id_closes_the_connection(target: Broker) -> None:
+def test_false_client_id_length_closes_the_connection(target: Broker) -> None:
     for key, versions in served(target).items():
         start = struct.pack(">hhih", key, versions[-1], 1, 32767)
         assert send(target, framed(start + b"short")) == b""
 
 
-def test_false_tags_of_a_header_close_the_connection(target: Broker) -> None:
+def test_false_tagged_fields_of_a_header_close_the_connection(target: Broker) -> None:
     for tags in (
         b"\xff\xff\xff\xff\x07",
         b"\x01\x00\xff\xff\xff\xff\x07",
@@ -110,8 +110,8 @@ def test_false_tags_of_a_header_close_the_connection(target: Broker) -> None:
         assert send(target, framed(header(12, 4)[:-1] + tags)) == b""
 
 
-def test_every_prefix_of_a_request_closes_the_connection(target: Broker) -> None:
-    """The frame is complete and its body truncated: every byte is needed for a response."""
+def test_truncated_request_in_a_complete_frame_closes_the_connection(target: Broker) -> None:
+    """A response needs all bytes of the body."""
     for key, versions in served(target).items():
         whole = header(key, versions[-1]) + honest(key, versions[-1])
         for cut in range(0, len(whole), 3):
@@ -124,7 +124,7 @@ def test_incomplete_frame_closes_only_its_connection(target: Broker) -> None:
         assert send(target, whole[:-1]) == b""
 
 
-def test_random_and_mutated_bodies_are_answered_or_rejected(target: Broker) -> None:
+def test_random_and_mutated_bodies_do_not_affect_other_clients(target: Broker) -> None:
     chance = random.Random(20260101)
     for key, versions in served(target).items():
         for version in versions:
@@ -139,14 +139,14 @@ def test_random_and_mutated_bodies_are_answered_or_rejected(target: Broker) -> N
                 send(target, framed(header(key, version) + bytes(body)))
 
 
-def test_random_bytes_from_the_start_are_rejected(target: Broker) -> None:
+def test_random_bytes_do_not_affect_other_clients(target: Broker) -> None:
     chance = random.Random(7)
     for size in (1, 4, 10, 100, 5000):
         for _ in range(20):
             send(target, chance.randbytes(size))
 
 
-def test_unknown_keys_and_versions_close_the_connection(target: Broker) -> None:
+def test_unknown_api_keys_and_versions_close_the_connection(target: Broker) -> None:
     known = served(target)
     for key in (*range(-3, 120, 7), 999, 32767, -32768):
         if key in known:
@@ -160,7 +160,8 @@ def test_unknown_keys_and_versions_close_the_connection(target: Broker) -> None:
 
 
 def test_api_versions_of_an_unknown_version_returns_the_known_range(target: Broker) -> None:
-    """KIP-511: version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself."""
+    """KIP-511: the response has version 0, UNSUPPORTED_VERSION, and the range of ApiVersions
+    itself."""
     versions = served(target)[18]
     for version in (versions[-1] + 1, 32767, -1):
         said = send(target, framed(struct.pack(">hhihh", 18, version, 4711, -1, 0)))
@@ -170,7 +171,7 @@ def test_api_versions_of_an_unknown_version_returns_the_known_range(target: Brok
 
 
 def told(target: Broker, words: str) -> list[str]:
-    """The log lines that reject a request, with these words; others may appear at any time."""
+    """Returns the log lines that reject a request and contain ``words``."""
     return [line for line in list(target.log) if "not a Kafka request" in line and words in line]
 
 
@@ -201,7 +202,7 @@ def test_client_ids_are_escaped_in_the_log(target: Broker) -> None:
         assert len(line) < 1000
 
 
-def test_announced_100_mib_of_twenty_connections_are_not_allocated(target: Broker) -> None:
+def test_twenty_frames_of_100_mib_are_not_allocated_in_advance(target: Broker) -> None:
     before = resident_bytes(target)
     socks = [connect(target) for _ in range(20)]
     for sock in socks:
@@ -236,8 +237,8 @@ def test_ten_thousand_pipelined_requests_are_answered_in_order(target: Broker) -
     ends(sock)
 
 
-def test_broker_stops_reading_from_a_peer_that_never_reads(target: Broker) -> None:
-    """ApiVersions requests arrive over and over; the peer has a small receive buffer."""
+def test_broker_stops_reading_when_its_responses_are_not_read(target: Broker) -> None:
+    """The client repeats ApiVersions requests and has a small receive buffer."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
     sock.connect(("127.0.0.1", target.port))

@@ -1,10 +1,10 @@
-"""Kill -9 of the whole broker while it appends, rolls, deletes and cleans at once.
+"""Kill -9 of the broker while it appends, rolls, deletes and cleans at the same time.
 
-One connection pipelines Produce and DeleteRecords for topics of every cleanup policy and codec,
-with segments of a few batches; retention and the cleaner run all the time. At a random moment
-the broker is killed, restarted on the same directory, and read back by a client: an acknowledged
-record is at its offset, or its key has a later value; an unacknowledged batch is complete or
-absent; no record is missing without a deletion.
+One connection pipelines Produce and DeleteRecords for topics of each cleanup policy and codec, with
+segments of a few batches; retention and the cleaner run all the time. The broker is killed at a
+random moment, restarted on the same directory, and read by a client: an acknowledged record must be
+at its offset, or its key must have a later value; an unacknowledged batch must be complete or
+absent; records may be missing only after a deletion.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KEYS = 7
 CLEANS_WITHIN_S = 10.0
 KEPT_BYTES = 12_000
 RECORD_BYTES_MAX = 200
-"""The largest size of a record in its log, including its batch's header."""
+"""The maximum size of a record in its log, including the header of its batch."""
 SETTINGS = {
     "log.retention.ms": "-1",
     "log.index.interval.bytes": "300",
@@ -66,7 +66,7 @@ CODECS = (0, 0, 1, 2, 3, 4)
 
 
 def record(topic: str, number: int) -> Record:
-    """The topic's record of this number, which it contains."""
+    """Returns the record ``number`` of a topic; the record contains its number."""
     value = f"{topic} {number} ".encode() * (number % 4 + 1)
     return Record(0, 1_700_000_000_000 + number, b"key-%d" % (number % KEYS), value)
 
@@ -81,29 +81,29 @@ class Sent:
 
 @dataclass
 class History:
-    """The records sent to one topic, over all lives of the broker."""
+    """The records that were sent to one topic, over all restarts of the broker."""
 
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of the record at each offset."""
     end: int = 0
-    """The known end of the log."""
+    """The known log end offset."""
     unacknowledged: deque[range] = field(default_factory=deque)
-    """Batches without a response, in the order of sending."""
+    """The batches without a response, in the order of sending."""
     next_number: int = 0
     start_least: int = 0
-    """The acknowledged start offset of DeleteRecords."""
+    """The log start offset of the last acknowledged DeleteRecords."""
     start_most: int = 0
-    """The requested start offset of DeleteRecords."""
+    """The log start offset of the last sent DeleteRecords."""
 
     def place(self, numbers: range, offset: int) -> None:
-        """Note the offsets of a batch."""
+        """Records the offsets of a batch."""
         assert offset == self.end
         self.numbers.update(enumerate(numbers, offset))
         self.end += len(numbers)
 
 
 class Campaign:
-    """A broker that is killed again and again, and its acknowledgements."""
+    """A broker that is killed repeatedly, and its acknowledgements."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
@@ -111,15 +111,15 @@ class Campaign:
         self.histories = {topic: History() for topic in TOPICS}
         self.lives = 0
         self.seen: Counter[str] = Counter()
-        """Log lines and responses of all lives, by kind."""
+        """The number of log lines and responses of all runs of the broker, by kind."""
         with Wire(broker.port) as wire:
             for topic, configs in TOPICS.items():
                 assert create_topic(wire, topic, configs=configs)["error_code"] == 0
 
-    # -- a life
+    # -- one run of the broker
 
     def live_and_die(self) -> None:
-        """Send until the broker is killed, at a random moment."""
+        """Sends requests until the broker is killed, at a random moment."""
         self.lives += 1
         patience_s = CLEANS_WITHIN_S if self.lives % 2 else 0.0
         killing = threading.Thread(
@@ -146,15 +146,15 @@ class Campaign:
         assert not self.seen["can't be"], self.broker.tail()
 
     def kill(self, patience_s: float, after_s: float) -> None:
-        """Kill the broker ``after_s`` after its cleaner has started to work, or after
+        """Kills the broker ``after_s`` after its cleaner begins to work, or after
         ``patience_s``."""
         with suppress(AssertionError):
             waiting.until("a log is cleaned", lambda: self.count("log cleaned"), patience_s)
-        time.sleep(after_s)  # the moment is the test's subject
+        time.sleep(after_s)  # a random moment
         self.broker.kill()
 
     def count(self, kind: str) -> int:
-        """The number of this life's log lines about it."""
+        """Returns the number of log lines of ``kind`` in this run of the broker."""
         return sum(kind in line for line in self.broker.lines())
 
     def send(self, wire: Wire) -> Sent | str:
@@ -192,10 +192,10 @@ class Campaign:
             history.start_least = max(history.start_least, int(found[1]))
             self.seen["deletions"] += 1
 
-    # -- what there is then
+    # -- comparison after a restart
 
     def read_back(self) -> None:
-        """Restart the broker and compare every topic with its history."""
+        """Restarts the broker and compares each topic with its history."""
         self.broker.log.clear()
         self.broker.start()
         with Wire(self.broker.port) as wire:
@@ -206,7 +206,7 @@ class Campaign:
         history = self.histories[topic]
         start, end, found = self.read(wire, topic)
         assert end >= history.end, f"{topic} ends at {end}: acknowledged records are missing"
-        while history.unacknowledged:  # in order, each complete or absent
+        while history.unacknowledged:  # in order; each is complete or absent
             numbers = history.unacknowledged.popleft()
             if end > history.end:
                 history.place(numbers, history.end)
@@ -233,13 +233,13 @@ class Campaign:
         history.start_least = max(history.start_least, start if topic == "deleted" else 0)
 
     def read(self, wire: Wire, topic: str) -> tuple[int, int, dict[int, Record]]:
-        """The log's start, its end, and its records by offset."""
+        """Returns the log start offset, the log end offset, and the records by offset."""
         while True:
             start = offset = list_offset(wire, topic, EARLIEST)["offset"]
             found: dict[int, Record] = {}
             while True:
                 answer = fetch(wire, topic, offset=offset)
-                if answer["error_code"] == 1:  # retention was faster
+                if answer["error_code"] == 1:  # retention has deleted the offset
                     break
                 assert answer["error_code"] == 0, answer
                 data = answer["records"] or b""
@@ -284,8 +284,8 @@ def test_campaign_finds_a_deleted_segment(campaign: Campaign) -> None:
     folder = campaign.broker.partition_folder("plain", 0)
     bases = [int(each.stem) for each in folder.glob("*.log")]
     lost = max(base for base in bases if base <= last_acknowledged)
-    for file in folder.glob("[0-9]*.*"):  # an index without its segment would be reported by name
-        if int(file.stem) >= lost:  # a newer segment may be empty, or unacknowledged
+    for file in folder.glob("[0-9]*.*"):  # an index file without its segment would be reported
+        if int(file.stem) >= lost:  # a newer segment may be empty or unacknowledged
             file.unlink()
     with pytest.raises(AssertionError, match="acknowledged records are missing"):
         campaign.read_back()

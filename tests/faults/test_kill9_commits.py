@@ -1,9 +1,9 @@
-"""Kill -9 between a commit's arrival and its response: no acknowledged commit is lost, none is
-invented.
+"""Kill -9 between the arrival of a commit and its response loses no acknowledged commit and invents
+none.
 
-Each round streams commits to the broker, stops it at a random moment, determines with the
-kernel's help how far it was with each request, kills it, restarts it on the same directory and
-reads every group back.
+Each round streams commits to the broker, stops it at a random moment, computes from the kernel's
+socket queues which requests the broker has read, kills it, restarts it on the same directory, and
+reads the offsets of all groups.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _create_topic(connection: RawConnection) -> None:
 
 
 def _read_back(port: int, group: str, history: History) -> int:
-    """The number of the last commit that the broker has for the group; 0 if none."""
+    """Returns the number of the last commit that the broker has for the group; 0 if none."""
     with RawConnection(port) as connection:
 
         def fetch() -> dict[str, Any] | None:
@@ -82,7 +82,8 @@ def _stream_until(streams: list[CommitStream], moment: float) -> None:
 
 
 def _round(broker: Broker, histories: dict[str, History], chance: random.Random) -> int:
-    """Stream, kill; returns the number of requests that the broker had read and not answered."""
+    """Streams commits and kills the broker; returns the number of requests that it had read but not
+    answered."""
     streams = [
         CommitStream(broker.port, group, histories[group], version, depth)
         for group, (version, _, depth) in zip(histories, SHAPES, strict=True)
@@ -90,7 +91,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
     _stream_until(streams, time.monotonic() + chance.uniform(0.005, 0.12))
     stand_still(broker.pid)
     queues = queued_bytes()
-    for stream in streams:  # bytes written before the stop count as acknowledged
+    for stream in streams:  # responses written before the stop are acknowledgements
         stream.read()
     hit = sum(stream.arrived(queues) - stream.answers for stream in streams)
     broker.kill()
@@ -102,7 +103,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
 
 @dataclass
 class Campaign:
-    """Counts over all rounds so far."""
+    """The counts over all rounds."""
 
     rounds: int = 0
     hits: int = 0
@@ -111,7 +112,7 @@ class Campaign:
 
 
 def _campaign(broker: Broker, rounds: int) -> Campaign:
-    """Kill and read back `rounds` times; AssertionError for a lost or invented commit."""
+    """Kills and reads back `rounds` times; AssertionError for a lost or invented commit."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
@@ -134,13 +135,13 @@ def _campaign(broker: Broker, rounds: int) -> Campaign:
             assert found >= history.acknowledged, f"an acknowledged commit is missing: {told}"
             assert found <= history.sent, f"a commit that was never sent: {told}"
             met.kept_unanswered += found > history.acknowledged
-            history.acknowledged = found  # a commit that was read back once must stay
+            history.acknowledged = found  # a commit that was read once must not be lost later
         met.rounds += 1
     met.acknowledged = sum(history.acknowledged for history in histories.values())
     return met
 
 
-# Small segments: they roll, and on Muster are cleaned, many times during the campaign.
+# Small segments, so that they roll many times, and Muster cleans them, during the campaign.
 SETTINGS = {"offsets.topic.segment.bytes": str(1 << 20)}
 
 
@@ -164,7 +165,7 @@ def test_kills_lose_no_acknowledged_commit_and_invent_none(
 @pytest.mark.planted("kill -9 under commits")
 @on_linux
 @pytest.mark.skipif(KIND == "kafka", reason="the fault is planted into Muster")
-def test_commit_campaign_finds_a_broker_that_answers_before_it_writes(
+def test_commit_campaign_detects_a_broker_that_replies_before_it_writes(
     brokers: Callable[..., Broker],
 ) -> None:
     faulty = brokers(SETTINGS, command=[sys.executable, "tests/faults/early_answers.py"])

@@ -1,4 +1,4 @@
-"""Kill -9 of the broker under live groups and producers: they continue where they were."""
+"""Live groups and producers continue after a kill -9 of the broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOADING = (14, 15, 16)
 
 
 def _join(connection: RawConnection, group: str) -> tuple[str, int]:
-    """Join as the only member and get an assignment; returns member id and generation."""
+    """Joins as the only member and gets an assignment; returns member id and generation."""
     waiting.until(
         "the broker coordinates the group",
         lambda: connection.call("FindCoordinator", 1, key=group, key_type=0)["error_code"] == 0,
@@ -68,14 +68,14 @@ def test_stable_group_continues_in_the_same_generation_after_a_kill(
         connection.call("CreateTopics", 4, topics=[topic], timeout_ms=20000)
         member, generation = _join(connection, "steady")
         who = {"group_id": "steady", "generation_id": generation, "member_id": member}
-    for offset in range(1, 4):  # again after each of three kills
+    for offset in range(1, 4):  # repeated after each of three kills
         broker.kill()
         broker.start()
         with RawConnection(broker.port) as connection:
 
             def beat(connection: RawConnection = connection) -> int | None:
                 code = int(connection.call("Heartbeat", 3, **who)["error_code"])
-                # Kafka listens before it leads its partitions; Muster knows them from the start.
+                # Kafka listens before it leads its partitions; Muster leads them from the start.
                 return None if KIND == "kafka" and code in LOADING else 1000 + code
 
             assert waiting.until("a heartbeat is answered", beat) == 1000, "0, loading or not"
@@ -136,7 +136,7 @@ def test_real_members_keep_their_partitions_after_a_kill(
         assert set(Counter(group.seen()).values()) == {1}
 
 
-def test_idempotent_producer_loses_and_duplicates_nothing_after_kills(
+def test_idempotent_producer_loses_and_duplicates_no_record_after_kills(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

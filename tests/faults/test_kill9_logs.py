@@ -1,9 +1,9 @@
-"""Kill -9 at random moments of append, roll, flush, delete, clean and restart of logs alone.
+"""Kill -9 of a process that appends to logs, rolls, flushes, deletes, cleans and restarts them.
 
 After each kill a copy of the directory is recovered and read: acknowledged records have their
-content, unacknowledged batches are complete or absent, indexes lead to existing records, and no
-record is below the acknowledged log start offset. The next life starts with the directory that
-the kill left, and may be killed while it recovers.
+content, unacknowledged batches are complete or absent, indexes refer to existing records, and no
+record is below the acknowledged log start offset. The next process starts with the directory that
+the kill left, and may be killed during recovery.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 8")]
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "200"))
 LIVES = 20
-"""Kills on one directory."""
+"""The number of kills on one directory."""
 
 
 class Campaign:
@@ -48,13 +48,13 @@ class Campaign:
         self.told = folder / "told"
         self.chance = random.Random(seed)
         self.ends: Counter[str] = Counter()
-        """The smallest valid end of each log."""
+        """The smallest valid log end offset of each log."""
         self.starts: Counter[str] = Counter()
-        """The smallest valid start of each log, according to its checkpoint."""
+        """The smallest valid log start offset of each log, from its checkpoint."""
         self.deletable: Counter[str] = Counter()
-        """The largest valid start of each log."""
+        """The largest valid log start offset of each log."""
         self.killed_in: Counter[str] = Counter()
-        """The number of lives that ended during each kind of work."""
+        """The number of kills during each kind of work."""
         self.appends = 0
         self.cuts = 0
         self.forker = subprocess.Popen(
@@ -66,29 +66,30 @@ class Campaign:
         )
 
     def begin(self) -> None:
-        """Start with an empty directory: recovery of large logs would cost the time of kills."""
+        """Starts with an empty directory, because the recovery of large logs would take the time of
+        kills."""
         self.data = self.folder / f"data-{self.chance.randrange(1 << 64):x}"
         self.data.mkdir()
         for least in (self.ends, self.starts, self.deletable):
             least.clear()
 
     def close(self) -> None:
-        """End the forking process."""
+        """Ends the forking process."""
         self.forker.kill()
         self.forker.wait(10)
 
     def kill_one(self) -> None:
-        """Let a writer run for a moment and record its reports."""
+        """Kills a writer after a moment and records its reports."""
         assert self.forker.stdin is not None
         assert self.forker.stdout is not None
         self.told.unlink(missing_ok=True)
         print(self.data, self.told, self.chance.randrange(1 << 32), file=self.forker.stdin)
         self.forker.stdin.flush()
         child = int(self.forker.stdout.readline())
-        if self.chance.random() < 0.85:  # otherwise it may be killed while it recovers
+        if self.chance.random() < 0.85:  # else it may be killed during recovery
             waiting.until("it works", lambda: self.told.exists() and self.told.stat().st_size)
-        time.sleep(self.chance.uniform(0, 0.03))  # the moment is the test's subject
-        with suppress(ProcessLookupError):  # it has failed
+        time.sleep(self.chance.uniform(0, 0.03))  # a random moment
+        with suppress(ProcessLookupError):  # the writer has failed
             os.kill(child, signal.SIGKILL)
         ended = self.forker.stdout.readline()
         failed = self.told.with_suffix(".failed")
@@ -107,7 +108,7 @@ class Campaign:
             self.killed_in[last] += 1
 
     def read_back(self) -> None:
-        """Recover a copy and compare it with the acknowledgements."""
+        """Recovers a copy of the directory and compares it with the acknowledgements."""
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.data, self.copy)
         for log in [each.log for each in opened(str(self.copy)).all()]:
@@ -154,8 +155,8 @@ Make = Callable[..., Campaign]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """A function that makes campaigns, in a folder in memory if there is one: a kill takes
-    nothing from it."""
+    """Returns a function that makes campaigns, in a memory file system if there is one: a kill
+    loses no written bytes."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     shared = Path("/dev/shm")
@@ -189,7 +190,7 @@ def test_log_kills_lose_no_acknowledged_record(make: Make, rounds: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("kill -9 of logs")
-def test_log_campaign_finds_a_log_that_acknowledges_before_it_writes(make: Make) -> None:
+def test_log_campaign_detects_a_log_that_acknowledges_before_it_writes(make: Make) -> None:
     with pytest.raises(AssertionError, match="acknowledged records are missing"):
         run(make("early"), 100)
 

@@ -1,4 +1,4 @@
-"""Kill -9 while snapshots are written: the next start has every offset, whatever files are left."""
+"""After a kill -9 during a snapshot the next start has all offsets, whatever files remain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Writer:
         self._rest = b""
 
     def lines(self, within_s: float) -> list[Any]:
-        """Its lines within a time, or until it ends."""
+        """Returns the lines that the process prints within a time, or until it ends."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + within_s
         while (left := deadline - time.monotonic()) > 0:
@@ -48,7 +48,7 @@ class Writer:
         return [json.loads(line) for line in whole if line.startswith((b"{", b"["))]
 
     def first(self, within_s: float = 30) -> dict[str, Any]:
-        """Its first line, with the content of the directory at its start."""
+        """Returns the first line, with the content of the directory when the process started."""
         deadline = time.monotonic() + within_s
         assert self.process.stdout is not None
         while b'"found"' not in self._rest or not self._rest.count(b"\n"):
@@ -65,7 +65,7 @@ class Writer:
         return found
 
     def kill(self) -> list[Any]:
-        """Kill it; returns its lines until then."""
+        """Kills the process and returns its lines until then."""
         self.process.send_signal(signal.SIGKILL)
         said = self.lines(10)
         self.process.wait(10)
@@ -92,7 +92,7 @@ def test_kill_during_a_snapshot_loses_no_offset(tmp_path: Path, rounds: int) -> 
                 assert offset <= offsets[0] <= highest + 1, f"{group}, round {number}, seed {seed}"
             said = writer.lines(chance.uniform(0.05, 0.4))
             deadline = time.monotonic() + 60
-            while not (folder / "groups.image").exists():  # later starts have a snapshot to load
+            while not (folder / "groups.image").exists():  # later processes need a snapshot to load
                 assert time.monotonic() < deadline, "no snapshot was written"
                 said += writer.lines(0.05)
         finally:

@@ -1,10 +1,11 @@
-"""Kill -9 of the broker under transactional producers, half of the times before a response.
+"""Kill -9 of the broker under transactional producers, half of the kills before a response.
 
 Two programs copy records in transactions, with the offsets that they have read: confluent-kafka
-(transaction.version 1) to two partitions, and Apache's TransactionalMessageCopier of 4.3.1
-(version 2) to one. A read_committed consumer reads the copies of each all the time. After every
-kill both must continue by themselves. At the end, and for the consumers, each transaction is
-complete or absent, once and in order, and the group's offset is after the last copied record.
+(transaction.version 1) to two partitions, and Apache's TransactionalMessageCopier of 4.3.1 (version
+2) to one. A read_committed consumer reads the copies of each program all the time. After each kill
+both programs must continue without help. For the running consumers and at the end, each transaction
+must be complete or absent, once and in order, and the group's offset must be after the last copied
+record.
 """
 
 from __future__ import annotations
@@ -30,24 +31,25 @@ from tests.interop.programs import Program, ending
 pytestmark = [pytest.mark.faults, pytest.mark.proves("transactions 46")]
 
 ROUNDS = 20
-"""Kills of one campaign."""
+"""The number of kills of one campaign."""
 CAMPAIGNS = 10
 """The number of campaigns in `make soak`."""
 RECORDS = 10_000
-"""The number of records to copy; as many again when the Java copier has copied all of them."""
+"""The number of records to copy; the same number is added when the Java copier has copied all of
+them."""
 PARTITIONS = 2
 GOES_ON_WITHIN_S = 60.0
 PATIENCE_S = 2.0
 SETTINGS = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
-# The kills are before the response to this API; `None` means a random moment.
+# A kill is before the response to this API; `None` means at a random moment.
 APIS = ("EndTxn", "Produce", "TxnOffsetCommit", "AddPartitionsToTxn", "AddOffsetsToTxn")
 
 
 class Confluent:
-    """`tests/faults/transactor.py` as a process: killed and restarted when it hangs.
+    """The process `tests/faults/transactor.py`; it is killed and restarted when it hangs.
 
     It hangs in librdkafka if the broker died before it answered AddOffsetsToTxn, with Kafka too.
-    No other client has to wait for such a producer.
+    Other clients must not wait for such a producer.
     """
 
     STANDS_STILL_S = 3.0
@@ -59,20 +61,20 @@ class Confluent:
         self.start()
 
     def start(self) -> None:
-        """Start the next life."""
+        """Starts the process."""
         script = Path(__file__).parent / "transactor.py"
         self.lives.append(Program("confluent", [sys.executable, str(script), *self.arguments]))
 
     def kill(self) -> None:
-        """Kill -9 of the running process."""
+        """Kills the process (SIGKILL)."""
         self.lives[-1].kill()
 
     def count(self, word: str) -> int:
-        """The number of lines that start with the word."""
+        """Returns the number of printed lines that start with ``word``."""
         return sum(line.startswith(word) for life in self.lives for line in list(life.lines))
 
     def acknowledged(self) -> int:
-        """The offset after the last record of an acknowledged commit."""
+        """Returns the offset after the last record of an acknowledged commit."""
         ends = [
             int(line.split()[1])
             for life in self.lives
@@ -82,7 +84,7 @@ class Confluent:
         return max(ends, default=0)
 
     def until_commits(self, more: int) -> None:
-        """Wait until so many more transactions are committed."""
+        """Waits until ``more`` further transactions are committed."""
         wanted = self.count("committed") + more
         deadline = time.monotonic() + GOES_ON_WITHIN_S
         while self.count("committed") < wanted:
@@ -107,7 +109,8 @@ def proxy() -> Iterator[KillingProxy]:
 
 
 def until_stable(cluster: Cluster, group: str, topic: str) -> int:
-    """The group's committed offset once the transaction that a kill left open has ended."""
+    """Returns the group's committed offset, after the transactions that a kill left open have
+    ended."""
     asked = [{"name": topic, "partition_indexes": [0]}]
 
     def answered() -> int | None:
@@ -123,7 +126,8 @@ def until_stable(cluster: Cluster, group: str, topic: str) -> int:
 def assert_is_what_was_committed(
     who: str, sent: list[str], read: list[list[str]], committed: int
 ) -> None:
-    """Every partition has exactly the records before the committed offset, once and in order."""
+    """Checks that each partition has exactly the records before the committed offset, once and in
+    order."""
     for partition, values in enumerate(read):
         told = f"{who}, partition {partition}: {len(values)} records, {committed} committed"
         assert len(set(values)) == len(values), f"a record came out twice: {told}"
@@ -132,7 +136,7 @@ def assert_is_what_was_committed(
 
 
 def campaign(broker: Broker, proxy: KillingProxy, name: str, rounds: int) -> None:
-    """Kill ``rounds`` times, then compare."""
+    """Kills ``rounds`` times, then compares."""
     seed_of_all = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed_of_all}")
     chance = random.Random(seed_of_all)
@@ -224,7 +228,7 @@ def test_transactions_survive_many_more_broker_kills(
         ([["a", "b"]], 1, "offsets and data differ"),
     ],
 )
-def test_checker_finds_a_planted_fault_in_transactions(
+def test_transaction_checker_detects_duplicates_gaps_and_wrong_order(
     read: list[list[str]], committed: int, found: str
 ) -> None:
     with pytest.raises(AssertionError, match=found):

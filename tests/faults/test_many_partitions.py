@@ -1,4 +1,4 @@
-"""A broker that may open fewer files than its partitions have serves every partition."""
+"""A broker whose file limit is below its number of partitions serves all partitions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fetch_everywhere(wire: Wire, partitions: int) -> list[list[bytes | None]]:
 @pytest.mark.parametrize(
     ("partitions", "limit"), [(300, 100), pytest.param(10_000, 1024, marks=pytest.mark.soak)]
 )
-def test_every_partition_is_served_with_few_file_descriptors(
+def test_all_partitions_are_served_with_few_file_descriptors(
     brokers: Callable[..., Broker], partitions: int, limit: int
 ) -> None:
     shell = ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh"]

@@ -1,9 +1,7 @@
-"""The broker's process is suspended (SIGSTOP): no member is removed for requests that it could
-not read.
+"""A suspended broker (SIGSTOP) removes no member because of requests that it could not read.
 
-Kafka loses between none and all of its members here, a race of its threads; Muster must lose
-none. A pause is a length of time by its nature: the length of the broker's suspension is what is
-tested. All other waits are for conditions.
+Kafka removes between none and all members here, because its threads race; Muster must remove none.
+The tests sleep for the length of a pause; all other waits are for conditions.
 """
 
 from __future__ import annotations
@@ -34,13 +32,14 @@ pytestmark = [
 MEMBERS = 20
 PUT_OUT = ("session_expired", "join_timed_out", "sync_timed_out", "new_member_timed_out")
 HEARD_WITHIN_S = 4
-"""Sessions last 6 s, and the real clients send heartbeats every 0.3 s."""
+"""The least time from the end of a pause to a correct expiry, in seconds: sessions last 6 s, and
+real clients send heartbeats every 0.3 s."""
 _NEVER = threading.Event()
 
 
 @contextmanager
 def paused(broker: Broker, seconds: float) -> Iterator[None]:
-    """Suspend the broker for so long, from before the block to after it."""
+    """Suspends the broker for ``seconds``, from before the block to after it."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         yield
@@ -50,7 +49,7 @@ def paused(broker: Broker, seconds: float) -> Iterator[None]:
 
 
 class Silent:
-    """A member of its own group that sends only what the test has it send."""
+    """A group with one member, which sends only the requests of the test."""
 
     def __init__(self, port: int, group: str, session_ms: int) -> None:
         self.wire = Wire(port)
@@ -78,15 +77,15 @@ class Silent:
         assert synced["error_code"] == 0, synced
 
     def send(self) -> None:
-        """Send a heartbeat without waiting for its response."""
+        """Sends a heartbeat without waiting for its response."""
         self.wire.send("Heartbeat", 3, self.who)
 
     def answer(self) -> int:
-        """The error code of the next response."""
+        """Returns the error code of the next response."""
         return int(self.wire.receive()[1]["error_code"])
 
     def beat(self) -> int:
-        """Send a heartbeat; returns the error code."""
+        """Sends a heartbeat and returns its error code."""
         self.send()
         return self.answer()
 
@@ -101,7 +100,7 @@ def silent_members(port: int, session_ms: int) -> Iterator[list[Silent]]:
 
 
 def put_out(broker: Broker) -> list[str]:
-    """The broker's log lines about removed members."""
+    """Returns the broker's log lines about removed members."""
     return [line for line in broker.lines() if any(cause in line for cause in PUT_OUT)]
 
 
@@ -120,15 +119,14 @@ def test_heartbeat_that_arrives_during_a_pause_is_in_time(
             for member in members[::2]:
                 member.send()
         answers = [member.answer() for member in members[::2]]
-        answers += [member.beat() for member in members[1::2]]  # silent members
+        answers += [member.beat() for member in members[1::2]]  # silent in the pause
         assert answers == [0] * MEMBERS, "UNKNOWN_MEMBER_ID (25) for the broker's own pause"
         waiting.until("the operator is told", lambda: noticed(broker) >= 1)
         assert put_out(broker) == []
 
 
 def test_short_sessions_survive_repeated_pauses(brokers: Callable[..., Broker]) -> None:
-    """The broker stops for a second and runs for a moment, three times; sessions last one
-    second."""
+    """The broker stops for one second three times; sessions last one second."""
     broker = brokers({"group.min.session.timeout.ms": "1000"})
     with silent_members(broker.port, 1000) as members:
         for _ in range(3):
@@ -139,7 +137,7 @@ def test_short_sessions_survive_repeated_pauses(brokers: Callable[..., Broker]) 
         assert put_out(broker) == []
 
 
-def test_pause_of_the_broker_makes_no_connection_idle(brokers: Callable[..., Broker]) -> None:
+def test_pause_of_the_broker_does_not_make_connections_idle(brokers: Callable[..., Broker]) -> None:
     broker = brokers({"connections.max.idle.ms": "2500"})
     with Wire(broker.port) as wire:
         assert wire.call("ApiVersions", 0)["error_code"] == 0
@@ -162,11 +160,12 @@ def test_session_of_a_crashed_member_expires_after_a_pause(
 
 
 def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
-    """Groups of each client see new records and commit after each pause; no member is removed.
+    """Checks that groups of each client consume and commit after each pause, and no member is
+    removed.
 
-    A client that gets no response for the length of its session drops its member id and joins
-    with a new one. The old id expires when it has been silent for a session after the pause; a
-    member that expires earlier was removed for the broker's own pause.
+    A client without a response for the length of its session drops its member id and joins with a
+    new one. The old id expires when it has been silent for a session after the pause. A member that
+    expires earlier was removed because of the broker's pause.
     """
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 4)

@@ -1,4 +1,4 @@
-"""Small requests that decompress to gigabytes do not delay a group's heartbeats."""
+"""Small Produce requests that decompress to gigabytes do not delay heartbeats."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 PARTITIONS = 30
 ANSWERED_WITHIN_S = 0.05
-"""Limit for 99 of 100 heartbeats, without the time that the broker and the member waited for a
+"""The limit for 99 of 100 heartbeats, excluding the time that broker and member waited for a CPU
 core."""
 TRIES = 3
 SESSION_MS = 60_000
-"""No heartbeat is sent while the test waits for the memory."""
+"""A long session: the member sends no heartbeat while the test waits for memory to be freed."""
 MIB = 1024 * 1024
 MEMORY_KEPT_MIB_MAX = 20
 
@@ -42,13 +42,13 @@ def section(records: int, value: bytes) -> bytes:
 
 
 def zeros() -> bytes:
-    """99 MiB of zeros in 100 kB."""
+    """Returns 99 MiB of zeros, compressed to 100 kB."""
     records = section(99, bytes(MIB - 64))
     return bytes(assemble_batch(records, 99, 0, 1_000, 1_000, compression=GZIP))
 
 
 def headers() -> bytes:
-    """One record of forty million empty headers."""
+    """Returns one record with forty million empty headers, compressed."""
     count = 40_000_000
     body = b"\0\0\0\x01\x01" + encode_varint(count) + b"\0\x01" * count
     record = encode_varint(len(body)) + body
@@ -56,7 +56,7 @@ def headers() -> bytes:
 
 
 class Member:
-    """The one member of a group."""
+    """The only member of a group."""
 
     def __init__(self, broker: Broker) -> None:
         self._core_waits = CoreWaits(broker.pid)
@@ -86,8 +86,8 @@ class Member:
         return {} if answer["error_code"] else answer
 
     def beat_beside(self, work: Callable[[], object]) -> tuple[float, set[int]]:
-        """The longest wait of the fastest 99 of 100 heartbeats while ``work`` runs, and their
-        errors."""
+        """Returns the longest of the fastest 99 % of heartbeats while ``work`` runs, and all error
+        codes."""
         thread = threading.Thread(target=work)
         thread.start()
         took_s, codes = [], set()

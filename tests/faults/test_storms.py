@@ -1,9 +1,8 @@
-"""Storms of requests of an administrator or an unauthenticated client delay no other client.
+"""Storms of requests by administrators or unauthenticated clients do not delay other clients.
 
-Several connections send at once, as fast as they are answered, while an authenticated one sends
-heartbeats. 99 of 100 heartbeats are answered within 50 ms, and during handshakes each of them.
-The time that the broker and the client waited for a core, because the machine is busy with other
-things, is not counted.
+Several connections send requests as fast as they are answered, while an authenticated client sends
+heartbeats. 99 of 100 heartbeats, and all of them during handshakes, must be answered within 50 ms.
+Time that broker and client waited for a CPU core, because the machine is busy, does not count.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("security 35")]
 
 WAIT_S_MAX = 0.05
 TRIES = 4
-"""A busy machine may take the time of one try."""
+"""The number of tries: a busy machine may slow one down."""
 CLIENTS = 3
 ENTRIES = 10_000
 """The number of ACLs that each client creates with one request."""
@@ -45,7 +44,7 @@ ANSWERED_WITHIN_S = 120.0
 
 
 class Beats:
-    """Heartbeats of one client without a pause, and their durations."""
+    """Heartbeats of one client without pauses, and their durations."""
 
     def __init__(self, broker: Broker, port: int) -> None:
         self.took_s: list[float] = []
@@ -75,12 +74,12 @@ class Beats:
             self.took_s.append(time.perf_counter() - core_waits.seconds() - began)
 
     def p99_s(self, storm: Callable[[], None]) -> float:
-        """The 99th percentile of the heartbeats during a storm."""
+        """Returns the 99th percentile of the durations of heartbeats during a storm, in seconds."""
         took = self._beside(storm)
         return took[len(took) * 99 // 100]
 
     def longest_s(self, storm: Callable[[], None]) -> float:
-        """The longest heartbeat during a storm."""
+        """Returns the longest duration of a heartbeat during a storm, in seconds."""
         return self._beside(storm)[-1]
 
     def _beside(self, storm: Callable[[], None]) -> list[float]:
@@ -92,7 +91,7 @@ class Beats:
 
 
 def answer_of(sock: socket.socket) -> int:
-    """Read a response of any size; returns the size."""
+    """Reads a response of any size and returns its size."""
     size = left = struct.unpack(">i", some(sock, 4))[0]
     while left:
         left -= len(some(sock, min(left, 1 << 18)))
@@ -107,7 +106,7 @@ def some(sock: socket.socket, size: int) -> bytes:
 
 
 def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
-    """Run it for each client in a thread."""
+    """Calls ``work`` for each client in a thread, with the client's number."""
     failed: list[BaseException] = []
 
     def run(client: int) -> None:
@@ -126,7 +125,7 @@ def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
 
 
 def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -> None:
-    """Send the requests on one connection, each after the response to the previous one."""
+    """Sends the requests on one connection, each after the response to the previous one."""
     at, own = ("127.0.0.1", port), (comes_from, 0)
     with socket.create_connection(at, ANSWERED_WITHIN_S, own) as sock:
         for request in requests:
@@ -137,7 +136,8 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
 def shortest(
     beats: Beats, storm: Callable[[], None], again: Callable[[], None] | None = None
 ) -> float:
-    """The smallest result of several tries; ``again`` restores what the storm has used up."""
+    """Returns the smallest result of several tries; ``again`` restores the state that a storm uses
+    up."""
     found = beats.p99_s(storm)
     for _ in range(TRIES - 1):
         if found > WAIT_S_MAX:
@@ -147,19 +147,19 @@ def shortest(
     return found
 
 
-# -- of entries
+# -- ACLs
 
 
 @pytest.fixture(scope="module")
 def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker in which every client is an administrator."""
+    """A broker that authorizes by ACLs, in which all clients are administrators."""
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(tmp_path_factory.mktemp("storms") / "data", settings).start()
     yield broker
     assert broker.stop() == 0, broker.tail()
 
 
-def test_storm_of_tens_of_thousands_of_acls_delays_no_other_client(judging: Broker) -> None:
+def test_storm_of_tens_of_thousands_of_acls_does_not_delay_other_clients(judging: Broker) -> None:
     port = judging.port
     rounds = count()
 
@@ -199,7 +199,7 @@ def test_storm_of_tens_of_thousands_of_acls_delays_no_other_client(judging: Brok
         assert describe(wire, wanted()) == []
 
 
-# -- of unauthenticated clients
+# -- unauthenticated clients
 
 
 class TwoListeners(Broker):
@@ -253,11 +253,11 @@ def forged() -> list[tuple[str, list[bytes]]]:
 
 @contextmanager
 def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
-    """Connections that start a login and never finish it."""
+    """Opens connections that start authentication and never finish it."""
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
     try:
         for each in sockets:
-            with suppress(OSError):  # the oldest may have been closed already
+            with suppress(OSError):  # the broker may have closed the oldest connections
                 each.sendall(data)
         yield
     finally:
@@ -266,18 +266,18 @@ def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("logins", [wrong_nonce, forged], ids=["nonces", "tokens"])
-def test_failing_logins_delay_no_other_client(
+def test_failing_logins_do_not_delay_other_clients(
     asking: TwoListeners, logins: Callable[[], list[tuple[str, list[bytes]]]]
 ) -> None:
     tries = logins()
 
     def guess(client: int) -> None:
-        """Each guess comes from another address: from one address it would have to wait."""
+        """Each guess has another source address, because failures from one address are delayed."""
         for number in range(60):
             mechanism, tokens = tries[(client + number) % len(tries)]
             requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]
             requests += [frame("SaslAuthenticate", 1, 1, {"auth_bytes": each}) for each in tokens]
-            with suppress(EOFError, ConnectionError):  # as soon as it is rejected
+            with suppress(EOFError, ConnectionError):  # closed after the failure
                 asked(asking.other_port, requests, f"127.0.{client + 1}.{number + 1}")
 
     half_done = frame("SaslHandshake", 1, 1, {"mechanism": "SCRAM-SHA-512"}) + struct.pack(
@@ -313,7 +313,7 @@ def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithTls]:
 
 
 class HalfWay:
-    """A TLS client that has sent the first message of its handshake."""
+    """A TLS client that has sent only the first message of its handshake."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S)
@@ -337,8 +337,8 @@ class HalfWay:
         self._socket.close()
 
 
-def test_hundreds_of_tls_handshakes_delay_no_other_client(encrypting: WithTls) -> None:
-    """All of them arrive at once; the longest wait counts."""
+def test_hundreds_of_tls_handshakes_do_not_delay_other_clients(encrypting: WithTls) -> None:
+    """All handshakes start at once; the longest heartbeat counts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

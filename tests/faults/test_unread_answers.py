@@ -1,4 +1,4 @@
-"""Consumers that request much and read nothing: the broker keeps hardly any of it in memory."""
+"""Fetch responses that consumers do not read take little memory of the broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 5")]
 CONSUMERS = 40
 PARTITIONS = 20
 MEMORY_GROWN_MIB_MAX = 40
-"""A megabyte each: they request 800 MiB in all."""
+"""The allowed growth; the consumers request 800 MiB in all, each 1 MiB per partition."""
 
 
 def memory_mib(pid: int) -> int:
@@ -55,7 +55,7 @@ def test_unread_fetch_responses_of_forty_consumers_use_little_memory(tmp_path: P
             readers += [Wire(broker.port) for _ in range(CONSUMERS)]
             for reader in readers:
                 reader.send("Fetch", 4, fetch)
-            for reader in readers:  # its response has started
+            for reader in readers:  # the broker has begun to send its response
                 until("the answer begins", lambda reader=reader: reader.socket.recv(4, 2))  # type: ignore[misc]
             answer = wire.call("ApiVersions", 0)
 

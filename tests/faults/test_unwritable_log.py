@@ -1,4 +1,4 @@
-"""A broker whose log output can't be written serves normally, and exits when it must."""
+"""A broker that cannot write its log output serves clients and still exits on a fatal error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ Start = Callable[..., Broker]
 def deaf(
     request: pytest.FixtureRequest, brokers: Callable[..., Broker], tmp_path: Path
 ) -> Iterator[Start]:
-    """A function that starts a broker with such a standard error: ``deaf(settings, command)``."""
+    """Returns a function that starts a broker with an unwritable standard error: ``deaf(settings,
+    command)``."""
     where = {"closed": "&-", "full disk": "/dev/full"}.get(request.param, str(tmp_path / "pipe"))
     reading = -1
     if where.endswith("pipe"):
@@ -86,8 +87,8 @@ def committed(wire: Wire, group: str) -> int:
 
 
 def life_of(wire: Wire, group: str) -> None:
-    """Join, get an assignment, commit forwards and backwards, heartbeat, be rejected, leave:
-    each logs a line."""
+    """Joins a group, commits forwards and backwards, sends a heartbeat, and is refused; each step
+    logs a line."""
     waiting.until(
         f"{group} has a coordinator",
         lambda: wire.call("FindCoordinator", 1, {"key": group})["error_code"] == 0,
@@ -127,7 +128,7 @@ def test_groups_are_served_normally_when_log_output_fails(deaf: Start) -> None:
         create_topic(wire)
         for number in range(300):
             life_of(wire, f"group-{number % 30}")
-        wire.socket.sendall(b"\xff" * 64)  # not a request: one line is logged
+        wire.socket.sendall(b"\xff" * 64)  # an invalid request: the broker logs one line
         assert wire.is_closed()
     assert broker.stop() == 0
     broker.command = COMMAND

@@ -1,11 +1,11 @@
-"""Copies records in transactions with confluent-kafka until it is killed; prints a line for each
-that ended.
+"""Copies records in transactions with confluent-kafka until it is killed; prints a line per
+transaction.
 
-Each transaction reads some records of one partition and writes each to all partitions of another
-topic, with the read offset: all of that exists afterwards, or nothing. Some are aborted on
-purpose. A producer with a fatal error is replaced by a new one with the same transactional id,
-and so is one whose broker was down, after its transaction: send_offsets_to_transaction of
-librdkafka 2.16 hangs forever after the group's coordinator was down, with any broker.
+A transaction reads records of one partition and writes each record to all partitions of another
+topic, with the read offset. Some transactions are aborted on purpose. A producer with a fatal error
+is replaced by a new one with the same transactional id. A producer whose broker was down is
+replaced after its transaction, because send_offsets_to_transaction of librdkafka 2.16 hangs forever
+after the group's coordinator was down, with any broker.
 
 python tests/faults/transactor.py BOOTSTRAP SOURCE TARGET PARTITIONS SEED
 """
@@ -42,10 +42,10 @@ class Transactor:
         self.partitions = partitions
         self.chance = random.Random(seed)
         self.broken = False
-        """Whether the producer has lost its broker."""
+        """Whether the producer has lost its connection to the broker."""
 
     def live(self) -> None:
-        """Use one producer until it has a fatal error."""
+        """Uses one producer until it has a fatal error."""
         print("producer", flush=True)
         self.broken = False
         producer = Producer(
@@ -81,16 +81,16 @@ class Transactor:
             consumer.close()
 
     def noted(self, error: KafkaError) -> None:
-        """Error callback of the producer."""
+        """Handles an error of the producer."""
         self.broken |= error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
     def seek(self, consumer: Consumer) -> None:
-        """Continue where the last committed transaction ended."""
+        """Seeks to the end of the last committed transaction."""
         [committed] = consumer.committed([TopicPartition(self.source, 0)], CALL_S)
         consumer.assign([TopicPartition(self.source, 0, max(committed.offset, 0))])
 
     def transact(self, producer: Producer, consumer: Consumer) -> None:
-        """One transaction; after an abort the records are read again."""
+        """Runs one transaction; after an abort its records are read again."""
         found = consumer.consume(self.chance.randint(1, MOST_RECORDS), 0.2)
         records = [each for each in found if each.error() is None]
         if not records:
@@ -113,13 +113,13 @@ class Transactor:
         print("aborted", end.offset, flush=True)
 
     def write(self, producer: Producer, records: list[Message]) -> None:
-        """Write each record to every partition."""
+        """Writes each record to all partitions."""
         for record in records:
             for partition in range(self.partitions):
                 producer.produce(self.target, record.value(), partition=partition)
 
     def commit(self, producer: Producer) -> None:
-        """Commit, however long the broker is down."""
+        """Commits the transaction; waits for as long as the broker is down."""
         while True:
             try:
                 producer.commit_transaction(CALL_S)

@@ -1,8 +1,8 @@
-"""Test suites of other clients: downloaded once in a pinned version, built, and run on Muster.
+"""The test suites of other clients, downloaded in a pinned version, built, and run on Muster.
 
-They expect brokers at fixed addresses: each runs in its own network namespace, where all ports
-are free, together with its brokers (`tests/interop/suite_network.py`). A suite is skipped when
-its source or toolchain is unavailable, also with CI=true: Muster itself needs neither.
+The suites expect brokers at fixed addresses, so each runs with its brokers in a network namespace,
+where all ports are free (`tests/interop/suite_network.py`). A suite is skipped when its source or
+toolchain is unavailable, also with CI=true, because Muster needs neither.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NETWORK = 'ip link set lo up && exec "$@"'
 
 
 def go_suite(name: str) -> Path:
-    """The folder of a Go module with its tests built as `suite.test`; it comes from the module
-    proxy."""
+    """Returns the folder of a Go module from the module proxy, with its tests built as
+    `suite.test`."""
     go = _program("go", "golang-go")
     return cached(name, _description(name), lambda folder: _build_go(go, name, folder))
 
@@ -42,13 +42,14 @@ def _build_go(go: str, name: str, folder: Path) -> None:
     shutil.copytree(told["Dir"], folder)
     for path in (folder, *folder.rglob("*")):
         path.chmod(path.stat().st_mode | 0o200)
-    # -mod=mod: a module may lack the checksums of its tests' imports.
+    # -mod=mod: a module may lack the checksums of packages that only its tests import.
     build = [go, "test", "-mod=mod", "-vet=off", "-tags", described.get("tags", ""), "-c"]
     _done(name, [*build, "-o", "suite.test", "."], folder)
 
 
 def kafkajs() -> Path:
-    """The sources of kafkajs with the dependencies of its tests: its package has no tests."""
+    """Returns the folder of kafkajs's sources with the dependencies of its tests; the npm package
+    has no tests."""
     git, npm = _program("git", "git"), _program("npm", "npm")
     return cached("kafkajs", _description("kafkajs"), lambda to: _bring_kafkajs(git, npm, to))
 
@@ -73,7 +74,7 @@ def _described(name: str) -> Any:
 
 
 def _done(name: str, command: Sequence[str], folder: Path) -> str:
-    """The output of a command; the test is skipped when its source is unreachable."""
+    """Returns the output of a command; skips the test when the source is unreachable."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=BUILT_WITHIN_S, check=False
     )
@@ -91,8 +92,8 @@ def run(
     folder: Path,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a suite with so many brokers, on consecutive ports; returns its output. Exit code 1 is
-    accepted."""
+    """Runs a suite with ``brokers`` brokers on consecutive ports and returns its output; exit code
+    1 is accepted."""
     unshare, ip = _program("unshare", "util-linux"), _program("ip", "iproute2")
     own = [unshare, "--user", "--map-root-user", "--net"]
     if subprocess.run([*own, ip, "link"], capture_output=True, check=False).returncode:

@@ -26,14 +26,14 @@ class Described:
     held: dict[str, frozenset[Key]]
 
     def sizes(self) -> list[int]:
-        """The partition counts of the members, ascending."""
+        """Returns the partition counts of the members, ascending."""
         return sorted(len(keys) for keys in self.held.values())
 
 
 class Cluster:
-    """Requests of a test to the one broker at `bootstrap`.
+    """Sends requests of a test to the broker at `bootstrap`.
 
-    Each request opens a connection, so the broker may be restarted between two.
+    Each request opens a connection, so the broker may be restarted between two requests.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Cluster:
         self._connect = connect
 
     def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """Send one request and return its response."""
+        """Sends one request and returns its response."""
         with self._connect(self.port) as connection:
             return connection.call(name, version, **value)
 
     def create_topic(self, topic: str, partitions: int, **config: str) -> None:
-        """Create a topic and wait until its partitions have a leader."""
+        """Creates a topic and waits until its partitions have a leader."""
         asked = {
             "name": topic,
             "num_partitions": partitions,
@@ -60,15 +60,16 @@ class Cluster:
         self.until_partitions(topic, partitions)
 
     def grow_topic(self, topic: str, partitions: int) -> None:
-        """Increase a topic to `partitions` partitions."""
+        """Increases a topic to `partitions` partitions."""
         asked = {"name": topic, "count": partitions, "assignments": None}
         grown = self.call("CreatePartitions", 1, topics=[asked], timeout_ms=20000)
         assert grown["results"][0]["error_code"] == 0, grown
 
     def until_partitions(self, topic: str, partitions: int) -> None:
-        """Wait until metadata shows so many partitions, each with a leader; 0 means no topic.
+        """Waits until metadata shows `partitions` partitions with leaders; 0 means that the topic
+        is gone.
 
-        A request is complete when it is answered; Kafka's metadata follows a little later.
+        Kafka's metadata changes shortly after the response to the request.
         """
         waiting.until(
             f"{topic} has {partitions} partitions", lambda: self._has_leaders(topic, partitions)
@@ -82,7 +83,8 @@ class Cluster:
         return len(leaders) == partitions and min(leaders, default=0) >= 0
 
     def describe(self, group: str) -> Described:
-        """The group's state and assignments; AssertionError while it has no coordinator."""
+        """Returns the group's state and assignments; AssertionError while the group has no
+        coordinator."""
         [found] = self.call("DescribeGroups", 4, groups=[group])["groups"]
         assert found["error_code"] == 0, found
         return Described(
@@ -91,7 +93,7 @@ class Cluster:
         )
 
     def committed(self, group: str) -> dict[Key, int]:
-        """All committed offsets of the group."""
+        """Returns all committed offsets of the group."""
 
         def fetch() -> list[dict[str, Any]] | None:
             found = self.call("OffsetFetch", 7, group_id=group, topics=None)
@@ -105,7 +107,7 @@ class Cluster:
         }
 
     def end_offsets(self, topic: str, partitions: int) -> dict[Key, int]:
-        """The log end offset of each partition."""
+        """Returns the log end offset of each partition."""
         asked = {
             "name": topic,
             "partitions": [{"partition_index": p, "timestamp": LATEST} for p in range(partitions)],
@@ -116,7 +118,8 @@ class Cluster:
 
 
 def _assigned(data: bytes) -> frozenset[Key]:
-    """The partitions in a consumer's assignment (version, topics with partitions, user data)."""
+    """Returns the partitions in a consumer's assignment (version, topics with partitions, user
+    data)."""
     if not data:
         return frozenset()
     keys = []
@@ -144,10 +147,10 @@ class Sent:
 
 
 class Feed:
-    """Produces records with unique values, and remembers the partition and offset of each.
+    """Produces records with unique values and remembers the partition and offset of each.
 
-    `send` writes a number of records round robin over the partitions; `flow` does so in a thread
-    until `stop`.
+    `send` writes a number of records round robin over the partitions; `flow` writes records in a
+    thread until `stop`.
     """
 
     _numbers = itertools.count()
@@ -170,7 +173,8 @@ class Feed:
             self.sent[value] = Sent(value, message.partition(), message.offset())
 
     def send(self, records: int, within_s: float = 20.0) -> list[str]:
-        """Produce `records` records, wait until all are acknowledged, return their values."""
+        """Produces `records` records, waits until all are acknowledged, and returns their
+        values."""
         values = [f"record-{next(self._numbers)}" for _ in range(records)]
         for value in values:
             self._producer.produce(
@@ -184,7 +188,7 @@ class Feed:
         return values
 
     def flow(self) -> Feed:
-        """Start to produce a few records repeatedly; `with feed.flow():` stops at the end."""
+        """Starts to produce a few records repeatedly; `with feed.flow():` stops at the end."""
         self._stopped.clear()
         self._thread = threading.Thread(target=self._flow, daemon=True)
         self._thread.start()
@@ -205,7 +209,7 @@ class Feed:
 
 
 def read_topic(bootstrap: str, topic: str, ends: dict[Key, int]) -> list[Sent]:
-    """Every record of a topic up to `ends`, read without a group."""
+    """Returns all records of a topic up to `ends`, read without a group."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,7 +1,7 @@
-"""Failures of a cluster of three in use, after Kafka's system tests.
+"""Failures of a running cluster of three brokers, after Kafka's system tests.
 
-Each ends when the cluster has settled: all brokers registered, a controller, all replicas in
-sync.
+Each function returns when the cluster has settled: all brokers are registered, a controller is
+elected, and all replicas are in sync.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tests import waiting
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Failure = Callable[[ZooKeeperCluster, int], None]
-"""Harms a broker or the cluster; returns when it has settled again."""
+"""Makes a broker or the cluster fail, and returns when the cluster has settled."""
 
 MOVED = "plain"
 """The topic whose replicas move."""
 
 
 def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """The broker is stopped cleanly, and started again."""
+    """Stops the broker cleanly and starts it again."""
     cluster.stop(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -31,7 +31,7 @@ def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kill -9; the broker is started once its session has expired."""
+    """Kills the broker and starts it after its session has expired."""
     cluster.kill(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -39,7 +39,8 @@ def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kill -9, and a Muster is started while the old session exists: it waits for the expiry."""
+    """Kills the broker and starts a Muster while the old session exists; the Muster waits for the
+    expiry."""
     path = f"/brokers/ids/{broker}"
     before = cluster.nodes.get(path)[1].czxid
     cluster.kill(broker)
@@ -52,7 +53,7 @@ def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def pause(cluster: ZooKeeperCluster, broker: int) -> None:
-    """The broker is suspended until its session has expired and others lead; then it continues."""
+    """Suspends the broker until its session has expired and other brokers lead, then resumes it."""
     cluster.pause(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -60,7 +61,7 @@ def pause(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def new_election(cluster: ZooKeeperCluster, _: int) -> None:
-    """`/controller` is deleted while its owner is alive."""
+    """Deletes `/controller` while its owner is alive."""
     before = cluster.nodes.get("/controller")[1].czxid
     cluster.nodes.delete("/controller")
 
@@ -71,7 +72,7 @@ def new_election(cluster: ZooKeeperCluster, _: int) -> None:
 
 
 def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
-    """`/controller` is deleted until that broker is elected."""
+    """Deletes `/controller` until the broker is elected."""
 
     def won() -> bool:
         if cluster.controller() == broker:
@@ -83,7 +84,7 @@ def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def reassignment(cluster: ZooKeeperCluster, broker: int) -> None:
-    """A broker's replicas of a topic move away, and back to it as the preferred leader."""
+    """Moves the broker's replicas of a topic away, and back with the broker as preferred leader."""
     others = [each for each in cluster.kinds if each != broker]
     _move(cluster, others)
     _move(cluster, [broker, *others])
@@ -108,7 +109,7 @@ def _move(cluster: ZooKeeperCluster, replicas: list[int]) -> None:
 
 
 def _led_elsewhere(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Wait until other brokers lead the partitions that a broker has led."""
+    """Waits until other brokers lead the partitions that the broker has led."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):

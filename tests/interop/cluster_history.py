@@ -1,7 +1,7 @@
-"""One history of a cluster, and its result in ZooKeeper: to compare brokers of two kinds.
+"""One history of a cluster and its result in ZooKeeper, to compare brokers of two kinds.
 
 Values that necessarily differ are removed: times, epochs, random ids, ports, and the numbers of
-sequential nodes. Random choices are reduced to what every choice has in common.
+sequential nodes. A random choice is reduced to the properties that all choices share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.interop.cluster_failures import MOVED, hard_bounce, new_election, rea
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Tree = dict[str, Any]
-"""Node contents by path."""
+"""The content of nodes, by path."""
 
 ASSIGNMENT = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 _DRAWN = (
@@ -44,7 +44,7 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 def play(cluster: ZooKeeperCluster) -> Tree:
-    """Play the history on a cluster of brokers 1, 2 and 3; returns the final nodes."""
+    """Plays the history on a cluster of brokers 1, 2 and 3, and returns the final nodes."""
     admin = cluster.admin()
     for topic in (MOVED, "gone", "alone"):
         assignment = ASSIGNMENT if topic != "alone" else [[2]]
@@ -76,7 +76,7 @@ def play(cluster: ZooKeeperCluster) -> Tree:
 
 
 def _change(cluster: ZooKeeperCluster) -> None:
-    """Requests that only clients of newer brokers send: settings, and more partitions."""
+    """Sends requests that only newer clients have: settings, and more partitions."""
     admin = cluster.admin()
     entry = ConfigEntry("retention.bytes", "88000", incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ResourceType.TOPIC, "alone", incremental_configs=[entry])
@@ -87,7 +87,7 @@ def _change(cluster: ZooKeeperCluster) -> None:
 
 
 def _use(cluster: ZooKeeperCluster) -> None:
-    """Run a producer, with an id where the version has ids, and commit an offset."""
+    """Runs a producer, with a producer id if the version has ids, and commits an offset."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -103,7 +103,7 @@ def _use(cluster: ZooKeeperCluster) -> None:
 
 
 def _elect(cluster: ZooKeeperCluster) -> None:
-    """Elect the preferred leaders, and wait for them."""
+    """Elects the preferred leaders and waits for them."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):
@@ -139,7 +139,7 @@ def _tree(cluster: ZooKeeperCluster) -> Tree:
 
 
 def _said(path: str, data: bytes) -> Any:
-    """A node's content without random values and times; None if nothing remains."""
+    """Returns a node's content without random values and times; None if no value remains."""
     if not data:
         return None
     value = json.loads(data)
@@ -156,7 +156,8 @@ def _said(path: str, data: bytes) -> Any:
 
 
 def _made_alike(value: dict[str, Any]) -> None:
-    """Replicas of internal topics are chosen at random."""
+    """Replaces random choices: sorts the replicas, which are random for internal topics, and makes
+    each leader "preferred"."""
     if "partitions" in value:
         value["partitions"] = {
             index: sorted(replicas) for index, replicas in value["partitions"].items()

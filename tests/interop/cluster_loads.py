@@ -1,18 +1,15 @@
-"""Load of clients on a cluster during failures, and the guarantees that are checked afterwards.
+"""Loads of clients on a cluster during failures, and the guarantees that are checked afterwards.
 
-| load | what it does | guarantee |
-|---|---|---|
-| `Plain` | a producer with acks=all | each acknowledged record exists |
-| `Idempotent` | the same with enable.idempotence | each exists once, in order |
-| `Transactional` | three records, committed or aborted | all or none of each, once |
-| `Group` | two members read and commit | all is read; commits are kept, and never go back |
+| load | what it does | guarantee | |---|---|---| | `Plain` | a producer with acks=all | each
+acknowledged record exists | | `Idempotent` | the same with enable.idempotence | each exists once,
+in order | | `Transactional` | three records, committed or aborted | all or none of each, once | |
+`Group` | two members read and commit | all records are read; commits are kept, and never decrease |
 
-Each works in its own threads until it is ended. A replaced coordinator still returns the offsets
+Each load works in its own threads until it is ended. A replaced coordinator returns the offsets
 that it knows until it learns of its replacement: a Kafka that was paused, and any broker while
-ZooKeeper is unavailable. Such answers do not count as faults. Neither does a Kafka's answer that
-nothing is committed: a Kafka that loses a coordinator checks whether it is the coordinator, and
-only then looks up the group, which it may have unloaded in between. A repeated request must return
-the truth.
+ZooKeeper is unavailable. Such responses are not faults. A Kafka that loses a coordinator may also
+report that no offset is committed: it checks whether it is the coordinator, and then looks up the
+group, which it may have unloaded in between. A repeated request must return the truth.
 """
 
 from __future__ import annotations
@@ -41,11 +38,12 @@ CLIENT = {
     "topic.metadata.refresh.interval.ms": 5000,
     "reconnect.backoff.max.ms": 1000,
 }
-"""A paused broker answers nothing, and closes no connection."""
+"""Client settings for brokers that may be paused: a paused broker answers no request and closes no
+connection."""
 
 
 class Load(Work):
-    """Work of clients, and their findings; the name is also that of the topic."""
+    """A load of clients and the faults that it found; its name is also the name of its topic."""
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__()
@@ -54,7 +52,7 @@ class Load(Work):
         """The number of successful pieces of work."""
 
     def until_goes_on(self) -> None:
-        """Wait for a few more successful pieces of work."""
+        """Waits for a few more successful pieces of work."""
         wanted = self.done + 5
 
         def more() -> bool:
@@ -65,11 +63,11 @@ class Load(Work):
 
     @abstractmethod
     def check(self) -> None:
-        """Check the guarantees once the load has ended."""
+        """Checks the guarantees after the load has ended."""
 
 
 class Plain(Load):
-    """See the module."""
+    """A producer with acks=all."""
 
     name = "plain"
     _settings: Mapping[str, object] = {"enable.idempotence": False}
@@ -77,7 +75,7 @@ class Plain(Load):
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__(cluster)
         self.acknowledged: list[tuple[int, str]] = []
-        """Partition and value, in the order of the acknowledgements."""
+        """The partition and value of each record, in the order of the acknowledgements."""
         self._next = 0
         self._producer = Producer(
             {
@@ -115,7 +113,7 @@ class Plain(Load):
 
 
 class Idempotent(Plain):
-    """See the module."""
+    """A producer with enable.idempotence."""
 
     name = "idempotent"
     _settings = ONE_IN_FLIGHT
@@ -127,7 +125,7 @@ class Idempotent(Plain):
 
 
 class Transactional(Load):
-    """See the module. Each transaction has a number, which is the value of its records.
+    """A transactional producer; the number of a transaction is the value of its records.
 
     It commits no offsets: librdkafka 2.16 sends no more requests, and never returns, after the
     group's coordinator has left the metadata and returned.
@@ -139,7 +137,7 @@ class Transactional(Load):
         super().__init__(cluster)
         self.committed: set[int] = set()
         self.unknown: set[int] = set()
-        """Transactions whose outcome is unknown."""
+        """The transactions with an unknown outcome."""
         self._next = 0
         self._producer: Producer | None = None
 
@@ -177,7 +175,7 @@ class Transactional(Load):
         return producer
 
     def _until_answered(self, ask: Callable[[float], Any]) -> None:
-        """Repeat a call while its error is retriable."""
+        """Repeats a call while its error is retriable."""
 
         def answered() -> bool:
             try:
@@ -194,7 +192,7 @@ class Transactional(Load):
             raise error.cause from None
 
     def _gave_up(self, producer: Producer, error: KafkaException) -> bool:
-        """Abort a failed transaction; False when it cannot be aborted, and a new producer is
+        """Aborts a failed transaction; returns False if it cannot be aborted and a new producer is
         needed."""
         if error.args[0].txn_requires_abort():
             try:
@@ -207,7 +205,7 @@ class Transactional(Load):
         return False
 
     def end(self) -> None:
-        """Leave no transaction open."""
+        """Ends the load with no open transaction."""
         super().end()
         self._producer = self._fresh()
 
@@ -223,7 +221,7 @@ class Transactional(Load):
 
 
 class _Final(Exception):
-    """An error that a retry does not fix."""
+    """An error that is not retriable."""
 
     def __init__(self, cause: KafkaException) -> None:
         super().__init__(cause)
@@ -231,7 +229,7 @@ class _Final(Exception):
 
 
 class Group(Load):
-    """See the module: dynamic or static members of one group that read the records of `Plain`."""
+    """Two dynamic or static members of one group that read the records of `Plain`."""
 
     def __init__(self, cluster: ZooKeeperCluster, source: Plain, *, static: bool) -> None:
         super().__init__(cluster)
@@ -261,7 +259,7 @@ class Group(Load):
         self._locks = {number: threading.Lock() for number in (1, 2)}
 
     def start(self) -> None:
-        """Start two members, and a client that asks for committed offsets."""
+        """Starts two members, and a client that fetches committed offsets."""
         for number in (1, 2):
             self._join(number)
             self._begin(lambda number=number: self._read(number))  # type: ignore[misc]
@@ -274,7 +272,7 @@ class Group(Load):
         self._members[number] = member
 
     def come_back(self, number: int) -> None:
-        """A member leaves, and returns with its name before its session expires."""
+        """Lets a member leave and return with its name before its session expires."""
         with self._locks[number]:
             self._members[number].close()
             self._join(number)
@@ -294,7 +292,7 @@ class Group(Load):
                 if each.error is None:
                     self._told(each)
         except KafkaException:
-            return  # the present owner retries it with the next records
+            return  # the present owner of the partition retries the commit with its next records
 
     def _told(self, position: TopicPartition) -> None:
         known = self._committed[position.partition]
@@ -321,12 +319,12 @@ class Group(Load):
         self.done += 1
 
     def until_all_read(self) -> None:
-        """Wait until all acknowledged records are read."""
+        """Waits until all acknowledged records are read."""
         wanted = set(self._source.acknowledged)
         waiting.until(f"{self.name} has read all", lambda: wanted <= self.values, WITHIN_S)
 
     def _kept(self) -> set[tuple[int, int]]:
-        """Each partition and offset of the group's commits in the log."""
+        """Returns each partition and offset of the group's commits in the log."""
         head = offset_key_head(self.name, self._source.name)
         count = int(self.cluster.settings["offsets.topic.num.partitions"])
         index = partition_for(self.name, count)

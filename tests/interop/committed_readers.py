@@ -1,4 +1,4 @@
-"""Reads a partition with consumers of each Python client: all records, or only committed ones."""
+"""Consumers of each Python client that read all records of a partition, or only committed ones."""
 
 from __future__ import annotations
 

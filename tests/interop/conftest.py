@@ -1,4 +1,4 @@
-"""Muster and Apache Kafka side by side: shared fixtures of tests that compare the two."""
+"""Fixtures of tests that compare Muster with Apache Kafka."""
 
 from __future__ import annotations
 

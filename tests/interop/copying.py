@@ -1,9 +1,9 @@
-"""Records copied in transactions by Apache's TransactionalMessageCopier, and the checks of the
+"""Records that Apache's TransactionalMessageCopier copies in transactions, and the checks of the
 copies.
 
-A copier reads records of one topic and writes them to another; each of its transactions has the
-written records and the offsets of the read ones. So every record is copied exactly once,
-whatever is killed: these are the criteria of Kafka's own system test.
+A copier reads records of one topic and writes them to another; each transaction contains the
+written records and the offsets of the read ones. Each record must therefore be copied exactly once,
+even if copiers or brokers are killed, as in Kafka's own system test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROGRESS_WITHIN_S = 180.0
 
 @dataclass(frozen=True)
 class Copying:
-    """One way of copying: topics, partitions, and transaction size."""
+    """The topics, partitions and transaction size of a copy."""
 
     source: str
     target: str
@@ -34,15 +34,15 @@ class Copying:
     transaction_size: int
     timeout_ms: int = 40_000
     group_mode: bool = False
-    """The copiers join a group; otherwise each has a fixed partition."""
+    """Whether the copiers join a group; otherwise each has a fixed partition."""
     group_metadata: bool = False
-    """The offsets are sent with generation and member (KIP-447)."""
+    """Whether the offsets are sent with generation and member (KIP-447)."""
     random_aborts: bool = False
     max_messages: int = -1
-    """-1: the records that exist at the start."""
+    """The number of records to copy; -1: the records that exist at the start."""
 
     def arguments(self, bootstrap: str, number: int) -> list[str]:
-        """Arguments of copier ``number``."""
+        """Returns the arguments of copier ``number``."""
         chosen = {
             "--group-mode": self.group_mode,
             "--use-group-metadata": self.group_metadata,
@@ -66,14 +66,14 @@ class Copying:
 
 
 class Copier:
-    """A copier over its lives: started, killed, started again with the same transactional id."""
+    """A copier that is started, killed, and started again with the same transactional id."""
 
     def __init__(self, copying: Copying, bootstrap: str, number: int) -> None:
         self.arguments = copying.arguments(bootstrap, number)
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
     def start(self) -> None:
-        """Start the next life."""
+        """Starts the next process."""
         assert not self.program.runs
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
@@ -81,14 +81,14 @@ class Copier:
         self.program.kill()
 
     def status(self) -> dict[str, int | str]:
-        """The last status line of this life."""
+        """Returns the last status line of the present process."""
         for line in reversed(list(self.program.lines)):
             with contextlib.suppress(json.JSONDecodeError):
                 return dict(json.loads(line))
         return {}
 
     def until_copied(self, records: int, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Wait until this life has copied so many records, or all."""
+        """Waits until the present process has copied ``records`` records, or all."""
         self.program.until(
             f"{records} records are copied",
             lambda: int(self.status().get("totalProcessed", 0)) >= records or self.is_done(),
@@ -96,11 +96,11 @@ class Copier:
         )
 
     def is_done(self) -> bool:
-        """Whether it has copied everything and said so."""
+        """Returns whether the copier has reported that all records are copied."""
         return self.status().get("stage") == "ShutdownComplete"
 
     def until_done(self, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Wait until it ends by itself."""
+        """Waits until the copier ends by itself."""
         self.program.ended(within_s)
         assert self.is_done(), self.program.story()
 
@@ -108,7 +108,7 @@ class Copier:
 def seed(
     bootstrap: str, topic: str, partitions: int, records: int, first: int = 0
 ) -> list[list[str]]:
-    """Produce records numbered from ``first`` over all partitions; returns their values by
+    """Produces records numbered from ``first`` over all partitions; returns their values by
     partition."""
     failed: list[object] = []
     producer = Producer(
@@ -131,7 +131,7 @@ def seed(
 
 
 class CommittedReader:
-    """Reads a topic at read_committed in a thread, through restarts of the broker."""
+    """Reads a topic with read_committed in a thread, while brokers restart."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.values: list[list[str]] = [[] for _ in range(partitions)]
@@ -168,11 +168,11 @@ class CommittedReader:
             self.watch.changed()
 
     def count(self) -> int:
-        """The number of records read."""
+        """Returns the number of records read."""
         return sum(map(len, self.values))
 
     def until_read(self, records: int, within_s: float = 120.0) -> None:
-        """Wait until it has read at least so many records."""
+        """Waits until at least ``records`` records are read."""
         self.watch.until(
             f"{records} committed records are read",
             lambda: self.count() >= records,
@@ -182,7 +182,7 @@ class CommittedReader:
 
 
 def assert_once(sent: list[list[str]], read: list[list[str]], *, in_order: bool, who: str) -> None:
-    """Assert that no record is lost or duplicated, and, if asked for, none is reordered."""
+    """Checks that no record is lost or duplicated and, with ``in_order``, none is reordered."""
     everything = [value for values in sent for value in values]
     seen = Counter(value for values in read for value in values)
     doubled = [value for value, times in seen.items() if times > 1]

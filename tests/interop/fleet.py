@@ -1,8 +1,8 @@
-"""Eight groups of real consumers, six of them with a problem, on which verdicts are tested.
+"""Eight groups of real consumers, six of them with a problem that a verdict must report.
 
-Each group represents a case that operators meet. `EXPECTED` has the verdict of each. All run in
+Each group is a case that operators meet. `EXPECTED` has the verdict of each. All consumers run in
 this process: confluent-kafka sends heartbeats from its own threads, so a consumer whose thread
-hangs looks alive to the broker, as in an application that hangs.
+hangs looks alive to the broker, as in a real application.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.waiting import until
 
 EXPECTED = {
     "accounts": "OK",  # reads and commits
-    "batch": "OK",  # read everything and left
-    "billing": "STALLED",  # polled once; its thread hangs, its heartbeats go on
+    "batch": "OK",  # reads all records and leaves
+    "billing": "STALLED",  # polls once; then its thread hangs, and heartbeats continue
     "fraud": "BLOCKED",  # one member hangs, another joined: the rebalance waits for the first
-    "mail": "FLAPPING",  # joins and leaves again and again with one client id
-    "parcels": "STUCK_RECORD",  # rereads one record, and continues with the other partitions
-    "reports": "ABANDONED",  # left; records arrive
-    "restored": "OUT_OF_RANGE",  # its offset is above the end of the log
+    "mail": "FLAPPING",  # joins and leaves repeatedly with one client id
+    "parcels": "STUCK_RECORD",  # rereads one record, and reads the other partitions
+    "reports": "ABANDONED",  # has left; new records arrive
+    "restored": "OUT_OF_RANGE",  # its offset is above the log end offset
 }
 TOPICS = {
     "ledger": 2, "nightly": 1, "orders": 3, "payments": 2, "letters": 2, "shipments": 3, "sales": 1,
@@ -37,13 +37,13 @@ TOPIC_OF = {
     "mail": "letters", "parcels": "shipments", "reports": "sales", "restored": "archive",
 }  # fmt: skip
 FLOWING = ("ledger", "orders", "payments", "letters", "shipments", "sales")
-"""Topics that keep receiving records."""
+"""The topics that keep receiving records."""
 POISON = 1
-"""The partition of shipments with a record that can't be processed."""
+"""The partition of shipments with a record that cannot be processed."""
 
 
 class Fleet:
-    """The groups; `start` brings each to its problem, and its threads keep it there."""
+    """The groups; `start` brings each to its problem, and the threads keep it there."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
         self.bootstrap = broker.bootstrap
@@ -52,7 +52,7 @@ class Fleet:
         self._began: list[threading.Event] = []
 
     def start(self) -> None:
-        """Start the groups and wait until each has read its records."""
+        """Starts the groups and waits until each has read its records."""
         cluster = Cluster(self.bootstrap)
         for topic, partitions in TOPICS.items():
             cluster.create_topic(topic, partitions)
@@ -103,7 +103,7 @@ class Fleet:
             consumer.close()
 
     def _reading(self, consumer: Consumer, group: str) -> list[TopicPartition]:
-        """Poll and commit until something was read; returns the owned partitions."""
+        """Polls and commits until records were read; returns the owned partitions."""
         consumer.subscribe([TOPIC_OF[group]])
         while not self.ended.is_set():
             if consumer.consume(100, 0.2):
@@ -158,7 +158,7 @@ class Fleet:
 
 
 def _commit(consumer: Consumer) -> None:
-    """Commit the positions; a rebalance may have revoked the partitions."""
+    """Commits the positions, unless a rebalance has revoked the partitions."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as error:
@@ -173,7 +173,7 @@ def _commit(consumer: Consumer) -> None:
 
 @contextmanager
 def fleet(broker: Broker) -> Iterator[Fleet]:
-    """The fleet at a broker; ends with the block."""
+    """Yields the fleet of a broker; ends it with the block."""
     with ExitStack() as stack:
         made = Fleet(broker, stack)
         made.start()

@@ -1,8 +1,8 @@
 """Group members as child processes, so that one scenario fits all clients.
 
-A Python member is a script of `members/`, which reports its assignments, records and commits. A
-Java member is a console consumer: it prints values, commits by itself when its partitions are
-revoked or when it leaves, and not in between.
+A Python member is a script of `members/` that reports its assignments, records and commits. A Java
+member is a console consumer: it prints values, and commits only when its partitions are revoked or
+when it leaves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
 
 
 class Member(Program):
-    """A member's process, and its reports so far."""
+    """A member's process and its reports so far."""
 
     def __init__(self, name: str, command: list[str], watch: Watch) -> None:
         self.values: list[str] = []
@@ -39,37 +39,38 @@ class Member(Program):
         raise AssertionError("each kind of member reads its own lines")
 
     def count(self, event: str) -> int:
-        """The number of reports of `event`."""
+        """Returns the number of reports of `event`."""
         return sum(each["event"] == event for each in self.events)
 
     def tell(self, word: str) -> None:
-        """Send the member one command."""
+        """Sends the member one command."""
         assert self.process.stdin is not None
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
 
     def commit(self) -> None:
-        """Have the member commit what it has consumed, and wait for the acknowledgement."""
+        """Makes the member commit its position and waits for the acknowledgement."""
         raise AssertionError("each kind of member commits in its own way")
 
     def leave(self) -> None:
-        """Have the member leave its group and end, and wait for it."""
+        """Makes the member leave its group and end, and waits for the end."""
         raise AssertionError("each kind of member leaves in its own way")
 
     def pause(self) -> None:
-        """Suspend the process (SIGSTOP); its connections stay open."""
+        """Suspends the process (SIGSTOP); its connections stay open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Resume the process (SIGCONT)."""
+        """Resumes the process (SIGCONT)."""
         self.process.send_signal(signal.SIGCONT)
 
     def _shows_stacks(self) -> bool:
-        """Whether SIGQUIT was answered: Python members print stacks to standard error."""
+        """Returns whether the member answered SIGQUIT: Python members print stacks to standard
+        error."""
         return len(self.errors) > 3
 
     def story(self) -> str:
-        """The member's reports without its records, for a failed test."""
+        """Returns the member's reports without its records, for a failed test."""
         told = [json.dumps(e) for e in self.events if e["event"] != "record"][-25:]
         return "\n".join(
             [
@@ -81,7 +82,7 @@ class Member(Program):
 
 
 class PythonMember(Member):
-    """A script of `members/`."""
+    """A member that runs a script of `members/`."""
 
     def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
         script = SCRIPTS / f"{kind.replace('-', '_')}_member.py"
@@ -120,7 +121,7 @@ class PythonMember(Member):
 
 
 class JavaMember(Member):
-    """A console consumer; every line that it prints is a record's value."""
+    """A console consumer; each line that it prints is a record's value."""
 
     def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
         properties = {
@@ -162,7 +163,7 @@ class JavaMember(Member):
         self.values.append(line)
 
     def commit(self) -> None:
-        """A console consumer commits by itself, not on request."""
+        """Does nothing: a console consumer commits by itself."""
 
     def leave(self) -> None:
         self.process.terminate()
@@ -170,9 +171,9 @@ class JavaMember(Member):
 
 
 class Group:
-    """The members of one group, of one client, and the records that they have seen.
+    """The members of one group, all of one client, and the records that they have seen.
 
-    Leaving the `with` block kills the remaining ones.
+    The end of the `with` block kills the remaining members.
     """
 
     def __init__(self, client: str, bootstrap: str, group: str, **config: Any) -> None:
@@ -192,7 +193,7 @@ class Group:
             member.ended(20)
 
     def start(self, name: str, **config: Any) -> Member:
-        """Start a member called `name`, which is also its client id."""
+        """Starts a member called `name`, which is also its client id."""
         kind = PythonMember if self.client in PYTHON_CLIENTS else JavaMember
         member = kind(self.client, {**self.config, "name": name, **config}, self.watch)
         key = name
@@ -202,11 +203,11 @@ class Group:
         return member
 
     def seen(self) -> list[str]:
-        """The values that any member has seen, with repetitions."""
+        """Returns the values that any member has seen, with repetitions."""
         return [value for member in list(self.members.values()) for value in list(member.values)]
 
     def until_seen(self, values: set[str] | list[str], within_s: float = 120.0) -> None:
-        """Wait until each of `values` has been seen by some member."""
+        """Waits until each of `values` has been seen by some member."""
         wanted = set(values)
         self.watch.until(
             f"{self.name} sees {len(wanted)} records",
@@ -216,7 +217,7 @@ class Group:
         )
 
     def balanced(self, cluster: Cluster, *sizes: int, within_s: float = 120.0) -> Described:
-        """Wait until the group is Stable and its members hold `sizes` partitions, fewest first."""
+        """Waits until the group is Stable and its members own `sizes` partitions, fewest first."""
         last: Described | None = None
 
         def look() -> Described | None:
@@ -230,10 +231,10 @@ class Group:
             raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
 
     def leave_in_turn(self, cluster: Cluster, *members: Member) -> None:
-        """Have `members` leave, each when the rebalance of the previous one is over.
+        """Makes `members` leave, each after the rebalance of the previous one.
 
-        librdkafka 2.16 sometimes hangs in its close when that meets a rebalance: it has left,
-        then commits for the revocation, gets UNKNOWN_MEMBER_ID, and waits forever.
+        librdkafka 2.16 sometimes hangs in its close during a rebalance: it has left, then commits
+        for the revocation, gets UNKNOWN_MEMBER_ID, and waits forever.
         """
         for member in members:
             waiting.until(
@@ -242,5 +243,5 @@ class Group:
             member.leave()
 
     def story(self) -> str:
-        """The reports of every member, for a failed test."""
+        """Returns the reports of all members, for a failed test."""
         return "\n".join(member.story() for member in self.members.values())

@@ -1,8 +1,8 @@
 """One transactional producer on several connections: EndTxn on one, its commits on the others.
 
-A client that retries does so, and one whose transaction times out during a commit. The commits
-continue after the EndTxn response until they are rejected for good: some arrive in the broker's
-turn in which the marker is written.
+A client that retries sends such requests, and so does a client whose transaction times out during a
+commit. The commits continue after the EndTxn response until they are rejected; some arrive in the
+broker's turn in which the marker is written.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ from tests.wire import Wire
 
 STREAMS = 3
 LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
-"""By transaction version, the error of a commit after its transaction's end; others succeed
-before it."""
+"""The error of a commit after the end of its transaction, by transaction version; earlier commits
+succeed."""
 ANSWERS_MAX = 500
-"""A stream whose commits are not rejected ends after so many responses since EndTxn's."""
+"""The number of responses after EndTxn's at which a stream ends whose commits are not rejected."""
 STABLE_WITHIN_S = 2.0
-"""A marker is written within milliseconds: an offset that is unstable for this long stays so."""
+"""The time in seconds after which an offset is stable or stays unstable; a marker is written within
+milliseconds."""
 
 
 @dataclass
 class Overlapped:
-    """The results of the rounds of one producer."""
+    """The results of all rounds of one producer."""
 
     rounds: int = 0
     late: Counter[int] = field(default_factory=Counter)
-    """The last error code of each stream."""
+    """The number of streams, by their last error code."""
     unstable_after: int | None = None
-    """The round whose aborted offsets stayed pending: the rounds end there."""
+    """The round whose aborted offsets stayed pending, in which the rounds end."""
     committed_later: int = -1
-    """The aborted offset that the next transaction then committed; -1: none."""
+    """The aborted offset that the next transaction committed by mistake; -1: none."""
 
 
 def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
-    """Abort so many transactions of one producer, each with commits in flight.
+    """Aborts ``rounds`` transactions of one producer, each with commits in flight.
 
-    With ``rules`` 2 each commit has version 5, with 1 version 4.
+    Each commit has version 5 if ``rules`` is 2, and version 4 if it is 1.
     """
     found = Overlapped()
     with Wire(port) as wire:
@@ -75,7 +76,7 @@ def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
 
 
 def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
-    """Begin a transaction with an offset of partition 0."""
+    """Begins a transaction with an offset of partition 0."""
     if producer.rules == 1:
         until("its offsets are added", lambda: producer.add_offsets(name) == NONE)
     until(
@@ -87,7 +88,7 @@ def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
 def _abort(
     port: int, producer: TransactionalProducer, name: str, offset: int, late: Counter[int]
 ) -> None:
-    """Abort a transaction while commits of partition 1 are in flight on other connections."""
+    """Aborts a transaction while commits of partition 1 are in flight on other connections."""
     _begin(producer, name, offset)
     ended = Event()
     streams = [_Stream(port, producer, name, offset, ended) for _ in range(STREAMS)]
@@ -105,7 +106,7 @@ def _abort(
 
 
 class _Stream(Thread):
-    """Commits of the same transaction on another connection, one after another."""
+    """Sends commits of the same transaction on another connection, one after another."""
 
     def __init__(
         self, port: int, of: TransactionalProducer, name: str, offset: int, ended: Event
@@ -149,7 +150,7 @@ def _offset(wire: Wire, name: str, partition: int) -> int:
 
 
 def _is_stable(wire: Wire, name: str) -> bool:
-    """Whether partition 1 soon has no pending offset."""
+    """Returns whether partition 1 has no pending offset within STABLE_WITHIN_S."""
     deadline = time.monotonic() + STABLE_WITHIN_S
     while _fetched(wire, name, 1, stable=True)[1] == UNSTABLE_OFFSET_COMMIT:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The same few records sent by each client's own producer."""
+"""Producers of each client that send the same few records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import java
 def produce(
     client: str, bootstrap: str, topic: str, values: list[str], codec: str = "none"
 ) -> None:
-    """Send `values`, their numbers as keys, with `client`'s producer; return when all are
+    """Sends `values` with `client`'s producer, their numbers as keys; returns when all are
     acknowledged."""
     match client:
         case "confluent":

@@ -1,6 +1,7 @@
-"""A client as a child process: its output, and its end.
+"""A client as a child process, with its output.
 
-`tests/java.py:run` is for tools that end by themselves; these run until a test ends them.
+`tests/java.py:run` is for tools that end by themselves; programs of this module run until a test
+ends them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from tests.waiting import Watch
 
 ENDS_WITHIN_S = 180.0
 KEPT_ERRORS = 400
-"""Lines of standard error that are kept for a failed test."""
+"""The number of lines of standard error that are kept for a failed test."""
 
 
 class Program:
-    """A running program; its lines are collected as it prints them."""
+    """A running program; its output lines are collected."""
 
     def __init__(
         self,
@@ -68,26 +69,26 @@ class Program:
 
     @property
     def runs(self) -> bool:
-        """Whether the process is still running."""
+        """Returns whether the process is still running."""
         return self.process.poll() is None
 
     def says(self, pattern: str) -> str | None:
-        """The first line so far that matches ``pattern``."""
+        """Returns the first printed line that matches ``pattern``."""
         return next((line for line in list(self.lines) if re.search(pattern, line)), None)
 
     def until(self, what: str, condition: Callable[[], object], within_s: float) -> None:
-        """Wait until ``condition`` holds; the program may not end before."""
+        """Waits until ``condition`` holds; fails if the program ends before."""
         self.watch.until(what, lambda: condition() or not self.runs, within_s, self.story)
         if not condition():
             self._join()
             assert condition(), f"{self.name} ended before: {what}\n{self.story()}"
 
     def until_says(self, pattern: str, within_s: float = ENDS_WITHIN_S) -> None:
-        """Wait until it has printed a line that matches ``pattern``."""
+        """Waits until the program has printed a line that matches ``pattern``."""
         self.until(f"{self.name} says {pattern}", lambda: self.says(pattern), within_s)
 
     def ended(self, within_s: float = ENDS_WITHIN_S) -> int:
-        """Wait until it ends by itself; returns its exit code."""
+        """Waits until the program ends by itself; returns its exit code."""
         try:
             code = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -98,16 +99,16 @@ class Program:
         return code
 
     def _shows_stacks(self) -> bool:
-        """Whether SIGQUIT was answered: a JVM prints all stacks."""
+        """Returns whether the program answered SIGQUIT: a JVM prints all stacks."""
         return self.says("Full thread dump") is not None
 
     def stop(self, within_s: float = ENDS_WITHIN_S) -> int:
-        """Send SIGTERM, as an operator does; returns its exit code."""
+        """Sends SIGTERM and returns the exit code."""
         self.process.terminate()
         return self.ended(within_s)
 
     def kill(self) -> None:
-        """Kill -9; returns when the process has ended and all its output is read."""
+        """Sends SIGKILL; returns when the process has ended and all its output is read."""
         self.process.kill()
         self.process.wait()
         self._join()
@@ -117,13 +118,13 @@ class Program:
             reader.join(10)
 
     def story(self) -> str:
-        """The last lines that it printed, for a failed test."""
+        """Returns the last printed lines, for a failed test."""
         told = [f"-- {self.name}, exit {self.process.poll()}", *self.lines[-25:]]
         return "\n".join([*told, *list(self.errors)[-25:]])
 
 
 def java_program(jars: str, main_class: str, *arguments: str) -> Program:
-    """One of Apache's programs, with the jars of that name."""
+    """Starts a program of Apache's with the jars of ``jars``."""
     return Program(main_class.rpartition(".")[2], java.command(jars, main_class, *arguments))
 
 
@@ -131,12 +132,12 @@ class Killable(Protocol):
     """A program, or an object that restarts one."""
 
     def kill(self) -> None:
-        """Kill the process."""
+        """Kills the process."""
 
 
 @contextmanager
 def ending(*programs: Killable) -> Iterator[None]:
-    """At the end, kill ``programs`` that still run."""
+    """Kills ``programs`` that still run at the end of the block."""
     try:
         yield
     finally:

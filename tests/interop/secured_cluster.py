@@ -29,7 +29,7 @@ ITERATIONS = 4096
 
 
 def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None:
-    """Add a SCRAM user before any broker runs: as kafka-configs --zookeeper did."""
+    """Adds a SCRAM user before any broker runs, as kafka-configs --zookeeper did."""
     scram, salt = BY_NAME[mechanism], b"salt of brokers"
     salted = scram.salted_password(password.encode(), salt, ITERATIONS)
     text = credential_text(credential(scram, salted, salt, ITERATIONS))
@@ -43,7 +43,7 @@ def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None
 
 
 class SecuredCluster(ZooKeeperCluster):
-    """See the module. The brokers log in as `BROKER`, a super user, and so does the test."""
+    """A cluster whose brokers and test log in as `BROKER`, a super user."""
 
     def __init__(
         self, folder: Path, zookeeper_at: str, kinds: Mapping[int, str], **settings: str
@@ -52,10 +52,10 @@ class SecuredCluster(ZooKeeperCluster):
         self._own = {broker: self.authority.issue(f"broker-{broker}") for broker in kinds}
         super().__init__(folder, zookeeper_at, kinds, settings)
         self.whole_s = time.monotonic()
-        """When all brokers had registered; before that a test prepares topics."""
+        """The time at which all brokers had registered; before that a test prepares topics."""
 
     def client(self, user: str = BROKER, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
-        """librdkafka's settings of a user."""
+        """Returns librdkafka's settings of a user."""
         return {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": "SASL_SSL",
@@ -68,16 +68,16 @@ class SecuredCluster(ZooKeeperCluster):
         }
 
     def logged_in(self, broker: int, who: Credentials) -> Connection:
-        """A connection to one broker, as a user."""
+        """Returns a connection to one broker, as a user."""
         security = Security(Tls(self.authority.certificate.read_text()), Login(MECHANISM, who))
         return Connection("127.0.0.1", self.ports[broker], "test", 20.0, security=security)
 
     def at(self, broker: int) -> dict[str, str]:
-        """The bootstrap address of a client."""
+        """Returns the bootstrap setting of a client."""
         return {"bootstrap.servers": f"127.0.0.1:{self.ports[broker]}"}
 
     def admin(self) -> AdminClient:
-        """An admin client of a super user."""
+        """Returns an admin client of a super user."""
         return AdminClient(self.client())
 
     def _known_to(self, broker: int, topic: str) -> int:
@@ -95,7 +95,7 @@ class SecuredCluster(ZooKeeperCluster):
         return java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, "kafka.Kafka", str(file))
 
     def _file(self, broker: int) -> Path:
-        """The properties of a broker of either kind."""
+        """Writes and returns the properties file of a broker of either kind."""
         jaas = f'{SCRAM_MODULE} required username="{BROKER}" password="{PASSWORD}";'
         address = f"INSIDE://127.0.0.1:{self.ports[broker]}"
         properties = {
@@ -124,8 +124,8 @@ class SecuredCluster(ZooKeeperCluster):
 def running_secured(
     folder: Path, kinds: Mapping[int, str], **settings: str
 ) -> Iterator[SecuredCluster]:
-    """A secured cluster whose brokers have all started; ended at the end. The first is the
-    controller."""
+    """Yields a secured cluster whose brokers have all started, the first as controller; ends it at
+    the end."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, _):
         cluster = SecuredCluster(folder, address, kinds, **settings)

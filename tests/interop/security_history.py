@@ -1,7 +1,7 @@
 """One history of ACLs, credentials, quotas and tokens, and its result in ZooKeeper.
 
-It is played by plain requests on one broker of any kind. A client without a login is a super
-user there; a login of PLAIN requests the delegation token.
+Plain requests play it on one broker of any kind. A client without a login is a super user there; a
+client with a PLAIN login requests the delegation tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETTINGS = {
         ' user_alice="hers" user_bob="his";'
     ),
 }
-"""Settings of the broker, whose listeners are PLAINTEXT and LOGIN."""
+"""The settings of the broker, whose listeners are PLAINTEXT and LOGIN."""
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
 LITERAL, PREFIXED = 3, 4
@@ -50,7 +50,7 @@ ALL, READ, WRITE, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, IDEMPOTENT, CREATE
 )  # fmt: skip
 DENY, ALLOW = 2, 3
 STRANGE = 'a b*c+ü~%"é日.-_@:'
-"""A name with characters that a ZooKeeper path spells differently, or not."""
+"""A name with characters that a ZooKeeper path escapes, and others that it does not."""
 
 Entry = tuple[int, str, int, str, str, int, int]
 CREATED: tuple[Entry, ...] = (
@@ -86,7 +86,7 @@ ALTERED: tuple[tuple[tuple[Part, ...], dict[str, float | None]], ...] = (
     ((("ip", "127.0.0.1"),), {"connection_creation_rate": 7.0}),
     ((("ip", None),), {"connection_creation_rate": 70.0}),
 )
-"""One request each; None removes a quota."""
+"""The quota changes, each in one request; None removes a quota."""
 
 SHA_256, SHA_512 = (1, "sha256"), (2, "sha512")
 PASSWORDS = (
@@ -106,14 +106,14 @@ class Left(NamedTuple):
     """The final content of ZooKeeper."""
 
     nodes: dict[str, str]
-    """By path; change notifications have no number."""
+    """The content of nodes by path; change notifications have no number."""
     notices: dict[str, list[str]]
-    """By directory, in order."""
+    """The change notifications by directory, in order."""
     token_id: str
 
 
 def play(port: int, login_port: int, nodes: KazooClient) -> Left:
-    """Play the history on a broker with these ports."""
+    """Plays the history on a broker with these ports."""
     with RawConnection(port) as connection:
         for entry in CREATED:
             _create(connection, entry)
@@ -190,7 +190,7 @@ def _set_password(
 
 
 def tokens(port: int) -> str:
-    """Alice requests two tokens and expires one; returns the id of the other."""
+    """Requests two tokens as Alice and expires one; returns the id of the other."""
     with RawConnection(port) as connection:
         connection.call("SaslHandshake", 1, mechanism="PLAIN")
         answer = connection.call("SaslAuthenticate", 1, auth_bytes=b"\0alice\0hers")
@@ -216,7 +216,7 @@ def tokens(port: int) -> str:
 
 
 def left(nodes: KazooClient, token_id: str) -> Left:
-    """The present content of ZooKeeper."""
+    """Returns the present content of ZooKeeper."""
     found = Left({}, {}, token_id)
     unread = [root for root in ROOTS if nodes.exists(root)]
     while unread:
@@ -233,7 +233,7 @@ def left(nodes: KazooClient, token_id: str) -> Left:
 
 
 def alike(found: Left) -> dict[str, Any]:
-    """The parts that are equal whenever the history is played."""
+    """Returns the parts that are equal each time that the history is played."""
 
     tokens = dict.fromkeys([found.token_id, *found.notices.get(TOKEN_CHANGES, ())])
     numbers = {token_id: f"token {number}" for number, token_id in enumerate(tokens)}

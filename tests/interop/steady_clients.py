@@ -1,9 +1,9 @@
 """Clients that keep working while brokers restart, each in a thread, and the checks of their
 results.
 
-An idempotent producer with acks=all, a member of a group that commits what it has read, an
-observer of that group's commits, and a transactional producer that commits offsets of another
-group with its records.
+They are an idempotent producer with acks=all, a group member that commits what it has read, an
+observer of that group's commits, and a transactional producer that commits offsets of another group
+with its records.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ PARTITIONS = 3
 IN_A_TRANSACTION = 6
 WITHIN_S = 60.0
 NOTHING = -1001
-"""librdkafka's value for no committed offset."""
+"""librdkafka's value for "no committed offset"."""
 
 
 class Steady(Work):
     """A client that works until it is ended, and then closes."""
 
     def end(self) -> None:
-        """End the work, and raise its error."""
+        """Ends the work and raises its error."""
         super().end()
         self._close()
 
     def _close(self) -> None:
-        """Says goodbye."""
+        """Closes the client."""
 
 
 class Writer(Steady):
-    """Distinct values, numbered within each partition; all must be acknowledged."""
+    """Writes distinct values, numbered within each partition; all must be acknowledged."""
 
     name = "writer"
 
@@ -90,14 +90,14 @@ class Writer(Steady):
 
 
 class Reader(Steady):
-    """The only member of a group: it reads and commits the records of `Writer`."""
+    """The only member of a group, which reads and commits the records of `Writer`."""
 
     name = "reader"
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
         self.read: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """Offsets and values by partition, in the order of their arrival."""
+        """The offsets and values by partition, in the order of their arrival."""
         self.commits = 0
         self._consumer = Consumer(
             {
@@ -124,16 +124,16 @@ class Reader(Steady):
                 self._consumer.commit(asynchronous=False)
                 self.commits += 1
             except KafkaException:
-                pass  # the coordinator moves: the next commit covers this one
+                pass  # the coordinator moves: the next commit has these offsets too
 
     def _close(self) -> None:
         self._consumer.close()
 
 
 class Observer(Steady):
-    """Asks for a group's committed offsets, which never go back.
+    """Fetches a group's committed offsets, which must never decrease.
 
-    A Kafka that loses a coordinator may briefly report that nothing is committed
+    A Kafka that loses a coordinator may briefly report that no offset is committed
     (cluster_loads.py).
     """
 
@@ -157,7 +157,7 @@ class Observer(Steady):
         for each in found:
             before = self.committed.get(each.partition, NOTHING)
             if each.offset == NOTHING != before:
-                return  # not counted as a step: the repeated request must be correct
+                return  # not counted as a step: the repeated request must return the offset
             assert each.offset >= before, f"{each} was at {before}"
             self.committed[each.partition] = each.offset
         self.asked += 1
@@ -167,10 +167,10 @@ class Observer(Steady):
 
 
 class Payer(Steady):
-    """Transactions over all partitions with an offset of a group; each fourth is aborted.
+    """Makes transactions over all partitions with an offset of a group; each fourth is aborted.
 
-    Java's producer: librdkafka's waits forever for a group coordinator that left the metadata
-    for a moment, with Kafka too.
+    It uses Java's producer: librdkafka's waits forever for a group coordinator that left the
+    metadata for a moment, with Kafka too.
     """
 
     name = "payer"
@@ -206,7 +206,7 @@ class Payer(Steady):
         return True
 
     def _until_told(self, end: Callable[[], None]) -> None:
-        """Repeat a call that was not answered in time, as Kafka's documentation says."""
+        """Repeats a call that timed out, as Kafka's documentation requires."""
         for _ in range(5):
             try:
                 end()
@@ -219,7 +219,7 @@ class Payer(Steady):
 
 
 class SteadyClients:
-    """All of them together; `stop` checks their results against the cluster."""
+    """All four clients; `stop` checks their results against the cluster."""
 
     def __init__(self, bootstrap: str, producer: Transactional) -> None:
         self.writer, self.reader, self.payer = Writer(bootstrap), Reader(bootstrap), Payer(producer)
@@ -231,7 +231,7 @@ class SteadyClients:
             each.start()
 
     def until_served(self) -> None:
-        """Wait until each client has done some more steps."""
+        """Waits until each client has done some more steps."""
         before = self._steps()
 
         def all_go_on() -> bool:
@@ -254,7 +254,8 @@ class SteadyClients:
         }
 
     def stop(self, bootstrap: str) -> None:
-        """End all clients; nothing was lost or duplicated, and each saw all records.
+        """Ends all clients, and checks that no record is lost or duplicated and that each client
+        saw all records.
 
         ``bootstrap`` names running brokers.
         """
@@ -302,7 +303,7 @@ class SteadyClients:
 
 @contextmanager
 def steady_clients(bootstrap: str) -> Iterator[SteadyClients]:
-    """All clients at work, once each of them is served."""
+    """Yields all clients after each of them has done some steps."""
     with producers(java.KAFKA_NEW, bootstrap) as make:
         clients = SteadyClients(bootstrap, make("payer"))
         clients.start()

@@ -1,7 +1,7 @@
-"""Runs in its own network namespace: starts brokers, then a client's suite, and ends both.
+"""Starts brokers in its own network namespace, runs a client's suite, and ends the brokers.
 
 The argument is JSON: `brokers`, `port` of the first, `data`, and the suite's command, folder and
-environment. One broker runs standalone; more are a cluster with its own ZooKeeper.
+environment. One broker runs standalone; several are a cluster with its own ZooKeeper.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.zookeeper import zookeeper
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.backoff.ms": "1000",
-    "log.cleaner.min.cleanable.ratio": "0.01",  # also what became dirty after a first cleaning
+    "log.cleaner.min.cleanable.ratio": "0.01",  # cleans small new parts too
     "offsets.topic.num.partitions": "5",
 }
 PROXY_PORT = 8474
@@ -31,14 +31,15 @@ SUITE_WITHIN_S = 330.0
 
 
 class Proxies(BaseHTTPRequestHandler):
-    """Reports that toxiproxy forwards each kafkaN; the brokers listen there themselves."""
+    """Replaces toxiproxy and reports a proxy for each kafkaN; the brokers themselves listen at
+    these addresses."""
 
     def do_GET(self) -> None:
-        """A proxy by its name, as `/proxies/kafka1`."""
+        """Returns a proxy by its name, such as `/proxies/kafka1`."""
         self._answer(200, {"name": self.path.rpartition("/")[2], "enabled": True})
 
     def do_POST(self) -> None:
-        """`/reset`: nothing to do."""
+        """Accepts `/reset` and does nothing."""
         self._answer(204, None)
 
     def _answer(self, status: int, value: Any) -> None:
@@ -49,7 +50,7 @@ class Proxies(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Print nothing: the test reads the suite's output."""
+        """Prints nothing, because the test reads the suite's output."""
 
 
 def main(spec: dict[str, Any]) -> int:
@@ -73,7 +74,7 @@ def main(spec: dict[str, Any]) -> int:
 
 @contextmanager
 def _brokers(spec: Mapping[str, Any], data: Path, keeper: str | None) -> Iterator[None]:
-    """Brokers that accept connections; stopped in order at the end."""
+    """Yields when the brokers accept connections; stops them in order at the end."""
     command = [sys.executable, "-m", "cli.main"]
     if keeper is None:
         address = f"127.0.0.1:{spec['port']}"

@@ -1,4 +1,4 @@
-"""Apache's kafka-acls on Muster, old and new versions: add, list and remove."""
+"""Old and new versions of Apache's kafka-acls add, list and remove ACLs on Muster."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TOOL = {
 
 @pytest.mark.proves("security 13")
 @pytest.mark.parametrize("kafka", TOOL)
-def test_kafka_acls_adds_lists_and_removes(brokers: Callable[..., Broker], kafka: str) -> None:
-    """Includes trap 13 of security: a MATCH filter finds the ACLs that cover a name."""
+def test_kafka_acls_adds_lists_and_removes_acls(brokers: Callable[..., Broker], kafka: str) -> None:
+    """This includes trap 13 of security: a MATCH filter finds the ACLs that apply to a name."""
     broker = brokers({"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"})
 
     def acls(words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The admin client of each Python library: topics, groups, offsets, and errors."""
+"""The admin client of each Python library manages topics, groups and offsets, and gets errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def consumed(broker: Broker, name: str) -> str:
-    """A group without members that has committed offset 5 of both partitions of topic `name`."""
+    """Creates a topic and a group without members that has committed offset 5 of both partitions;
+    returns the group."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 2)
     feed = Feed(broker.bootstrap, name, 2)
@@ -104,7 +105,7 @@ def test_confluent_admin_alters_settings_and_deletes_records(broker: Broker, nam
         else:
             for entry in entries:
                 resource.set_config(entry.name, entry.value)
-            with warnings.catch_warnings(action="ignore"):  # it is deprecated, and still in use
+            with warnings.catch_warnings(action="ignore"):  # deprecated, but still in use
                 admin.alter_configs([resource])[resource].result(10)
         asked = ConfigResource(ResourceType.TOPIC, name)
         told = admin.describe_configs([asked])[asked].result(10)

@@ -14,18 +14,18 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of the archive of any program in this test."""
+    """The path of the class archive of any program in this test."""
     place = tmp_path / "any.jsa"
     monkeypatch.setattr(java, "_archive", lambda name, main_class: place)
     return place
 
 
 def partial_of(line: list[str]) -> Path:
-    """The archive that a JVM with this command line writes when it ends."""
+    """Returns the archive that a JVM with this command line writes when it ends."""
     return Path(next(word.split("=")[1] for word in line if "ArchiveClassesAtExit" in word))
 
 
-def test_archive_is_used_after_its_jvm_ended(archive: Path) -> None:
+def test_archive_is_used_after_its_jvm_has_ended(archive: Path) -> None:
     with java.archiving(java.KAFKA_NEW, "Any"):
         partial_of(java.command(java.KAFKA_NEW, "Any")).touch()
     assert archive.exists()

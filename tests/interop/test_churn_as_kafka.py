@@ -1,9 +1,9 @@
-"""Groups of librdkafka consumers that churn, on Muster and on Apache Kafka at the same time.
+"""Groups of librdkafka consumers with restarting members, on Muster and on Apache Kafka at the same
+time.
 
-The measure is the share of the time in which living members own partitions. The times are 0.6 of
-those in tests/coordinator/churn, whose comparison is exact; here two brokers share a busy
-machine, and the phases are random for each. `make campaign` plays the first scenario, `make
-soak` the others.
+The result is the share of time in which living members own partitions. The times are 0.6 of those
+in tests/coordinator/churn, whose comparison is exact. Here two brokers share a busy machine, and
+the phases of each run are random. `make campaign` plays the first scenario, `make soak` the others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LASTS_S = 90.0
 PARTITIONS = 12
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
-"""Shorter than its usual share of the session: see LUCK."""
+"""The heartbeat interval, shorter than its usual share of the session: see LUCK."""
 CUT_EVERY_S = 6.0
 LUCK = 0.05
-"""Two runs of one broker differ by as much: the last heartbeat before a crash, and so the end of
-the session, depends on the phase of the heartbeats."""
+"""The tolerated difference, by which two runs of one broker differ: the end of a session depends on
+the phase of the last heartbeat before a crash."""
 
 Plan = list[tuple[float, str, str]]
 
@@ -85,7 +85,7 @@ PLANS: dict[str, Plan] = {
 
 @pytest.fixture(scope="module")
 def proxies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[KillingProxy]]:
-    """A Muster and a Kafka 4.3.1, each behind a proxy that clients connect to."""
+    """A Muster and a Kafka 4.3.1, each behind a proxy to which clients connect."""
     folder = tmp_path_factory.mktemp("churn")
     made = []
     for kind in (Broker, KafkaBroker):
@@ -128,7 +128,7 @@ def _cut_until(ended: threading.Event, proxies: list[KillingProxy]) -> None:
         for each in PLANS
     ],
 )
-def test_share_of_time_with_owned_partitions_is_not_below_kafkas(
+def test_share_of_time_with_owned_partitions_is_not_below_that_of_kafka(
     proxies: list[KillingProxy], name: str, scenario: str
 ) -> None:
     programs = [_members(each, name, PLANS[scenario]) for each in proxies]

@@ -1,4 +1,4 @@
-"""A cleaning leaves the same segments and batches as Apache Kafka 4.3.1's, for the same log."""
+"""Log cleaning leaves the same segments and batches as in Apache Kafka 4.3.1, for the same log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIRTY_RATIO = "min.cleanable.dirty.ratio"
 
 
 class Written(NamedTuple):
-    """A batch with one record per key; its producer has an id if the batch has a sequence."""
+    """A batch with one record per key; a batch with a sequence has a producer id."""
 
     keys: tuple[bytes | None, ...]
     sequence: int = -1
@@ -40,11 +40,11 @@ FIRST = [
     Written((b"b", b"c")),
     Written((b"c",)),
     *[Written((b"d",))] * 2,
-    Written((None,)),  # the last that is cleaned
+    Written((None,)),  # the last batch that is cleaned
 ]
 SECOND = [*[Written((b"d",))] * 2, Written((b"e",))]
 ACTIVE = Written((b"f",))
-"""Written to close the previous segment."""
+"""A batch that closes the previous segment."""
 
 
 class Left(NamedTuple):
@@ -78,7 +78,7 @@ def append(wire: Wire, batches: list[Written]) -> None:
 
 
 def left(broker: Broker) -> list[Left]:
-    """The closed segments, once the cleaner's checkpoint covers all of them."""
+    """Returns the closed segments, after the cleaner's checkpoint covers all of them."""
     active = max(broker.partition_folder(TOPIC, 0).glob("*.log"))
     checkpoint = broker.data / "cleaner-offset-checkpoint"
     expected = f"{TOPIC} 0 {int(active.stem)}"
@@ -96,8 +96,9 @@ def left(broker: Broker) -> list[Left]:
 
 
 def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[Left]]:
-    """The segments after each of two cleanings; ``segment_bytes`` is the name of that setting."""
-    # One batch per segment. Nothing is cleaned before all is written; a key may be null.
+    """Returns the segments after each of two cleanings; ``segment_bytes`` is the name of that
+    setting."""
+    # One batch per segment. No segment is cleaned before all are written; a key may be null.
     settings = {segment_bytes: "100", "cleanup.policy": "delete"}
     assert create_topic(wire, TOPIC, configs=settings)["error_code"] == NONE
     until("it is served", lambda: list_offset(wire, TOPIC, -1)["error_code"] == NONE)
@@ -110,7 +111,7 @@ def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[L
     return [first, left(broker)]
 
 
-def test_segments_and_empty_batches_after_each_cleaning_equal_kafkas(
+def test_segments_and_empty_batches_after_each_cleaning_equal_those_of_kafka(
     both: tuple[Wire, Wire], pair: tuple[Broker, Broker]
 ) -> None:
     kafka = cleaned_twice(both[1], pair[1], "internal.segment.bytes")

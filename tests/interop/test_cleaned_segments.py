@@ -1,6 +1,6 @@
-"""Apache's DumpLogSegments reads cleaned segments: it accepts every batch and every index.
+"""Apache's DumpLogSegments accepts every batch and index of cleaned segments.
 
-Also for a topic that the broker cleans while real clients write and read it.
+One topic is cleaned while real clients write and read it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RELEASES = [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS]
 
 
 def dump(release: str, files: list[Path], *arguments: str) -> str:
-    """The tool's output for these files."""
+    """Returns the tool's output for these files."""
     main_class = (
         "org.apache.kafka.tools.DumpLogSegments"
         if release == java.KAFKA_NEW

@@ -1,6 +1,6 @@
-"""Test suites of other clients, for the APIs that Muster serves, run unchanged on it.
+"""Test suites of other clients, for the APIs that Muster serves, pass on Muster without changes.
 
-tests/data/suites/README.md lists what they need besides a single broker.
+tests/data/suites/README.md lists their requirements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GO_RESULT = re.compile(r"^--- (PASS|FAIL|SKIP): (\w+)", re.MULTILINE)
 
 
 def go_results(printed: str) -> dict[str, str]:
-    """The result of each test of a Go suite by its name."""
+    """Returns the result of each test of a Go suite, by its name."""
     return {name: result for result, name in _GO_RESULT.findall(printed)}
 
 
@@ -40,9 +40,9 @@ def test_kafka_go_suite_reads_a_compacted_topic(tmp_path: Path) -> None:
 
 
 NEEDS_MORE = (
-    "TestFuncAdminListConsumerGroupOffsets",  # stops a broker by docker compose
-    "TestFuncAdminNetworkErrorClosesControllerConnection",  # a toxic of toxiproxy
-    "TestFuncAdminUpdateFeatures",  # KRaft
+    "TestFuncAdminListConsumerGroupOffsets",  # it stops a broker by docker compose
+    "TestFuncAdminNetworkErrorClosesControllerConnection",  # it needs a toxic of toxiproxy
+    "TestFuncAdminUpdateFeatures",  # it needs KRaft
 )
 
 

@@ -72,7 +72,7 @@ def test_cluster_why_has_lag_failure_and_return_of_a_replica(tmp_path: Path) -> 
         assert "broker 3, the preferred leader, is in the ISR again" in text
 
 
-def test_cluster_commands_with_a_kafka_name_what_is_unknown(tmp_path: Path) -> None:
+def test_cluster_commands_report_what_a_kafka_could_not_be_asked(tmp_path: Path) -> None:
     with running(tmp_path / "c", {1: KAFKA, 2: MUSTER, 3: MUSTER}) as cluster:
         cluster.create("orders", 3, 3)
         cluster.until_settled()
@@ -104,7 +104,7 @@ def test_cluster_commands_with_a_kafka_name_what_is_unknown(tmp_path: Path) -> N
 
 
 def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
-    """The result of each version of DescribeLogDirs, without the disk's figures."""
+    """Returns the result of each version of DescribeLogDirs, without the disk's figures."""
     orders = {"topic": "orders", "partitions": [0, 9]}
     strange = [{"topic": "nowhere", "partitions": [0]}, {"topic": "orders", "partitions": []}]
     found = []
@@ -129,41 +129,40 @@ def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
 
 
 def told(cluster: ZooKeeperCluster, what: str) -> str:
-    """The output of `muster cluster why`."""
+    """Returns the output of `muster cluster why`."""
     ran = run("cluster", "why", what, "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.out
 
 
 def written(cluster: ZooKeeperCluster, index: int) -> None:
-    """Write a record, so that its leader has one: a replica that has all records is never
-    behind."""
+    """Writes a record, so that the leader has one: a replica that has all records never lags."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     producer.produce("orders", b"one", partition=index)
     assert producer.flush(30) == 0
 
 
 def why(cluster: ZooKeeperCluster, what: str) -> Any:
-    """The JSON of `muster cluster why`."""
+    """Returns the JSON of `muster cluster why`."""
     ran = run("cluster", "why", what, "--json", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.json
 
 
 def story_of(cluster: ZooKeeperCluster, index: int) -> Any:
-    """The story of a partition."""
+    """Returns the history of a partition."""
     return why(cluster, f"orders-{index}")["story"]
 
 
 def moved(cluster: ZooKeeperCluster, index: int) -> Any:
-    """The election of a partition's leader."""
+    """Returns the election of a partition's leader."""
     found = why(cluster, f"orders-{index}")["moved"]
     assert found is not None
     return found
 
 
 def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bool:
-    """Whether a replica is out of sync, for that cause."""
+    """Returns whether a replica is out of the ISR because of ``cause``."""
     out = why(cluster, f"orders-{index}")["out"]
     return [(each["broker"], each["left"] and each["left"]["cause"]) for each in out] == [
         (broker, cause)
@@ -171,7 +170,7 @@ def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bo
 
 
 def checked(cluster: ZooKeeperCluster, verdicts: set[str]) -> bool:
-    """Whether a check finds these faults."""
+    """Returns whether a check finds exactly these faults."""
     ran = run("cluster", "check", "--json", "-b", cluster.bootstrap)
     found: list[dict[str, Any]] = ran.json["faults"] if ran.out else []
     assert {each["verdict"] for each in found} == verdicts, (ran.out, ran.err)

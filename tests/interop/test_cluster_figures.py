@@ -1,4 +1,4 @@
-"""Metrics of a real cluster, compared with the lag and replicas that clients see."""
+"""Metrics of a real cluster equal the lag and replicas that clients see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS = [[1, 2], [2, 3], [3, 1], [2, 1], [3, 2]]
-"""Every broker leads some partitions, follows some, and lacks others."""
+"""Each broker leads some partitions, follows others, and has no replica of the rest."""
 ENDS = [10, 20, 30, 40, 50]
 COMMITTED = [10, 5, 7, 40, 1]
 ALL = {1, 2, 3}
@@ -47,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperClust
 
 
 def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
-    """The scrapes of the running brokers."""
+    """Returns the scrapes of the running brokers."""
     found = []
     for broker in cluster.processes:
         answer = httpx.get(f"http://{cluster.http[broker]}/metrics", timeout=20)
@@ -57,14 +57,14 @@ def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
 
 
 def total(cluster: ZooKeeperCluster, *key: str) -> float:
-    """The sum over the running brokers."""
+    """Returns the sum over the running brokers."""
     values = [scrape[key] for scrape in scrapes(cluster)]
     assert None not in values, f"somebody has no {key}"
     return sum(value for value in values if value is not None)
 
 
-def test_lag_metric_equals_that_of_groups_lag(cluster: ZooKeeperCluster) -> None:
-    """The command asks every leader; the coordinator lacks replicas of some partitions."""
+def test_lag_metric_equals_the_output_of_groups_lag(cluster: ZooKeeperCluster) -> None:
+    """The command asks each leader; the coordinator has no replica of some partitions."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": TEAM})
     commit(consumer, {(TOPIC, index): offset for index, offset in enumerate(COMMITTED)})
     consumer.close()
@@ -95,7 +95,7 @@ def test_lag_metric_equals_that_of_groups_lag(cluster: ZooKeeperCluster) -> None
 
 
 def test_metrics_follow_the_kill_and_return_of_a_broker(cluster: ZooKeeperCluster) -> None:
-    """They are compared with the metadata that clients get."""
+    """The metrics are compared with the metadata that clients get."""
     waiting.until("all lead", lambda: total(cluster, "muster_controller_active") == 1, 60)
     cluster.kill(3)
     cluster.until_led(TOPIC, without=3)

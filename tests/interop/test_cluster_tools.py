@@ -1,4 +1,5 @@
-"""Kafka's own admin tools on clusters of three Musters, and of two with an Apache Kafka 3.9.2."""
+"""Kafka's admin tools on clusters of three Musters, and of two Musters with an Apache Kafka
+3.9.2."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def cluster(
 
 
 def tool(cluster: ZooKeeperCluster, main_class: str, words: str, code: int = 0) -> str:
-    """The output of a tool of 3.9.2; its arguments are one string."""
+    """Returns the output of a tool of 3.9.2; its arguments are one string."""
     arguments = ["--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, main_class, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
@@ -52,13 +53,13 @@ def topics(cluster: ZooKeeperCluster, words: str, code: int = 0) -> str:
 
 
 def replicas(described: str) -> list[list[int]]:
-    """The replicas of each partition in a description, in order."""
+    """Returns the replicas of each partition in a description, in order."""
     found = re.findall(r"Partition: \d+\tLeader: -?\d+\tReplicas: ([\d,]+)", described)
     return [[int(each) for each in one.split(",")] for one in found]
 
 
 def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
-    """Wait until each broker knows the partitions of a topic.
+    """Waits until each broker knows the partitions of a topic.
 
     A tool asks any broker, which may learn of a change 0.2 s after the controller's response.
     """
@@ -157,14 +158,14 @@ def test_reassigned_partitions_are_led_by_their_preferred_replicas(
 
 
 RATE = 500_000
-"""Throttle of a reassignment in bytes per second."""
+"""The throttle of a reassignment in bytes per second."""
 MOVED = 4_000_000
 
 
 def test_reassignment_respects_its_throttle(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
-    """In both roles: the third broker first follows, then leads."""
+    """The third broker is throttled in both roles: it first follows, then leads."""
     topics(cluster, f"--create --topic {name} --replica-assignment 1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "1"})
     for number in range(MOVED // 10_000):
@@ -184,7 +185,7 @@ def test_reassignment_respects_its_throttle(
             120,
         )
         took = monotonic() - began
-        # Kafka applies the throttle after sending: the first response comes at once.
+        # Kafka applies the throttle after it sends: the first response arrives at once.
         assert took > (MOVED - (1 << 20)) / RATE * 0.9
         said = tool(cluster, MOVING, f"{move} --verify")
         assert "is completed" in said
@@ -192,7 +193,7 @@ def test_reassignment_respects_its_throttle(
 
 
 def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
-    """The throttle settings in force, of a topic and of all brokers."""
+    """Returns the present throttle settings of a topic and of all brokers."""
     admin = cluster.admin()
     wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
     wanted += [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in cluster.kinds]
@@ -206,7 +207,7 @@ def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
 
 
 def test_replica_verification_tool_finds_no_lag(cluster: ZooKeeperCluster, name: str) -> None:
-    """The tool reads each replica; it runs until it is stopped."""
+    """The tool reads each replica until it is stopped."""
     cluster.create(name, 3, 3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "all"})
     for number in range(30):
@@ -224,7 +225,7 @@ def test_replica_verification_tool_finds_no_lag(cluster: ZooKeeperCluster, name:
 
 
 def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:
-    """The output of a tool of 0.10.2.2, which writes ZooKeeper's nodes itself."""
+    """Returns the output of a tool of 0.10.2.2, which writes ZooKeeper's nodes itself."""
     arguments = ["--zookeeper", cluster.zookeeper, *words.split()]
     done = java.run(java.KAFKA_OLD, f"kafka.admin.{main_class}", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -267,7 +268,7 @@ def test_changes_of_old_tools_in_zookeeper_take_effect(
 def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
     cluster: ZooKeeperCluster,
 ) -> None:
-    """They write only into ZooKeeper; Kafka 3.9.2 still accepts credentials that way."""
+    """The tools write only into ZooKeeper; Kafka 3.9.2 also accepts credentials from there."""
     alter = "--alter --entity-type"
     rates = "producer_byte_rate=100000000,consumer_byte_rate=100000000"
     secret = "SCRAM-SHA-256=[iterations=4096,password=never-told]"
@@ -277,7 +278,7 @@ def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
     old(cluster, "ConfigCommand", f"{alter} users --entity-name alice --add-config {secret}")
 
     def quotas() -> set[tuple[tuple[str, str | None], ...]]:
-        """The entities with quotas, according to a Muster."""
+        """Returns the entities with quotas, as a Muster reports them."""
         with RawConnection(cluster.ports[1]) as connection:
             found = connection.call("DescribeClientQuotas", 1, components=[], strict=False)
         return {
@@ -313,7 +314,7 @@ def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
 def newest(
     cluster: ZooKeeperCluster, main_class: str, words: str, text_in: str = "", command: str = ""
 ) -> str:
-    """Run an admin tool of Kafka 4.3.1; ``command``, its subcommand, precedes the options."""
+    """Runs an admin tool of Kafka 4.3.1; ``command``, its subcommand, precedes the options."""
     arguments = [*command.split(), "--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -353,7 +354,8 @@ def test_tools_of_4_3_1_change_topics_and_leaders(
     waiting.until("all replicas are in sync", lambda: cluster.until_whole(name, 2))
     election = f"--election-type preferred {there} --partition 0"
     newest(cluster, f"{TOOLS}.LeaderElectionCommand", election)
-    # The command returns when the controller has elected; brokers learn of it a moment later.
+    # The command returns when the controller has elected; brokers learn of the election a moment
+    # later.
     waiting.until("the preferred replica leads", lambda: cluster.partitions(name)[0][0] == 3)
     newest(cluster, command, f"--delete {there}")
     assert name not in newest(cluster, command, "--list")

@@ -1,8 +1,9 @@
-"""Clusters of three on a real ZooKeeper: only Musters, or with Apache Kafka 3.9.2 or 0.10.2.2.
+"""Clusters of three brokers on a real ZooKeeper: only Musters, or with Apache Kafka 3.9.2 or
+0.10.2.2.
 
 While producers of each kind and groups work, brokers are restarted, killed and paused,
-`/controller` is deleted and replicas move. cluster_loads.py has the guarantees that each load
-checks. At the end all replicas have the same bytes.
+`/controller` is deleted, and replicas move. cluster_loads.py has the guarantees that each load
+checks. At the end all replicas must have the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Scenario:
     kinds: Mapping[int, str]
     controller: int
     steps: Sequence[tuple[str, int]]
-    """A failure of cluster_failures.py, and its broker."""
+    """Each step is a failure of cluster_failures.py, and its broker."""
 
 
 EACH_KIND_ONCE = {
@@ -55,7 +56,7 @@ EACH_KIND_ONCE = {
 
 
 @pytest.mark.smoke
-def test_killed_leader_loses_nothing_in_a_cluster_of_three(tmp_path: Path) -> None:
+def test_killed_leader_loses_no_record_in_a_cluster_of_three(tmp_path: Path) -> None:
     run(Scenario(THREE, 1, [("hard bounce", 2)]), tmp_path)
 
 
@@ -77,18 +78,19 @@ CLUSTERS = {
 
 
 def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
-    """One broker of each kind."""
+    """Returns one broker of each kind."""
     return list({kind: broker for broker, kind in kinds.items()}.values())
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Failures of the controller and of another broker; failures of the cluster happen once."""
+    """Returns failures of the controller and of another broker; a failure of the cluster occurs
+    once."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)
         for failure in FAILURES
         for broker in ((controller, other) if failure in OF_BROKERS else (other,))
-        if failure != "quick bounce" or kinds[broker] == MUSTER  # a Kafka ends at its own old node
+        if failure != "quick bounce" or kinds[broker] == MUSTER  # a Kafka exits at its old node
     ]
 
 
@@ -99,7 +101,7 @@ MATRIX = [
     for name, kinds in CLUSTERS.items()
     for led in one_of_each_kind(kinds)
 ]
-"""Under a controller of each kind."""
+"""The scenarios under a controller of each kind."""
 
 
 @pytest.mark.soak
@@ -112,7 +114,7 @@ def test_acknowledged_records_survive_all_failures_under_each_controller(
 
 
 def run(scenario: Scenario, folder: Path) -> None:
-    """Play a scenario under load, and check the guarantees."""
+    """Plays a scenario under load and checks the guarantees."""
     began = time.monotonic()
     with running(folder, scenario.kinds) as cluster:
         loads = _loads(cluster)
@@ -130,7 +132,7 @@ def run(scenario: Scenario, folder: Path) -> None:
         _end(loads)
         waiting.until("all replicas are alike", lambda: _are_alike(cluster), 60)
         _stop_all(cluster)
-        # A leader that stops hands over its leaderships, and a follower of the new leader may be
+        # A leader that stops hands over its leaderships. A follower of the new leader may be
         # stopped before it is in sync again: it then lacks the last records, but has no different
         # ones.
         for topic, partition in _partitions(cluster):
@@ -152,7 +154,7 @@ def _loads(cluster: ZooKeeperCluster) -> list[Load]:
 
 
 def _end(loads: Sequence[Load]) -> None:
-    """End producers, then groups, which have read everything by then."""
+    """Ends the producers, then the groups, after they have read all records."""
     groups = [load for load in loads if isinstance(load, Group)]
     for load in loads:
         if load not in groups:
@@ -167,8 +169,8 @@ def _end(loads: Sequence[Load]) -> None:
 
 
 def _come_back(group: Group) -> None:
-    """A static member that returns in time gets its partitions, and the other member notices
-    nothing."""
+    """Checks that a static member that returns in time gets its partitions, and the other member
+    keeps its own."""
     before = group.assigned[2]
     again = group.assigned[1] + 1
     group.come_back(1)
@@ -177,12 +179,12 @@ def _come_back(group: Group) -> None:
 
 
 def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
-    """The partitions of which any broker has a replica."""
+    """Returns the partitions of which any broker has a replica."""
     found = set()
     for broker in cluster.kinds:
         for log in cluster.directory(broker).glob("*-*/*.log"):
             topic, _, index = log.parent.name.rpartition("-")
-            if index.isdigit():  # a Kafka keeps a deleted partition for a minute, as ...-delete
+            if index.isdigit():  # a Kafka keeps ...-delete for a minute
                 found.add((topic, int(index)))
     return sorted(found)
 

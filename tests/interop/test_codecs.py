@@ -1,4 +1,4 @@
-"""Every client reads records that any other client compressed."""
+"""Each client reads records that any other client compressed."""
 
 from __future__ import annotations
 
@@ -75,10 +75,12 @@ def test_every_python_client_reads_records_compressed_by_any_client(
 
 
 @pytest.mark.parametrize("release", ["4.3.1", "0.10.2.2"])
-def test_java_reads_every_codec(request: pytest.FixtureRequest, release: str, name: str) -> None:
+def test_java_consumer_reads_all_codecs_that_its_version_supports(
+    request: pytest.FixtureRequest, release: str, name: str
+) -> None:
     old = release.startswith("0.")
     broker: Broker = request.getfixturevalue("old_client_broker" if old else "broker")
-    # zstd came with KIP-110 in 2.1: an older consumer gets an error and reads nothing.
+    # zstd came with KIP-110 in 2.1: an older consumer gets an error and reads no record.
     codecs = ("none", "gzip", "snappy", "lz4") + (() if old else ("zstd",))
     wanted = []
     for codec in codecs:

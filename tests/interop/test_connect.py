@@ -1,8 +1,9 @@
-"""Connect in distributed mode with exactly-once sources: a worker that is killed and restarted.
+"""Connect in distributed mode with exactly-once sources, with a worker that is killed and
+restarted.
 
-The file source writes each batch of lines and the position in the file in one transaction, so
-every line is in the topic once, whenever the worker was killed. The file sink commits offsets
-after writing, so a killed worker may write lines again; it reads no uncommitted line.
+The file source writes each batch of lines and its position in the file in one transaction, so each
+line must be in the topic once, no matter when the worker was killed. The file sink commits offsets
+after it writes, so a killed worker may write lines again; it reads no uncommitted line.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Lines:
                 file.writelines(f"{line}\n" for line in lines)
 
     def stop(self) -> list[str]:
-        """Stop appending; returns all lines."""
+        """Stops appending and returns all lines."""
         self._stopped.set()
         self._thread.join()
         return self.sent
@@ -67,7 +68,7 @@ class Lines:
 
 
 class Worker:
-    """A worker of Connect over its lives, with one address for its REST interface."""
+    """A worker of Connect that is started repeatedly, with one address of its REST interface."""
 
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -84,7 +85,8 @@ class Worker:
             "scheduled.rebalance.max.delay.ms": "0",
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "1000",
-            # A killed sink member blocks the group until its session expires, otherwise 45 s.
+            # A killed sink member blocks the group until its session expires, by default after 45
+            # s.
             "consumer.session.timeout.ms": "6000",
             "consumer.heartbeat.interval.ms": "1000",
             "consumer.isolation.level": "read_committed",
@@ -97,7 +99,7 @@ class Worker:
         self.program = java_program(JARS, WORKER, str(self.file))
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """One request to its REST interface."""
+        """Sends one request to the REST interface."""
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(
             self.url + path, data, {"Content-Type": "application/json"}, method=method
@@ -106,13 +108,13 @@ class Worker:
             return json.loads(answer.read() or b"null")
 
     def until_it_serves(self) -> None:
-        """Wait until its REST interface lists connectors."""
+        """Waits until the REST interface lists connectors."""
         waiting.until(
             "the worker serves", lambda: [self.ask("GET", "/connectors")], STARTS_WITHIN_S
         )
 
     def run(self, connector: str, **config: str) -> None:
-        """Create a connector."""
+        """Creates a connector."""
         waiting.until(
             f"{connector} is made",
             lambda: self.ask("PUT", f"/connectors/{connector}/config", config),
@@ -121,7 +123,7 @@ class Worker:
         )
 
     def restart(self, *, hard: bool) -> None:
-        """Stop it, by kill or cleanly, and start it again."""
+        """Stops the worker, by SIGKILL if ``hard``, and starts it again."""
         if hard:
             self.program.kill()
         else:
@@ -131,7 +133,7 @@ class Worker:
 
 @contextmanager
 def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
-    """A running worker; killed at the end."""
+    """Yields a running worker; kills it at the end."""
     worker = Worker(bootstrap, name, folder)
     try:
         worker.until_it_serves()
@@ -141,7 +143,7 @@ def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
 
 
 def first_seen(lines: list[str]) -> list[str]:
-    """The lines without repetitions."""
+    """Returns the lines without repetitions."""
     return list(dict.fromkeys(lines))
 
 

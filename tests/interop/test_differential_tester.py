@@ -1,5 +1,5 @@
-"""The differential tester itself: traces depend only on their seeds; a planted difference is
-found and shrunk."""
+"""Tests of the differential tester: traces depend only on seeds; a planted difference is found and
+shrunk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.interop.differential.wire import Target, Wire
 PRINT = "from tests.interop.differential.generator import trace_of; print(trace_of(77))"
 
 
-def test_trace_is_a_function_of_its_seed() -> None:
+def test_trace_depends_only_on_its_seed() -> None:
     assert trace_of(77) == trace_of(77)
     assert trace_of(77) != trace_of(78)
     elsewhere = subprocess.run(
@@ -43,7 +43,7 @@ def test_traces_contain_every_version_of_every_api() -> None:
     assert asked == {(api, version) for api in NOISE for version in versions(api)}
 
 
-def test_empty_run_reports_its_missing_coverage() -> None:
+def test_run_without_steps_reports_missing_coverage() -> None:
     missing = Coverage().missing()
     assert "JoinGroup v9 was compared 0 times, not 20" in missing
     assert "no Heartbeat in state Stable" in missing
@@ -57,14 +57,14 @@ def test_differences_page_lists_exactly_the_reasons() -> None:
     assert rows == known | {"what"}
 
 
-def test_top_protocols_are_those_a_vote_may_choose() -> None:
+def test_top_protocols_are_those_that_a_vote_may_choose() -> None:
     assert top_protocols([["range", "sticky"], ["sticky", "range"]]) == {"range", "sticky"}
     assert top_protocols([["range", "sticky"], ["sticky", "range"], ["range"]]) == {"range"}
     assert top_protocols([["odd", "sticky"], ["sticky", "range"]]) == {"sticky"}
 
 
 class LyingWire(Wire):
-    """A connection that turns every 0 of Heartbeat v3 into 27."""
+    """A connection that changes each error 0 of Heartbeat v3 to 27."""
 
     def send(
         self, name: str, version: int, value: dict[str, Any]

@@ -1,9 +1,8 @@
-"""Time-dependent behaviour of the group coordinator equals Apache Kafka's.
+"""The time-dependent behaviour of the group coordinator equals that of Apache Kafka.
 
-Every scenario runs at once against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, each with
-small timeouts; the facts of the broker under test must equal those of one Kafka. Then all are
-killed and restarted, and their members continue. It is one test, because it starts three
-brokers.
+Each scenario runs at once against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, with small
+timeouts; the facts of the broker under test must equal those of one Kafka. Then all brokers are
+killed and restarted, and their members continue. It is one test, because it starts three brokers.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ALL = SCENARIOS + RETENTION_SCENARIOS
 
 
 @pytest.mark.interop
-def test_facts_of_timed_scenarios_equal_kafkas(tmp_path: Path) -> None:
+def test_facts_of_timed_scenarios_equal_those_of_kafka(tmp_path: Path) -> None:
     with three_brokers(tmp_path, SETTINGS) as brokers:
         wrong = asyncio.run(wrong_scenarios(targets(brokers)))
         after_kill = asyncio.run(facts_after_kill(brokers))
@@ -45,11 +44,11 @@ def test_facts_of_timed_scenarios_equal_kafkas(tmp_path: Path) -> None:
 
 
 async def wrong_scenarios(asked: list[Target]) -> list[str]:
-    """The facts of each broker, for the scenarios in which the broker under test differs from
+    """Returns the facts of each broker, for scenarios in which the broker under test differs from
     both Kafkas.
 
-    These scenarios are run again one by one first: a pause of the machine while all ran at once
-    is not a difference, and a real difference shows again.
+    These scenarios are first repeated one by one: a pause of the machine while all scenarios ran at
+    once does not repeat, a real difference does.
     """
     for target in asked:
         await target.prepare(TOPICS)
@@ -82,7 +81,7 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
 
 
 async def facts_after_kill(brokers: dict[str, Broker]) -> list[list[str]]:
-    """The facts of one generation whose broker is killed and restarted."""
+    """Returns the facts of one generation whose broker is killed and restarted."""
     asked = targets(brokers)
     restarted = asyncio.Event()
     readies = [asyncio.Event() for _ in asked]
@@ -107,7 +106,8 @@ def _start_again(brokers: dict[str, Broker]) -> None:
 async def _before_and_after(
     target: Target, ready: asyncio.Event, restarted: asyncio.Event
 ) -> list[str]:
-    """A dynamic and a static member; the static one restarts too."""
+    """Returns the facts of a dynamic and a static member before and after; the static member
+    restarts too."""
     group = ScenarioGroup(target, f"restart-{uuid.uuid4().hex[:6]}")
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=LONG_MS, rebalance_ms=LONG_MS)

@@ -1,4 +1,5 @@
-"""Apache's DumpLogSegments reads the broker's files: segments, indexes, committed offsets."""
+"""Apache's DumpLogSegments reads segments, indexes and committed offsets that the broker has
+written."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.interop.producers import produce
 
 pytestmark = pytest.mark.interop
 
-# 3.9.2 does not know the newest version of an offset's value that Kafka 4.3.1 writes.
+# 3.9.2 cannot decode the offset values of the version that Kafka 4.3.1 writes.
 RELEASES = [java.KAFKA_NEW] + ([java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS] if KIND == "muster" else [])
 
 
@@ -60,7 +61,8 @@ def test_dump_log_segments_reads_every_codec_and_index(
     values = re.findall(r"payload: (\S+)", dumped)
     assert values == [f"{codec}-{n}" for codec in codecs for n in range(20)] + large
 
-    # Rolled segments alone: the live one's indexes are preallocated, zeros and all, in Kafka too.
+    # Only closed segments: the indexes of the active segment are preallocated with zeros, in Kafka
+    # too.
     rolled = [file.with_suffix(end) for file in logs[:-1] for end in (".index", ".timeindex")]
     checked = dump(release, rolled, "--index-sanity-check")
     assert checked.count("passed sanity check") == len(rolled)

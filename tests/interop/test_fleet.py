@@ -1,4 +1,4 @@
-"""A fleet of eight groups: every interface shows the verdict of each within a minute.
+"""Each interface shows the verdicts of eight groups within a minute.
 
 The thresholds are a tenth of their defaults, so that the test takes seconds.
 """
@@ -48,7 +48,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
 
 
 def agrees(what: str, read: Callable[[], dict[str, str]]) -> None:
-    """Wait until an interface shows the verdict of each group; a failure prints what it showed."""
+    """Waits until an interface shows the verdict of each group; a failure prints the shown
+    verdicts."""
     last: dict[str, str] = {}
 
     def look() -> bool:
@@ -125,7 +126,7 @@ def test_commands_on_one_group_print_its_verdict(trial: PageBroker, command: str
 
 
 def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None:
-    """The verdict of the stuck partition, and of the other two."""
+    """The stuck partition and the two others have different verdicts."""
 
     def read() -> dict[int, str]:
         rows = cli(trial, "groups", "lag", "parcels")
@@ -141,8 +142,8 @@ def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None
     assert outside["lag"] < -50_000
 
 
-def test_command_of_every_finding_can_be_run(trial: PageBroker) -> None:
-    """A copied command plans, shows or changes something, and is not wrong usage."""
+def test_commands_of_findings_can_be_run(trial: PageBroker) -> None:
+    """A command is run as a dry run, and must not be wrong usage."""
     commands: dict[str, str] = {}
 
     def every_verdict_has_one() -> bool:
@@ -182,7 +183,7 @@ def test_page_has_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -
 
 
 def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
-    """In a real Prometheus: pending at once, firing after the alert's duration."""
+    """The alerts are pending at once in a real Prometheus, and fire after their duration."""
     raised = {
         "BLOCKED": "MusterGroupBlocked",
         "STUCK_RECORD": "MusterGroupStuckRecord",
@@ -199,7 +200,7 @@ def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: 
             for each in prometheus.query('ALERTS{alertname=~"MusterGroup.*"}'):
                 labels = each["metric"]
                 if labels["alertname"] == "MusterGroupReadsNothing":
-                    continue  # of no verdict: it accompanies any of them
+                    continue  # an alert without a verdict, which accompanies others
                 found[labels["consumergroup"]] = names[labels["alertname"]]
             return found
 

@@ -1,11 +1,10 @@
 """Produce and Fetch convert between message formats as Kafka does.
 
-Apache Kafka 3.9.2 in ZooKeeper mode still has `message.format.version`, when its inter-broker
-protocol is older. Both brokers get the same requests; responses and records are compared. They
-differ on purpose where old formats cannot hold a value (record headers, zstd: Kafka fails
-internally), where bytes after the last complete message are rejected here, and where several
-compressed messages are in one request: Kafka rejects those since 2.0, older versions accepted
-them.
+Apache Kafka 3.9.2 in ZooKeeper mode has `message.format.version` if its inter-broker protocol is
+older. Both brokers get the same requests; responses and records are compared. They differ on
+purpose in three cases. Old formats cannot hold record headers or zstd, where Kafka fails
+internally. Muster rejects bytes after the last complete message. Muster accepts several compressed
+messages in one request, which Kafka has rejected since 2.0.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ pytestmark = [
 OLD_PROTOCOL = {"inter.broker.protocol.version": "2.8"}
 NOW = int(time.time() * 1000) - 60_000
 APPENDED_SINCE = NOW + 30_000
-"""Later timestamps are those of appends."""
+"""Timestamps from this time on are append times."""
 RECORDS = [Record(i, NOW + i, b"k%d" % i, b"v" * 30) for i in range(4)]
 KEYLESS = [RECORDS[0], RECORDS[1]._replace(key=None)]
 NULL = [Record(0, NOW, None, None)]
@@ -63,7 +62,7 @@ SETTINGS: list[dict[str, str]] = [
 
 
 def with_count(count: int, data: bytes) -> bytes:
-    """A batch that claims so many records, with a correct CRC."""
+    """Returns a batch that claims ``count`` records, with a correct CRC."""
     raw = bytearray(data)
     struct.pack_into(">i", raw, 57, count)
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
@@ -75,7 +74,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def wrapped(inner: bytes) -> bytes:
-    """``inner`` in a wrapper of magic 1 and gzip."""
+    """Returns ``inner`` in a wrapper of magic 1 and gzip."""
     value = compress(1, inner, 1)
     body = struct.pack(">bbqii", 1, 1, NOW + 3, -1, len(value)) + value
     return struct.pack(">qi", 3, len(body) + 4) + crc32(body).to_bytes(4, "big") + body
@@ -134,11 +133,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
 
 
 def create_led(wire: Wire, topic: str, configs: dict[str, str]) -> None:
-    """Create a topic and wait until its partition has a leader."""
+    """Creates a topic and waits until its partition has a leader."""
 
     def made() -> bool:
         error_code = create_topic(wire, topic, configs=configs)["error_code"]
-        assert error_code in (NONE, INVALID_REPLICATION_FACTOR)  # until the controller knows it
+        assert error_code in (NONE, INVALID_REPLICATION_FACTOR)  # brokers unknown yet
         return bool(error_code == NONE)
 
     until("the topic is made", made)
@@ -152,7 +151,8 @@ def create_led(wire: Wire, topic: str, configs: dict[str, str]) -> None:
 
 
 def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any, ...]:
-    """The Produce response: error, rejected records, base offset, whether it has a timestamp."""
+    """Returns the Produce response: error, rejected records, base offset, whether it has a
+    timestamp."""
     answer = produce(wire, topic, records, version=version)
     blamed = [error["batch_index"] for error in answer["record_errors"]] if version >= 8 else []
     timed = version >= 2 and answer["log_append_time_ms"] > 0
@@ -160,7 +160,7 @@ def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any
 
 
 def fetched(wire: Wire, topic: str, version: int, offset: int) -> tuple[Any, ...]:
-    """Error, high watermark, and every record with its message format."""
+    """Returns error, high watermark, and each record with its message format."""
     answer = fetch(wire, topic, offset, version)
     data = answer["records"] or b""
     return (
@@ -187,7 +187,7 @@ def looked_up(wire: Wire, topic: str, timestamp: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=[next(iter(s), "default") for s in SETTINGS])
 @pytest.mark.parametrize("format_version", ["0.9.0", "0.10.2", "2.8"])
-def test_produce_and_fetch_of_every_format_equal_kafkas(
+def test_produce_and_fetch_of_every_format_equal_those_of_kafka(
     both: tuple[Wire, Wire], name: str, format_version: str, settings: dict[str, str]
 ) -> None:
     for wire in both:
@@ -203,7 +203,8 @@ def test_produce_and_fetch_of_every_format_equal_kafkas(
         for offset in (0, 3, 6, 17, 42, end - 1, end, end + 1):
             ours, kafkas = (fetched(wire, name, version, offset) for wire in both)
             if format_version == "2.8" and version < 4 and kafkas[2]:
-                # Kafka makes a response as long as the unconverted records: its end may be missing.
+                # Kafka's response has the length of the unconverted records, so its end may be
+                # missing.
                 ours[2][len(kafkas[2]) :] = []
             assert ours == kafkas, (version, offset)
     for timestamp in (0, NOW, NOW + 2, NOW + 10**9, -1, -2):
@@ -211,7 +212,7 @@ def test_produce_and_fetch_of_every_format_equal_kafkas(
         assert ours == kafkas, timestamp - NOW
 
 
-def test_message_sets_end_before_zstd_batches_as_in_kafka(
+def test_fetch_of_message_sets_ends_before_zstd_batches_as_in_kafka(
     both: tuple[Wire, Wire], name: str
 ) -> None:
     for wire in both:
@@ -229,7 +230,7 @@ def test_message_sets_end_before_zstd_batches_as_in_kafka(
                 assert ours == kafkas, (version, offset)
 
 
-def test_log_of_kafka_in_all_formats_is_opened(
+def test_log_of_kafka_in_all_formats_is_opened_and_read(
     pair: tuple[Broker, Broker], both: tuple[Wire, Wire], name: str, tmp_path: Path
 ) -> None:
     _, wire = both
@@ -247,7 +248,7 @@ def test_log_of_kafka_in_all_formats_is_opened(
     folder = tmp_path / f"{name}-0"
     shutil.copytree(pair[1].partition_folder(name, 0), folder)
 
-    for clean in (False, True):  # the second time with the index that the first left
+    for clean in (False, True):  # the second time with the index that the first open has written
         log = PartitionLog.open(OsFileSystem(), str(folder), name, 0, LogConfig(), clean=clean)
         assert log.recovery.cuts == []
         assert log.log_end_offset == list_offset(wire, name, -1)["offset"] == 5 * 4 * 3 * 4

@@ -1,4 +1,4 @@
-"""The life of a consumer group, once for every client: form, rebalance, commit, crash, resume."""
+"""The life of a consumer group with each client: form, rebalance, commit, crash, resume."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _seen_twice(group: Group) -> set[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("client", CLIENTS)
-def test_group_reads_everything_through_joins_leaves_and_kills(
+def test_group_reads_all_records_through_joins_leaves_and_kills(
     request: pytest.FixtureRequest, client: str, name: str
 ) -> None:
     old = client == "java-0.10.2.2"
@@ -38,7 +38,7 @@ def test_group_reads_everything_through_joins_leaves_and_kills(
         group.balanced(cluster, 2, 2, 2)
         group.until_seen(first)
 
-        with feed.flow():  # records keep coming while members join and leave
+        with feed.flow():  # new records arrive while members join and leave
             group.start("d")
             group.balanced(cluster, 1, 1, 2, 2)
             b.leave()
@@ -71,10 +71,10 @@ def test_group_reads_everything_through_joins_leaves_and_kills(
 def _kill_one_of_three(
     cluster: Cluster, group: Group, dead: Member, feed: Feed, *, is_java: bool
 ) -> dict[Key, int]:
-    """Kill `dead` when it has consumed more than it committed.
+    """Kills `dead` after it has consumed more than it committed.
 
-    Returns its last acknowledged commits for its partitions. The others have then taken over and
-    read everything.
+    Returns its last acknowledged commits, after the other members have taken over and read all
+    records.
     """
     group.until_seen(feed.send(2 * PARTITIONS))
     for member in (dead, group.members["c"], group.members["d"]):
@@ -96,7 +96,7 @@ def _kill_one_of_three(
 
 
 def _where(cluster: Cluster, broker: Broker, topic: str) -> dict[str, tuple[int, int]]:
-    """Partition and offset of every value in the topic."""
+    """Returns partition and offset of each value in the topic."""
     records = read_topic(broker.bootstrap, topic, cluster.end_offsets(topic, PARTITIONS))
     where = {record.value: (record.partition, record.offset) for record in records}
     assert len(where) == len(records), "a record is in the topic twice"

@@ -1,4 +1,4 @@
-"""Apache's own admin tools on a running broker: configs, topics, records, directories, offsets."""
+"""Apache's admin tools on a running broker: configs, topics, records, directories, offsets."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def tool(broker: Broker, main_class: str, *arguments: str, code: int = 0) -> str:
-    """The output of a tool of 4.3.1."""
+    """Returns the output of a tool of 4.3.1."""
     done = java.run(java.KAFKA_NEW, main_class, "--bootstrap-server", broker.bootstrap, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + (done.stderr if code else "")
 
 
 def configs(broker: Broker, *words: str, code: int = 0) -> str:
-    """``kafka-configs``, with its words in one string each."""
+    """Runs ``kafka-configs``; several options may be in one string."""
     arguments = [word for words_ in words for word in words_.split()]
     return tool(broker, "kafka.admin.ConfigCommand", *arguments, code=code)
 
 
 def told(text: str) -> dict[str, tuple[str, list[str]]]:
-    """Parse the output of `--describe`: by setting, its value and the sources of its synonyms."""
+    """Parses the output of `--describe`: the value and the sources of the synonyms of each
+    setting."""
     return {
         name: (value, re.findall(r"([A-Z_]+):[\w.]+=", synonyms))
         for name, value, synonyms in re.findall(
@@ -130,7 +131,7 @@ def test_kafka_topics_describes_altered_topics(broker: Broker, name: str) -> Non
     assert len(re.findall(r"Leader: 1\s+Replicas: 1\s+Isr: 1", said)) == 3
 
 
-def test_election_and_reassignment_tools_find_nothing_to_do(broker: Broker, name: str) -> None:
+def test_election_and_reassignment_tools_report_no_pending_work(broker: Broker, name: str) -> None:
     Cluster(broker.bootstrap).create_topic(name, 1)
 
     elected = tool(

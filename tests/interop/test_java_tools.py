@@ -1,4 +1,4 @@
-"""Apache's own tools on a running broker: the consumer-group command, the topic command."""
+"""Apache's kafka-consumer-groups and kafka-topics on a running broker."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _groups(broker: Broker, *arguments: str) -> str:
 
 
 def _table(text: str) -> list[dict[str, str]]:
-    """The rows of a tool's table, by its column titles."""
+    """Returns the rows of a tool's table, by column title."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     start = next(i for i, line in enumerate(lines) if line[0] in ("GROUP", "TOPIC"))
     return [dict(zip(lines[start], row, strict=False)) for row in lines[start + 1 :]]
 
 
 def _offsets(text: str) -> dict[str, tuple[str, str, str]]:
-    """By partition: current offset, log end offset, lag."""
+    """Returns current offset, log end offset and lag of each partition."""
     return {
         row["PARTITION"]: (row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"])
         for row in _table(text)
@@ -50,14 +50,14 @@ def test_consumer_groups_tool_of_4_3_1_manages_groups(broker: Broker, name: str)
     group_id = f"{name}-group"
     of_group = ("--group", group_id)
     with Group("confluent", broker.bootstrap, group_id, topics=[name]) as group:
-        # Sessions that outlast the pause, however long the tool takes to start.
+        # The sessions outlast the pause, however slowly the tool starts.
         members = [group.start(each, session_timeout_ms=60_000) for each in "ab"]
         group.balanced(cluster, 1, 2)
         group.until_seen(feed.send(9))
         for member in members:
             member.commit()
         for member in members:
-            member.pause()  # records sent now stay unread while the command runs
+            member.pause()  # records produced from now on stay unread while the command runs
         try:
             feed.send(3)
             offsets = _groups(broker, "--describe", *of_group, "--offsets")

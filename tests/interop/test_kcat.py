@@ -1,4 +1,4 @@
-"""kcat: produce, consume, a balanced consumer, metadata."""
+"""kcat as producer, consumer and group consumer, and its metadata."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Responses about a log (offsets, epochs, producers, sizes, rejected records) equal Kafka's.
+"""Responses about a log (offsets, epochs, producers, sizes, rejected records) equal those of Kafka.
 
-Both brokers get the same requests, for a log that is empty, filled, and truncated from its
-start. Error messages differ on purpose.
+Both brokers get the same requests, for a log that is empty, filled, and truncated from its start.
+Error messages differ on purpose.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
 
 
 def create_led(wire: Wire, topic: str, **fields: Any) -> None:
-    """Create a topic and wait until its first partition is served."""
+    """Creates a topic and waits until its first partition is served."""
     assert create_topic(wire, topic, **fields)["error_code"] == NONE
     until("it is served", lambda: list_offset(wire, topic, -1)["error_code"] == NONE)
 
 
 def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
-    """OffsetForLeaderEpoch of known and unknown epochs, from clients that know one or none."""
+    """Returns OffsetForLeaderEpoch of known and unknown epochs, for clients with and without a
+    current epoch."""
     asked = [
         {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
         for partition, current, epoch in [
@@ -68,12 +69,12 @@ def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
 
 
 def offsets_told(wire: Wire, topic: str) -> list[list[int]]:
-    """ListOffsets of every special time and of some others."""
+    """Returns ListOffsets of all special timestamps and of some others."""
     return [[list_offset(wire, topic, at)[name] for name in TOLD] for at in TIMES]
 
 
 def size_told(wire: Wire, topic: str) -> Any:
-    """DescribeLogDirs of one partition."""
+    """Returns DescribeLogDirs of one partition."""
     asked = [{"topic": topic, "partitions": [0]}, {"topic": "nowhere", "partitions": [0]}]
     (directory,) = wire.call("DescribeLogDirs", 4, {"topics": asked})["results"]
     topics = [(topic["name"], topic["partitions"]) for topic in directory["topics"]]
@@ -87,7 +88,9 @@ def delete_records(wire: Wire, topic: str, offset: int) -> None:
     assert answer["topics"][0]["partitions"][0]["error_code"] == NONE
 
 
-def test_log_responses_equal_kafkas_from_empty_to_emptied(both: tuple[Wire, Wire]) -> None:
+def test_log_responses_of_empty_filled_and_deleted_logs_equal_those_of_kafka(
+    both: tuple[Wire, Wire],
+) -> None:
     muster, kafka = both
     for wire in both:
         create_led(wire, "life")
@@ -109,7 +112,8 @@ def test_log_responses_equal_kafkas_from_empty_to_emptied(both: tuple[Wire, Wire
 
 
 def producers_of(wire: Wire) -> list[Any]:
-    """DescribeProducers of two existing partitions, of an unknown one, and of an unknown topic."""
+    """Returns DescribeProducers of two existing partitions, an unknown partition and an unknown
+    topic."""
     topics = [
         {"name": "producers", "partition_indexes": [0, 1, 2]},
         {"name": "nowhere", "partition_indexes": [0]},
@@ -119,7 +123,7 @@ def producers_of(wire: Wire) -> list[Any]:
     return [(found["error_code"], found["active_producers"]) for found in partitions]
 
 
-def test_describe_producers_equals_kafkas(both: tuple[Wire, Wire]) -> None:
+def test_describe_producers_equals_that_of_kafka(both: tuple[Wire, Wire]) -> None:
     for wire in both:
         create_led(wire, "producers", partitions=2)
 
@@ -144,7 +148,7 @@ def test_describe_producers_equals_kafkas(both: tuple[Wire, Wire]) -> None:
         ("large", {"max.message.bytes": "50"}, THREE),
     ],
 )
-def test_rejected_records_of_a_produce_equal_kafkas(
+def test_rejected_records_of_a_produce_equal_those_of_kafka(
     both: tuple[Wire, Wire],
     topic: str,
     configs: dict[str, str],
@@ -163,7 +167,7 @@ def test_rejected_records_of_a_produce_equal_kafkas(
     assert answers[0][1] != NONE
 
 
-def test_settings_of_the_offsets_topic_apply_to_coordinator_writes(
+def test_offsets_topic_settings_apply_to_coordinator_writes_as_in_kafka(
     both: tuple[Wire, Wire],
 ) -> None:
     partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "x" * 200}
@@ -194,7 +198,7 @@ def test_settings_of_the_offsets_topic_apply_to_coordinator_writes(
 
 
 @pytest.mark.parametrize("compression_type", ["producer", "zstd"])
-def test_every_fetch_version_of_a_zstd_topic_equals_kafkas(
+def test_every_fetch_version_of_a_zstd_topic_equals_that_of_kafka(
     both: tuple[Wire, Wire], compression_type: str
 ) -> None:
     topic = f"zstd-{compression_type}"

@@ -1,8 +1,7 @@
-"""TransactionalMessageCopier of Apache's system tests, with restarts of copiers and of the
-broker.
+"""TransactionalMessageCopier of Apache's system tests, with restarts of copiers and of the broker.
 
-No record is lost, duplicated or reordered, for a consumer that reads during the copy
-(read_committed) and for one that reads afterwards.
+No record may be lost, duplicated or reordered, for a read_committed consumer during the copy and
+for a consumer afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Case(NamedTuple):
     random_aborts: bool = False
 
     def __str__(self) -> str:
-        """The test's name."""
+        """Returns the id of the test."""
         words = [("hard" if self.hard else "clean"), self.who]
         words += [name for name in self._fields[2:] if getattr(self, name)]
         return "-".join(words)
@@ -61,7 +60,7 @@ ALL_CASES = [
 def bounce(
     case: Case, broker: Broker, copiers: list[Copier], step: int, chance: random.Random
 ) -> None:
-    """Stop and restart the processes of the case, at a moment of the copiers' progress."""
+    """Stops and restarts the processes of the case, at a random point of the copiers' progress."""
     for copier in copiers:
         copier.until_copied(chance.randint(1, step))
         if case.who == "copiers":
@@ -81,9 +80,10 @@ def copy(
     bounces: int,
     chance: random.Random,
 ) -> None:
-    """Copy all records through restarts, and compare the copies with the originals."""
+    """Copies all records during restarts, and compares the copies with the originals."""
     cluster = Cluster(broker.bootstrap)
-    # Order is kept within one partition; two copiers of one partition would be a group of one.
+    # Records are in order only within a partition. In a group of two copiers with one partition,
+    # one copier would be idle.
     sources, targets = (1, 1) if case.in_order else (2, 3)
     source, target = f"{name}-in", f"{name}-out"
     cluster.create_topic(source, sources)
@@ -119,7 +119,7 @@ def test_undisturbed_copier_copies_every_record_once(broker: Broker, name: str) 
         cluster.create_topic(topic, 1)
     sent = seed(broker.bootstrap, f"{name}-in", 1, 500)
     copying = Copying(f"{name}-in", f"{name}-out", name, 100, random_aborts=True)
-    # The class data archive of this run serves the copiers of the other tests.
+    # The class archive (AppCDS) of this run serves the copiers of the other tests.
     done = java.run(java.KAFKA_NEW, COPIER, *copying.arguments(broker.bootstrap, 0), own_jvm=True)
     assert '"stage":"ShutdownComplete"' in done.stdout, done.stdout + done.stderr
     with CommittedReader(broker.bootstrap, f"{name}-out", 1) as reader:
@@ -132,7 +132,7 @@ def test_undisturbed_copier_copies_every_record_once(broker: Broker, name: str) 
 def test_restarts_lose_duplicate_and_reorder_no_copied_record(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
-    # A member learns of a rebalance at its next heartbeat, up to three seconds later.
+    # A member learns of a rebalance from its next heartbeat, up to three seconds later.
     bounces = 1 if case.group_mode else 3
     copy(brokers(SETTINGS), name, case, 5_000, 250, bounces, chance())
 
@@ -158,6 +158,6 @@ def test_restarts_lose_no_record_of_a_hundred_thousand(
         ([["a", "b"], ["c", "d"]], "records that nobody sent"),
     ],
 )
-def test_checker_finds_a_planted_fault_in_the_copies(read: list[list[str]], found: str) -> None:
+def test_copy_checker_detects_planted_faults(read: list[list[str]], found: str) -> None:
     with pytest.raises(AssertionError, match=found):
         assert_once([["a", "b"], ["c"]], read, in_order=True, who="planted")

@@ -1,7 +1,7 @@
 """The old consumer (0.8 to 0.10) of Apache Kafka 0.10.2.2, on two Musters and a Kafka.
 
-It needs no coordinator: members, owners and offsets are nodes of ZooKeeper, and brokers serve
-only records. With ``offsets.storage=kafka`` it also commits to the group's coordinator.
+It needs no coordinator: members, owners and offsets are nodes of ZooKeeper, and brokers serve only
+records. With ``offsets.storage=kafka`` it also commits to the group's coordinator.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.wire import Wire
 pytestmark = pytest.mark.interop
 PARTITIONS = 3
 RECORDS = 10
-"""Records written per partition at a time."""
+"""The number of records that are written to each partition at a time."""
 KAFKAS_WAY = {"offsets.storage": "kafka", "dual.commit.enabled": "true"}
 GIVEN = "--consumer-property"
 FIRST, SECOND = "c10", "c2"
-"""Sorted as strings, not as numbers."""
+"""Names that sort differently as strings and as numbers."""
 CLUSTERS = [
     pytest.param({1: MUSTER, 2: KAFKA, 3: MUSTER}, id="a Kafka among Musters"),
     pytest.param(dict.fromkeys((1, 2, 3), MUSTER), id="three Musters", marks=pytest.mark.soak),
@@ -44,7 +44,7 @@ class OldConsumer(Program):
             "consumer.id": name,
             "auto.commit.interval.ms": "200",
             "rebalance.backoff.ms": "500",
-            # It gives up for good when the other consumer takes longer to release partitions.
+            # The consumer gives up when the other consumer takes longer to release partitions.
             "rebalance.max.retries": "60",
             **config,
         }
@@ -68,17 +68,17 @@ class Scene:
         cluster.create(name, PARTITIONS, 3)
 
     def start(self, name: str, *words: str, **config: str) -> OldConsumer:
-        """Start a consumer of the group; it is killed at the end."""
+        """Starts a consumer of the group; it is killed at the end."""
         self._started.append(OldConsumer(self, name, *words, **config))
         return self._started[-1]
 
     def kill(self) -> None:
-        """Kill the running consumers."""
+        """Kills the running consumers."""
         for each in self._started:
             each.kill()
 
     def write(self) -> None:
-        """Write more records to each partition."""
+        """Writes more records to each partition."""
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
         for partition, before in enumerate(self.written):
             new = [f"{partition}-{len(before) + number}" for number in range(RECORDS)]
@@ -89,11 +89,11 @@ class Scene:
 
     @property
     def all_written(self) -> list[str]:
-        """All values, partition by partition."""
+        """Returns all values, partition by partition."""
         return [value for values in self.written for value in values]
 
     def until_owned(self, **owned: list[int]) -> None:
-        """Wait until consumers own exactly these partitions."""
+        """Waits until consumers own exactly these partitions."""
         wanted = {
             partition: f"{self.group}_{name}-0"
             for name, each in owned.items()
@@ -114,7 +114,7 @@ class Scene:
         waiting.until(f"partitions are owned as {owned}", so, 120)
 
     def until_in_zookeeper(self) -> None:
-        """Wait until the nodes have the next offset of each partition, as plain text."""
+        """Waits until the nodes have the next offset of each partition, as plain text."""
 
         def so() -> bool:
             assert self.in_zookeeper() == [b"%d" % len(values) for values in self.written]
@@ -123,14 +123,14 @@ class Scene:
         waiting.until("all that was read is committed to ZooKeeper", so, 30)
 
     def in_zookeeper(self) -> list[bytes]:
-        """The content of the offset nodes."""
+        """Returns the content of the offset nodes."""
         return [
             self.nodes.get(consumers.offset_path(self.group, self.topic, partition))[0]
             for partition in range(PARTITIONS)
         ]
 
     def described(self) -> list[tuple[int, int, int, int, str]]:
-        """Offset, end, lag and owner of each partition in the tool's output."""
+        """Returns offset, end, lag and owner of each partition in the tool's output."""
         words = ["--zookeeper", self.cluster.zookeeper, "--describe", "--group", self.group]
         done = java.run(java.KAFKA_OLD, "kafka.admin.ConsumerGroupCommand", *words)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -139,7 +139,7 @@ class Scene:
         return sorted((*map(int, row[:4]), row[4]) for row in found)  # type: ignore[misc]
 
     def in_kafka(self) -> list[int]:
-        """The coordinator's committed offsets; -1: none."""
+        """Returns the coordinator's committed offsets; -1: none."""
         asked = [{"name": self.topic, "partition_indexes": list(range(PARTITIONS))}]
         with Wire(self.cluster.ports[coordinator(self.cluster, self.group)]) as wire:
             answer = wire.call("OffsetFetch", 1, {"group_id": self.group, "topics": asked})
@@ -148,14 +148,14 @@ class Scene:
         return [each["committed_offset"] for each in partitions]
 
     def fetched(self, broker: int) -> list[int]:
-        """A broker's OffsetFetch v0 response."""
+        """Returns a broker's OffsetFetch v0 response."""
         asked = [{"name": self.topic, "partition_indexes": list(range(PARTITIONS))}]
         with Wire(self.cluster.ports[broker]) as wire:
             answer = wire.call("OffsetFetch", 0, {"group_id": self.group, "topics": asked})
         return [each["committed_offset"] for each in answer["topics"][0]["partitions"]]
 
     def commit(self, broker: int, version: int, offsets: list[int]) -> None:
-        """Send an OffsetCommit to a broker."""
+        """Sends an OffsetCommit to a broker."""
         entries = [
             {"partition_index": index, "committed_offset": offset, "committed_metadata": "dropped"}
             for index, offset in enumerate(offsets)
@@ -191,7 +191,7 @@ def scene(cluster: ZooKeeperCluster, name: str) -> Iterator[Scene]:
 
 
 def until_read(read: dict[OldConsumer, list[str]]) -> None:
-    """Wait until consumers have read exactly these values, in order per partition."""
+    """Waits until consumers have read exactly these values, in order per partition."""
     for consumer, values in read.items():
         consumer.until(
             f"{consumer.name} has read all",
@@ -207,7 +207,8 @@ def until_read(read: dict[OldConsumer, list[str]]) -> None:
 
 @pytest.mark.proves("clusters 28")
 def test_old_consumers_share_partitions_and_take_over(scene: Scene) -> None:
-    """Trap 28: threads are sorted as strings, offsets are the next ones, as plain text."""
+    """Trap 28: threads are sorted as strings, and the offset nodes have next offsets as plain
+    text."""
     scene.write()
     first = scene.start(FIRST, "--from-beginning")
     scene.until_owned(**{FIRST: [0, 1, 2]})
@@ -239,7 +240,7 @@ def test_old_consumers_share_partitions_and_take_over(scene: Scene) -> None:
 
 
 def test_old_consumer_continues_when_a_leader_is_killed(scene: Scene) -> None:
-    """It sends Metadata v0, and can't parse a response that refers to an unlisted broker.
+    """The consumer sends Metadata v0 and cannot parse a response that refers to an unlisted broker.
 
     Broker 2 is killed, so that Musters answer.
     """
@@ -258,7 +259,7 @@ def test_old_consumer_continues_when_a_leader_is_killed(scene: Scene) -> None:
         scene.cluster.until_whole("__consumer_offsets", 3)
 
 
-def test_commits_of_version_0_are_zookeeper_nodes_at_every_broker(scene: Scene) -> None:
+def test_commit_of_version_0_writes_zookeeper_nodes_at_every_broker(scene: Scene) -> None:
     for broker in scene.cluster.kinds:
         scene.commit(broker, 0, [broker, 10 * broker, 100 * broker])
         assert scene.in_zookeeper() == [b"%d" % broker, b"%d0" % broker, b"%d00" % broker]
@@ -267,7 +268,7 @@ def test_commits_of_version_0_are_zookeeper_nodes_at_every_broker(scene: Scene) 
     assert scene.in_kafka() == [-1] * PARTITIONS
 
 
-def test_group_with_dual_commits_continues_at_the_greater_offset(scene: Scene) -> None:
+def test_group_with_dual_commits_continues_at_the_higher_offset(scene: Scene) -> None:
     scene.write()
     consumer = scene.start(FIRST, "--from-beginning", **KAFKAS_WAY)
     until_read({consumer: scene.all_written})
@@ -289,13 +290,13 @@ def test_group_with_dual_commits_continues_at_the_greater_offset(scene: Scene) -
 def test_group_migrates_from_zookeeper_to_kafka_while_it_reads(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # plans are written here
+    monkeypatch.chdir(tmp_path)  # the command writes its plan into the working directory
     scene.write()
     old = scene.start(FIRST, "--from-beginning")
     until_read({old: scene.all_written})
     scene.until_in_zookeeper()
 
-    # It is reported as running; the offsets moved now are a first part.
+    # The group is reported as running; the offsets that are moved now are a first part.
     assert "still commits to ZooKeeper with 1 consumer" in migrate(scene)
     assert scene.in_kafka() == [RECORDS] * PARTITIONS
     scene.write()
@@ -325,7 +326,7 @@ def test_group_migrates_from_zookeeper_to_kafka_while_it_reads(
 
 
 def migrate(scene: Scene) -> str:
-    """Migrate the group's offsets; returns the command's output."""
+    """Migrates the group's offsets; returns the command's output."""
     words = ["--zookeeper", scene.cluster.zookeeper, "-b", scene.cluster.bootstrap]
     ran = run("pipeline", "migrate", *words, scene.group, "--execute")
     assert ran.code == 0, ran.err

@@ -1,4 +1,4 @@
-"""Clients and tools of every age on logs in the old message formats."""
+"""Clients and tools of all versions on logs in the old message formats."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = [
 ]
 FORMATS = {"0.9.0": 0, "0.10.2": 1, "3.0-IV1": 2}
 CODECS = ("none", "gzip", "snappy", "lz4")
-# librdkafka then sends Produce v0 or v1 with magic 0, and Fetch v0 or v1. (Topics need long names:
-# it reserves too little memory for the parts of a short Metadata v0.)
+# librdkafka then sends Produce v0 or v1 with magic 0, and Fetch v0 or v1. (Topics need long names,
+# because librdkafka reserves too little memory to parse a short Metadata v0.)
 AS_OF_0_8 = {"api.version.request": False, "broker.version.fallback": "0.8.2.2"}
 AS_OF_0_9 = {"api.version.request": False, "broker.version.fallback": "0.9.0.1"}
 KAFKA_300_KB = 300_000

@@ -1,5 +1,4 @@
-"""A transaction that ends while its commits are in flight on other connections, in Muster and in
-Kafka.
+"""A transaction ends while its commits are in flight on other connections, in Muster and in Kafka.
 
 A commit counts for its transaction or is rejected; aborted offsets stay aborted.
 """
@@ -14,7 +13,8 @@ from tests.brokers import Broker, KafkaBroker, make_broker, running
 from tests.interop.overlapping import LATE, STREAMS, Overlapped, overlap
 
 ROUNDS = 40
-"""Six rounds showed a commit after its marker, before decisions read the accepted state."""
+"""The number of rounds; six revealed a commit after its marker when decisions ignored the accepted
+state."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Quotas set by Apache's own tool, of two ages, and their effect on a real producer."""
+"""Quotas that two versions of Apache's tool set, and their effect on a real producer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_kafka_configs_sets_shows_and_removes_quotas(broker: Broker, jars: str, 
     assert "connection_creation_rate" not in configs(broker, jars, f"{ip} --describe")
 
 
-def test_librdkafka_producer_is_throttled_and_sees_it(broker: Broker, name: str) -> None:
+def test_librdkafka_producer_is_throttled_and_reports_the_throttle_time(
+    broker: Broker, name: str
+) -> None:
     with Wire(broker.port) as wire:
         entry = {
             "entity": [{"entity_type": "client-id", "entity_name": name}],

@@ -1,4 +1,4 @@
-"""Difficult rebalances: sleeping members, static members, cooperative assignment, changing
+"""Difficult rebalances: suspended members, static members, cooperative assignment, changing
 topics."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTITIONS = 6
 
 
 def _moves(*members: Member) -> list[int]:
-    """How often each member gained or lost partitions."""
+    """Returns how often each member gained or lost partitions."""
     return [sum(e["event"] in ("assigned", "revoked", "lost") for e in m.events) for m in members]
 
 
@@ -51,7 +51,7 @@ def test_member_suspended_beyond_its_session_is_replaced_and_rejoins(
         before = cluster.committed(group.name)
         assert before == cluster.end_offsets(name, PARTITIONS)
 
-        sleeper.tell("commit")  # it first tries a commit of an old generation
+        sleeper.tell("commit")  # its first request is a commit of an old generation
         sleeper.go_on()
         group.balanced(cluster, 2, 2, 2)
         assert cluster.committed(group.name) == before, "a commit of an old generation was taken"
@@ -147,7 +147,7 @@ def test_partitions_created_during_a_rebalance_are_assigned(
     with Group(client, broker.bootstrap, f"{name}-group", topics=[name]) as group:
         a, _, _ = (group.start(each) for each in "abc")
         group.balanced(cluster, 2, 2, 2)
-        a.pause()  # it will not rejoin, so that the rebalance cannot end
+        a.pause()  # this member will not rejoin, so that the rebalance cannot end
         group.start("d")
         waiting.until(
             "the group prepares",

@@ -1,4 +1,5 @@
-"""`muster consume` and `produce` on Apache Kafka: transactions, real producers' records."""
+"""`muster consume` and `produce` on Apache Kafka, with transactions and records of other
+producers."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SETTINGS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.part
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Apache Kafka, which has transactions."""
+    """A running Apache Kafka."""
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka") / "data", SETTINGS)
     with running(broker):
         yield broker
@@ -27,7 +28,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(kafka: KafkaBroker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of one partition on it; commands use that Kafka by default."""
+    """A topic of one partition on that Kafka, which is the default broker of commands."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", kafka.bootstrap)
     assert run("topics", "create", name, "-p", "1", "--config", "retention.ms=-1").code == 0
     return name

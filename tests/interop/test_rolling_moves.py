@@ -1,7 +1,7 @@
-"""A cluster of Apache Kafka becomes one of Musters broker by broker, under load, and back.
+"""A cluster of Apache Kafka becomes a cluster of Musters broker by broker, under load, and back.
 
-Either in place, each broker on its predecessor's directory, or by brokers with new ids, to which
-partitions are reassigned. docs/use/moving.md has the same steps for operators.
+Brokers are replaced in place, each on the directory of its predecessor, or by brokers with new ids,
+to which partitions are reassigned. docs/use/moving.md has the same steps for operators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ TOPICS = (ORDERS, PAYMENTS, "__consumer_offsets", "__transaction_state")
 KAFKA_RELEASE = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 MOVING = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
-"""The last broker of a cluster finds no successor for its leaderships."""
+"""The last broker of a cluster finds no successor for its leaderships, and retries after this
+time."""
 LOADING = ("[main]", "[log-recovery-")
 """The threads in which a starting Kafka reads logs."""
 FILES = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
@@ -60,7 +61,7 @@ def test_cluster_moves_to_brokers_with_new_ids_and_back(tmp_path: Path) -> None:
 
 
 def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
-    """Each broker in turn becomes a Muster and then a Kafka again, so many times."""
+    """Replaces each broker in turn by a Muster and then by a Kafka again, ``rounds`` times."""
     with running(folder / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
         begin(cluster)
         with steady_clients(cluster.bootstrap) as clients:
@@ -80,14 +81,14 @@ def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
 
 
 def stop(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Stop a broker cleanly. Kafka's tool reads the first directory of a stopped Muster."""
+    """Stops a broker cleanly; Kafka's tool reads the first directory of a stopped Muster."""
     cluster.stop(broker)
     if then == KAFKA and broker == BROKERS[0]:
         kafka_reads(cluster.directory(broker))
 
 
 def kill(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Kill a broker. A starting Muster waits for the old session's expiry; a starting Kafka
+    """Kills a broker. A starting Muster waits for the expiry of the old session; a starting Kafka
     would exit with NodeExistsException."""
     cluster.kill(broker)
     if then == KAFKA:
@@ -95,13 +96,14 @@ def kill(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
 
 
 def begin(cluster: ZooKeeperCluster) -> None:
-    """Create the topics of the clients."""
+    """Creates the topics of the clients."""
     for topic in (ORDERS, PAYMENTS):
         cluster.create(topic, PARTITIONS, 3)
 
 
 def end(cluster: ZooKeeperCluster) -> None:
-    """All stop; all replicas of all partitions, also of Kafka's own topics, have the same bytes."""
+    """Stops all brokers and checks that all replicas, including Kafka's own topics, have the same
+    bytes."""
     for broker in list(cluster.processes):
         cluster.stop(broker)
     names = {each.name for broker in cluster.kinds for each in partitions(cluster, broker)}
@@ -114,19 +116,19 @@ def end(cluster: ZooKeeperCluster) -> None:
 
 
 def partitions(cluster: ZooKeeperCluster, broker: int) -> list[Path]:
-    """The directories of a broker's partitions."""
+    """Returns the directories of a broker's partitions."""
     return sorted(cluster.directory(broker).glob("*-[0-9]*"))
 
 
 def nothing_wrong(cluster: ZooKeeperCluster) -> bool:
-    """Whether `muster cluster check` finds no fault."""
+    """Returns whether `muster cluster check` finds no fault."""
     ran = run("cluster", "check", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.out + ran.err
     return True
 
 
 def kafka_reads(directory: Path) -> None:
-    """Kafka's own tool reads each file of a directory of a stopped Muster."""
+    """Reads each file in a directory of a stopped Muster with Kafka's tool."""
     files = [each for end in FILES for each in sorted(directory.glob(f"*-[0-9]*/{end}"))]
     assert {each.suffix for each in files} == {end[1:] for end in FILES}
     said = dump(KAFKA_RELEASE, files)
@@ -135,7 +137,8 @@ def kafka_reads(directory: Path) -> None:
 
 
 def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: int) -> None:
-    """The directory was closed cleanly for the other kind, which found nothing to recover."""
+    """Checks that the new broker found a directory that was closed cleanly, with no log to
+    recover."""
     said = cluster.log(broker).read_bytes()[printed:].decode()
     if cluster.kinds[broker] == KAFKA:
         assert "since clean shutdown file was found" in said
@@ -147,7 +150,7 @@ def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: i
 
 
 def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
-    """Move all partitions to these brokers with Kafka's own tool."""
+    """Moves all partitions to these brokers with Kafka's tool."""
     topics = plan.with_name("topics.json")
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": each} for each in TOPICS]}))
     to = ",".join(map(str, sorted(brokers)))
@@ -167,7 +170,7 @@ def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
 
 
 def moving(cluster: ZooKeeperCluster, words: str) -> str:
-    """The output of Kafka's tool for reassignments."""
+    """Returns the output of Kafka's tool for reassignments."""
     done = java.run(KAFKA_RELEASE, MOVING, "--bootstrap-server", cluster.bootstrap, *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,8 +1,7 @@
-"""Round trip: Apache Kafka opens Muster's files, continues with them, and Muster opens them
-again.
+"""Apache Kafka opens Muster's files and continues the logs, and Muster opens them again.
 
-A fresh Kafka creates the same topics and stops; Muster's partition directories replace its own,
-except `partition.metadata`; Kafka then starts as after a crash, so that it recovers every log.
+A new Kafka creates the same topics and stops. Muster's partition directories replace Kafka's,
+except `partition.metadata`. Kafka then starts as after a crash, so that it recovers each log.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 }
 TOPICS["as-of-0-10-cleaned"] = (1, {**TOPICS["as-of-0-10"][1], **TOPICS["cleaned"][1]})
 WITH_TRANSACTIONS = "transactions"
-"""A topic prepared before Muster starts: cleaned, with markers, tombstones, empty batches,
-delete horizons."""
+"""A topic that is prepared before Muster starts: cleaned, with markers, tombstones, empty batches
+and delete horizons."""
 
 
 PASSING = {
@@ -72,7 +71,7 @@ PASSING = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Errors that a client may get while a broker starts."""
+"""The errors that a client may get while a broker starts."""
 T = TypeVar("T")
 
 
@@ -88,7 +87,7 @@ class Read(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that clients can request about the topics and groups of these tests."""
+    """All state that clients can request about the topics and groups of these tests."""
 
     records: dict[str, list[Read]]
     offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
@@ -96,7 +95,7 @@ class State(NamedTuple):
 
 
 def read_all(bootstrap: str, topic: str, partitions: int, **settings: str) -> list[Read]:
-    """Every record of a topic in the order of its partitions and offsets."""
+    """Returns all records of a topic in the order of partitions and offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -138,7 +137,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, **settings: str) -> li
 
 
 def state_of(broker: Broker, groups: list[str]) -> State:
-    """The state that ``broker`` serves, once offsets and groups are loaded."""
+    """Returns the state that ``broker`` serves, after offsets and groups are loaded."""
     cluster = Cluster(broker.bootstrap)
     topics = {name: partitions for name, (partitions, _) in TOPICS.items()} | {WITH_TRANSACTIONS: 1}
     return State(
@@ -176,7 +175,8 @@ def group_of(cluster: Cluster, group: str) -> dict[str, Any] | None:
 def send(
     bootstrap: str, topic: str, codec: str, stem: str, count: int = 30, **settings: Any
 ) -> None:
-    """Records with keys, headers (where the topic's format has them), and a few null values."""
+    """Produces records with keys, headers (if the topic's format has them) and a few null
+    values."""
     failed: list[object] = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20, **settings}
@@ -196,10 +196,10 @@ def send(
 
 
 def in_the_end(what: str, call: Callable[[], T]) -> T:
-    """The result of a client's call; it is repeated while it fails for transient reasons.
+    """Returns the result of a client's call, which is repeated while it fails for transient
+    reasons.
 
-    A broker that has just started is still creating its internal topics and finding
-    coordinators.
+    A broker that has just started is still creating internal topics and finding coordinators.
     """
     answers: list[T] = []
 
@@ -218,7 +218,7 @@ def in_the_end(what: str, call: Callable[[], T]) -> T:
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int], metadata: str) -> None:
-    """Commit for a group without members."""
+    """Commits for a group without members."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(t, p, offset, metadata) for (t, p), offset in offsets.items()]
     done = in_the_end(
@@ -230,7 +230,7 @@ def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int], meta
 
 
 def join_two_members(cluster: Cluster, group: str) -> None:
-    """A Stable group of two static members whose sessions outlast the test."""
+    """Forms a Stable group of two static members whose sessions outlast the test."""
     join = {
         "group_id": group,
         "session_timeout_ms": 600_000,
@@ -292,7 +292,8 @@ def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
 
 
 def cleaned_with_transactions(folder: Path) -> set[int]:
-    """Write a log with all that cleaning leaves; returns the offsets of the committed records."""
+    """Writes a log with all that a cleaning leaves; returns the offsets of the committed
+    records."""
     config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
     log = PartitionLog.open(OsFileSystem(), str(folder), WITH_TRANSACTIONS, 0, config)
     writer = RandomLog(log, random.Random(5), keys=60)
@@ -309,7 +310,8 @@ def cleaned_with_transactions(folder: Path) -> set[int]:
 
 
 def fill(muster: Broker) -> None:
-    """Topics in every codec and format, one of them cleaned; groups with and without members."""
+    """Creates topics in each codec and format, one of them cleaned, and groups with and without
+    members."""
     cluster = Cluster(muster.bootstrap)
     for topic, (partitions, settings) in TOPICS.items():
         cluster.create_topic(topic, partitions, **settings)
@@ -340,7 +342,7 @@ def has_lost_half(broker: Broker, topic: str) -> bool:
 
 
 def make_topics(kafka: KafkaBroker) -> None:
-    """Start Kafka, make the same topics, and stop it."""
+    """Starts Kafka, creates the same topics, and stops Kafka."""
     kafka.start()
     cluster = Cluster(kafka.bootstrap)
     for topic, (partitions, _) in TOPICS.items():
@@ -351,9 +353,9 @@ def make_topics(kafka: KafkaBroker) -> None:
 
 
 def replace(ours: Path, theirs: Path) -> list[Path]:
-    """Replace Kafka's partitions by ours; returns their segments.
+    """Replaces Kafka's partitions by Muster's; returns their segments.
 
-    Without the clean shutdown file Kafka checks all of them at its start.
+    Without the clean shutdown file Kafka checks all segments when it starts.
     """
     for folder in theirs.iterdir():
         source = ours / folder.name
@@ -365,14 +367,15 @@ def replace(ours: Path, theirs: Path) -> list[Path]:
         for file in source.iterdir():
             if file.name != "partition.metadata":
                 shutil.copy(file, folder)
-    # Without it Muster reports what its cleaner removed as lost, until Kafka's cleaner has run.
+    # Without it Muster would report records that its cleaner removed as lost, until Kafka's cleaner
+    # has run.
     shutil.copy(ours / "cleaner-offset-checkpoint", theirs)
     (theirs / ".kafka_cleanshutdown").unlink()
     return [f for f in sorted(theirs.glob("*/*.log")) if (ours / f.parent.name).is_dir()]
 
 
 def go_on(kafka: KafkaBroker) -> None:
-    """Write more of everything, and transactions."""
+    """Writes more records and offsets of each kind, and transactions."""
     bootstrap = kafka.bootstrap
     for codec in CODECS:
         send(bootstrap, "codecs", codec, f"kafka-{codec}")
@@ -399,7 +402,7 @@ def test_kafka_continues_logs_of_muster_and_muster_logs_of_kafka(
         muster.start()
         fill(muster)
         muster.stop()
-        muster.settings["log.cleaner.enable"] = "false"  # records read now stay unchanged
+        muster.settings["log.cleaner.enable"] = "false"  # records that are read now stay unchanged
         muster.start()
         groups = [f"group-{number}" for number in range(5)] + ["stable"]
         ours = state_of(muster, groups)
@@ -431,7 +434,7 @@ def test_kafka_continues_logs_of_muster_and_muster_logs_of_kafka(
 
 
 def assert_dumped(segments: list[Path]) -> None:
-    """DumpLogSegments reads every segment completely."""
+    """Checks that DumpLogSegments reads each segment completely."""
     done = java.run(
         java.KAFKA_NEW,
         "org.apache.kafka.tools.DumpLogSegments",

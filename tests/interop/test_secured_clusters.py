@@ -1,7 +1,7 @@
 """A Muster and an Apache Kafka 3.9.2 in one secured cluster.
 
-Brokers log in to each other by SCRAM over TLS, repeatedly, since a session lasts a few seconds.
-ACLs, credentials, quotas and tokens accepted by one of them apply at the other.
+Brokers log in to each other by SCRAM over TLS, repeatedly, because a session lasts a few seconds.
+ACLs, credentials, quotas and tokens that one broker accepts must apply at the other.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class AskedByToken(Asked):
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
-    """Set it at the controller: Kafka accepts it nowhere else."""
+    """Sets the password at the controller: Kafka accepts it at no other broker."""
     mechanism, salt = BY_NAME[MECHANISM], f"salt of {user}".encode()
     wanted = {
         "name": user,
@@ -108,7 +108,7 @@ def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
 
 
 def allow(cluster: SecuredCluster, broker: int, user: str, kind: int, name: str) -> None:
-    """Add an ACL for all operations on a resource at one broker."""
+    """Adds an ACL for all operations on a resource, at one broker."""
     creation = {
         "resource_type": kind,
         "resource_name": name,
@@ -124,7 +124,7 @@ def allow(cluster: SecuredCluster, broker: int, user: str, kind: int, name: str)
 
 
 def disallow(cluster: SecuredCluster, broker: int, user: str) -> int:
-    """Remove all ACLs of a user at one broker; returns their number."""
+    """Removes all ACLs of a user at one broker; returns their number."""
     wanted = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
@@ -141,7 +141,7 @@ def disallow(cluster: SecuredCluster, broker: int, user: str) -> int:
 
 
 def topic_error(cluster: SecuredCluster, broker: int, user: str) -> int:
-    """A broker's error when the user asks for the topic."""
+    """Returns a broker's error when the user requests the topic's metadata."""
     with Asked(cluster, broker, user, user) as connection:
         asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
         [topic] = connection.call("Metadata", asked, version=4)["topics"]
@@ -154,7 +154,7 @@ def logs_in(cluster: SecuredCluster, broker: int, user: str) -> bool:
 
 
 def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
-    """Produce a record to each partition, acknowledged by both brokers; returns the offsets."""
+    """Produces a record to each partition, acknowledged by both brokers; returns the offsets."""
     producer = Producer(cluster.client(user, user, acks="all"))
     offsets: dict[int, int] = {}
     failed: list[KafkaError] = []
@@ -174,7 +174,7 @@ def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
 
 
 def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list[bytes]:
-    """So many records of all partitions, read as a member of a group."""
+    """Returns ``count`` records of all partitions, read as a member of a group."""
     consumer = Consumer(
         cluster.client(user, user, **{"group.id": group, "auto.offset.reset": "earliest"})
     )
@@ -235,7 +235,7 @@ def test_rights_set_at_one_broker_apply_at_the_other(
 
 
 @pytest.mark.parametrize("setter", [M, K], ids=["Muster", "Kafka"])
-def test_quota_set_at_one_broker_is_known_to_the_other(
+def test_quota_set_at_one_broker_is_described_by_the_other(
     cluster: SecuredCluster, setter: int
 ) -> None:
     entity = [{"entity_type": "user", "entity_name": f"quoted {setter}"}]
@@ -346,7 +346,7 @@ def test_cluster_commands_query_all_brokers_of_a_secured_cluster(
 def test_replication_continues_when_broker_sessions_are_reauthenticated(
     cluster: SecuredCluster,
 ) -> None:
-    """Each follows and leads; a session that is not renewed closes its connection."""
+    """Each broker follows and leads; a session that is not renewed closes its connection."""
     waiting.until(
         "some sessions are over",
         lambda: time.monotonic() - cluster.whole_s > 2.5 * SESSION_MS / 1000,

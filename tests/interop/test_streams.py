@@ -1,9 +1,8 @@
-"""Kafka Streams with exactly_once_v2 over repartition and changelog topics, killed and
-restarted.
+"""Kafka Streams with exactly_once_v2 over repartition and changelog topics, killed and restarted.
 
-The programs are those of Apache's system tests: StreamsSmokeTest, whose driver computes the
-expected content of every topic and reads it at read_committed, and StreamsEosTest, whose
-verifier compares every record of every topic and waits until no transaction is open.
+The programs are those of Apache's system tests. The driver of StreamsSmokeTest computes the
+expected content of each topic and reads it with read_committed. The verifier of StreamsEosTest
+compares each record of each topic and waits until no transaction is open.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Streams:
-    """One of the programs in its roles: driver, instances, verifier."""
+    """A program with its roles: driver, instances, verifier."""
 
     def __init__(self, program: tuple[str, str], broker: Broker, folder: Path) -> None:
         self.program = program
@@ -46,7 +45,7 @@ class Streams:
         """The present instance of each state folder."""
 
     def start(self, role: str, ends: ExitStack, state: str = "") -> Program:
-        """Start a role, or an instance with a state folder; killed when ``ends`` ends."""
+        """Starts a role, or an instance with a state folder; it is killed when ``ends`` ends."""
         file = self.folder / f"{role}-{state}.properties"
         given = {
             "bootstrap.servers": self.broker.bootstrap,
@@ -64,7 +63,7 @@ class Streams:
 
 
 def records_sent(lines: list[str]) -> int:
-    """The number of records that the driver has sent: the last number in its output."""
+    """Returns the number of records that the driver has sent: the last number in its output."""
     numbers = [int(line.split()[-3]) for line in lines if line.endswith("records produced")]
     return max(numbers, default=0)
 
@@ -90,7 +89,7 @@ def test_streams_smoke_test_of_apache_passes(
         broker.start()
         third.until_says("SMOKE-TEST-CLIENT-STARTED")
         assert streams.instances["second"].stop() == 143
-        streams.start("process", ends, "first")  # with the state of its killed predecessor
+        streams.start("process", ends, "first")  # it has the state of the killed instance
         driver.until_says("Result Verification", 300)
         assert driver.ended() == 0
     assert driver.says("ALL-RECORDS-DELIVERED"), driver.story()

@@ -1,4 +1,4 @@
-"""Java tools that run one after another in one JVM behave as if each had its own."""
+"""Java tools that run one after another in one JVM behave as if each had its own JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JAVAC = "com.sun.tools.javac.Main"
 
 
 class Trials:
-    """Runs ``Trial.java``; a JVM that can not run another tool is replaced."""
+    """Runs ``Trial.java``; replaces a JVM that cannot run another tool."""
 
     def __init__(self, folder: Path) -> None:
         source = HOST.with_name("Trial.java")
@@ -61,26 +61,26 @@ def test_each_run_has_its_own_exit_code_and_output(trials: Trials) -> None:
     assert trials.jvm.pid == pid
 
 
-def test_standard_input_ends_with_the_runs_text(trials: Trials) -> None:
+def test_standard_input_ends_after_the_text_of_the_run(trials: Trials) -> None:
     large = "0123456789\n" * 20_000
     assert trials("echo", text_in=large).stdout == large
     assert trials("echo").stdout == ""
 
 
-def test_first_exit_code_counts_when_a_tool_catches_the_exit(trials: Trials) -> None:
+def test_exit_code_is_that_of_the_first_exit_when_a_tool_catches_it(trials: Trials) -> None:
     done = trials("exit-twice")
     assert (done.returncode, done.stdout) == (5, "")
     assert trials.jvm.usable
 
 
-def test_uncaught_exception_is_exit_code_1_with_its_trace(trials: Trials) -> None:
+def test_uncaught_exception_has_exit_code_1_and_a_stack_trace(trials: Trials) -> None:
     done = trials("throw=no reason")
     assert done.returncode == 1
     assert 'Exception in thread "main" java.lang.IllegalStateException: no reason' in done.stderr
     assert "at Trial.main" in done.stderr
 
 
-def test_run_waits_for_its_non_daemon_threads(trials: Trials) -> None:
+def test_run_waits_for_non_daemon_threads(trials: Trials) -> None:
     assert trials("thread=late").stdout == "late\n"
 
 
@@ -94,7 +94,7 @@ def test_each_run_has_its_own_system_properties(trials: Trials) -> None:
     assert trials("get").stdout == "null\n"
 
 
-def test_jvm_is_replaced_when_a_thread_stays(trials: Trials) -> None:
+def test_jvm_is_replaced_when_a_thread_remains(trials: Trials) -> None:
     done = trials("stay", "out=done", "exit=6")
     assert (done.returncode, done.stdout) == (6, "done\n")
     assert not trials.jvm.usable
@@ -108,7 +108,7 @@ def test_real_exit_ends_the_jvm_with_its_code_and_output(trials: Trials) -> None
     assert trials("out=anew").stdout == "anew\n"
 
 
-def test_tool_that_hangs_ends_with_its_jvm_at_its_timeout(trials: Trials) -> None:
+def test_tool_that_hangs_is_killed_with_its_jvm_at_the_timeout(trials: Trials) -> None:
     trials()
     with pytest.raises(subprocess.TimeoutExpired, match=r"Trial.* timed out after 0\.3 seconds"):
         trials("hang", timeout_s=0.3)
@@ -141,7 +141,7 @@ def test_jvm_ends_with_the_process_that_started_it() -> None:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Returns whether a process runs; a zombie does not."""
     with suppress(OSError):
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     return False

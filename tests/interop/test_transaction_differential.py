@@ -1,7 +1,7 @@
-"""Every response about transactions equals Apache Kafka's.
+"""Each response about transactions equals that of Apache Kafka.
 
 Random traces of producers that fence each other run at once against the broker under test and
-Kafka: against 4.3.1 with transaction.version 2 and clients of both versions; against 3.9.2 with
+Kafka: against 4.3.1 with transaction.version 2 and clients of both versions, against 3.9.2 with
 earlier versions. See tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs
 only the trace of that seed, `STEPS=n` sets the number of compared responses.
 """
@@ -27,10 +27,11 @@ from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_o
 from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
-"""Response counts that reach nearly every version and every cell."""
+"""The numbers of responses that reach nearly all versions and cells."""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
-"""In runs of ENOUGH steps, each with new brokers: the topics of more steps exhaust Kafka's heap."""
+"""The number of responses of the soak, in runs of ENOUGH steps with new brokers: the topics of more
+steps exhaust Kafka's heap."""
 SEEDS_APART = 10_000
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -41,19 +42,19 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 OURS = {TV1: {"transaction.version": "0"}, TV2: {}}
-"""Settings of Muster only: its transaction.version."""
+"""The settings of Muster only: its transaction.version."""
 PEERS = {TV1: OLD, TV2: NEW}
 
 
 @contextmanager
 def brokers(folder: Path, rules: str) -> Iterator[list[Target]]:
-    """The broker under test, and the Kafka with the same transaction.version."""
+    """Yields the broker under test and the Kafka with the same transaction.version."""
     peer = PEERS[rules]
     theirs = {k: v for k, v in SETTINGS.items() if peer == NEW or not k.startswith("group.")}
     own = {k: v for k, v in SETTINGS.items() if not k.startswith("group.")}
     tested = make_broker(folder / "tested" / "data", {**own, **OURS[rules]})
     kafka = KafkaBroker(folder / peer / "data", theirs, peer)
-    if isinstance(tested, KafkaBroker):  # BROKER=kafka: this tests the tester
+    if isinstance(tested, KafkaBroker):  # BROKER=kafka compares Kafka with itself
         tested = KafkaBroker(folder / "tested" / "data", theirs, peer)
     with running(tested, kafka):
         yield [Target("tested", tested.port), Target(peer, kafka.port)]
@@ -101,7 +102,7 @@ def test_fresh_random_transactions_are_answered_as_by_kafka(
 
 
 class LyingWire(Wire):
-    """A connection that turns every 0 of AddOffsetsToTxn v2 into 48."""
+    """A connection that changes each error 0 of AddOffsetsToTxn v2 to 48."""
 
     def send(
         self, name: str, version: int, value: dict[str, Any]
@@ -135,7 +136,7 @@ def test_planted_difference_of_transactions_is_found(tmp_path: Path) -> None:
         assert "AddOffsetsToTxn v2" in found.story[-1]
 
 
-def test_transaction_trace_is_a_function_of_its_seed() -> None:
+def test_transaction_trace_depends_only_on_its_seed() -> None:
     assert trace_of(77, TV2, VERSIONS) == trace_of(77, TV2, VERSIONS)
     assert trace_of(77, TV2, VERSIONS) != trace_of(78, TV2, VERSIONS)
 
@@ -146,7 +147,7 @@ def test_transaction_traces_contain_every_version_of_every_api() -> None:
     assert wanted <= asked
 
 
-def test_empty_transaction_run_reports_its_missing_coverage() -> None:
+def test_transaction_run_without_steps_reports_missing_coverage() -> None:
     campaign = Campaign([], TV2, 1, 0, ranges=dict(VERSIONS))
     missing = campaign.missing()
     assert "EndTxn v5 was compared 0 times, not 20" in missing
@@ -154,7 +155,7 @@ def test_empty_transaction_run_reports_its_missing_coverage() -> None:
 
 
 @pytest.mark.parametrize("theirs", [NONE, OUT_OF_ORDER_SEQUENCE_NUMBER])
-def test_later_epoch_is_rejected_before_its_sequence_is_checked(theirs: int) -> None:
+def test_later_epoch_is_rejected_before_the_sequence_is_checked(theirs: int) -> None:
     def answer(code: int) -> dict[str, Any]:
         return {"responses": [{"partition_responses": [{"error_code": code}]}]}
 

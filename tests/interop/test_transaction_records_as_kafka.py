@@ -1,6 +1,6 @@
 """The transaction core writes the records that Apache Kafka 4.3.1 writes for the same requests.
 
-``MUSTER_GOLDEN=write`` writes the golden file of tests/transactions again.
+``MUSTER_GOLDEN=write`` rewrites the golden file of tests/transactions.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ pytestmark = pytest.mark.interop
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
 _MEANWHILE = (CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR)
-"""Errors of a Kafka that is not ready yet; on a busy machine also the last one."""
+"""Errors of a Kafka that is not ready yet; NOT_COORDINATOR occurs on a busy machine."""
 
 
 DONE = {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
 
 
 class Speaker:
-    """Sends steps to a broker, each until the error is not retriable."""
+    """Sends steps to a broker, each until its error is not retriable."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -99,7 +99,7 @@ class Speaker:
 
 
 def stored(folder: Path) -> list[StoredRecord]:
-    """All records of a partition."""
+    """Returns all records of a partition."""
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
     return [
         (record.key or b"", record.value)
@@ -109,8 +109,8 @@ def stored(folder: Path) -> list[StoredRecord]:
 
 
 def complete(records: list[StoredRecord]) -> list[StoredRecord] | None:
-    """The records, if every transaction is complete: Kafka may complete one transaction after a
-    later one of another id."""
+    """Returns the records if all transactions are complete, else None: Kafka may complete one
+    transaction after a later one of another id."""
     last = {key: decode_value(value)[0].state for key, value in records if value is not None}
     return records if DONE.issuperset(last.values()) else None
 

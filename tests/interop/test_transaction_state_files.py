@@ -1,9 +1,10 @@
-"""Directories in the middle of transactions: read by Kafka's tools, opened by the other kind of
+"""Directories with unfinished transactions, read by Kafka's tools and opened by the other kind of
 broker.
 
 A directory has transactions that are complete, open, and prepared (EndTxn is answered, and no
-marker is written yet). A broker that opens it completes the prepared ones, lets the producers of
-open ones continue, and aborts those that timed out; offsets in transactions move with the data.
+marker is written yet). A broker that opens the directory completes the prepared transactions, lets
+the producers of open ones continue, and aborts those that timed out; transactional offsets move
+with the data.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ PREPARED = [f"prepared-{number}" for number in range(12)]
 LATE_MS = 30_000
 TRIES = 8
 TV1, TV2 = 4, 5
-"""Versions of EndTxn."""
+"""The versions of EndTxn for transaction.version 1 and 2."""
 
 
 def write(wire: Wire, name: str, **fields: int) -> Pair:
-    """Begin a transaction: a record in each partition, and an offset of the group of that name."""
+    """Begins a transaction: a record in each partition, and an offset of the group ``name``."""
     producer = calls.begin(wire, name, **fields)
     calls.added(wire, name, producer, [(TOPIC, [0, 1])])
     for partition in (0, 1):
@@ -73,7 +74,7 @@ def write(wire: Wire, name: str, **fields: int) -> Pair:
 
 
 def fill(wire: Wire) -> dict[str, Pair]:
-    """Create transactions in every state; returns the producers of the open ones."""
+    """Creates transactions in each state; returns the producers of the open ones."""
     calls.find(wire, "any", calls.GROUP)
     for name, commit in (("committed", True), ("aborted", False)):
         code, _ = calls.end(wire, name, write(wire, name), commit, TV1)
@@ -88,19 +89,20 @@ def fill(wire: Wire) -> dict[str, Pair]:
 
 
 def prepare(wire: Wire, producers: dict[str, Pair]) -> None:
-    """End half of the others by COMMIT and half by ABORT, without waiting for their markers."""
+    """Ends half of the other transactions by COMMIT and half by ABORT, without waiting for their
+    markers."""
     for number, name in enumerate(PREPARED):
         assert calls.end(wire, name, producers[name], number % 2 == 0, TV2)[0] == 0
 
 
 def state_logs(data: Path) -> str:
-    """The output of Kafka's tool for the logs of transactional ids."""
+    """Returns the output of Kafka's tool for the logs of transactional ids."""
     files = sorted(data.glob(f"{STATE}-*/*.log"))
     return dump(java.KAFKA_NEW, files, "--transaction-log-decoder")
 
 
 def last_states(dumped: str) -> dict[str, str]:
-    """The state of the last record of each transactional id."""
+    """Returns the state in the last record of each transactional id."""
     found = re.findall(r'"transactionalId":"([\w-]+)".*"transactionStatus":(\d)', dumped)
     return {name: BY_NUMBER[int(number)].wire_name for name, number in found}
 
@@ -124,7 +126,7 @@ def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
 
 
 def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
-    """Prepared transactions complete by themselves; open ones continue; timed out ones are
+    """Checks that prepared transactions complete, open ones continue, and timed out ones are
     aborted."""
     committed = {name for number, name in enumerate(PREPARED) if number % 2 == 0}
     with Wire(broker.port) as wire:
@@ -152,14 +154,14 @@ def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
 
 
 def stable(cluster: Cluster, group: str) -> bool:
-    """Whether no transaction has a pending offset of the group."""
+    """Returns whether no transaction has a pending offset of the group."""
     asked = [{"name": TOPIC, "partition_indexes": [0]}]
     found = cluster.call("OffsetFetch", 7, group_id=group, topics=asked, require_stable=True)
     return not found["error_code"] and not found["topics"][0]["partitions"][0]["error_code"]
 
 
 @pytest.mark.timeout(900)
-def test_kafka_opens_a_muster_directory_in_the_middle_of_transactions(
+def test_kafka_opens_a_muster_directory_with_unfinished_transactions(
     muster: Broker, kafka: KafkaBroker
 ) -> None:
     muster.start()
@@ -199,8 +201,8 @@ def test_kafka_opens_a_muster_directory_in_the_middle_of_transactions(
 
 
 def left_by_kafka(data: Path) -> dict[str, Pair]:
-    """Transactions in every state that a killed Kafka leaves; returns the producers of the open
-    ones."""
+    """Creates transactions in each state in a Kafka that is then killed; returns the producers of
+    the open ones."""
     data.parent.mkdir()
     kafka = KafkaBroker(data, SETTINGS)
     with running(kafka), Wire(kafka.port) as wire:
@@ -212,8 +214,8 @@ def left_by_kafka(data: Path) -> dict[str, Pair]:
 
 
 @pytest.mark.timeout(900)
-def test_muster_opens_a_kafka_directory_in_the_middle_of_transactions(tmp_path: Path) -> None:
-    """Repeated when a Kafka has written all its markers before it is killed."""
+def test_muster_opens_a_kafka_directory_with_unfinished_transactions(tmp_path: Path) -> None:
+    """The test repeats if Kafka has written all its markers before it is killed."""
     for number in range(TRIES):
         data = tmp_path / f"kafka-{number}" / "data"
         producers = left_by_kafka(data)
@@ -226,7 +228,7 @@ def test_muster_opens_a_kafka_directory_in_the_middle_of_transactions(tmp_path: 
     muster.start()
     try:
         assert_completed(muster, producers)
-        with Wire(muster.port) as wire:  # a new producer gets an unused id
+        with Wire(muster.port) as wire:  # a new producer gets an unused producer id
             taken, _ = calls.begin(wire, "new")
         assert taken not in {producer_id for producer_id, _ in producers.values()}
     finally:

@@ -1,6 +1,6 @@
-"""The transactional producers of every client: Java's of 0.11, 2.8 and 4.3.1, and Python's three.
+"""The transactional producers of each client: Java's of 0.11, 2.8 and 4.3.1, and Python's three.
 
-They pass on Apache Kafka 4.3.1 too (BROKER=kafka), where the client of 0.11 is served as well.
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), which serves the client of 0.11 too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ CLIENTS = (*JAVA, *PYTHON)
 
 
 def committed_offset(broker: Broker, group: str, topic: str) -> int:
-    """A group's committed offset of partition 0, requested as by read_committed consumers."""
+    """Returns a group's committed offset of partition 0, with require_stable as read_committed
+    consumers request it."""
     wanted = [{"name": topic, "partition_indexes": [0]}]
     answer = Cluster(broker.bootstrap).call(
         "OffsetFetch", 7, group_id=group, topics=wanted, require_stable=True
@@ -42,7 +43,9 @@ def committed_offset(broker: Broker, group: str, topic: str) -> int:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_readers_see_complete_transactions_only(broker: Broker, name: str, client: str) -> None:
+def test_read_committed_consumers_see_only_complete_transactions(
+    broker: Broker, name: str, client: str
+) -> None:
     topic, group = name, f"{name}-group"
     Cluster(broker.bootstrap).create_topic(topic, 2)
     with producers(client, broker.bootstrap) as make:
@@ -78,8 +81,8 @@ def test_readers_see_complete_transactions_only(broker: Broker, name: str, clien
 def test_zombie_producer_is_fenced_and_its_transaction_aborted(
     broker: Broker, name: str, client: str
 ) -> None:
-    """A producer that takes over the transactional id aborts its predecessor's transaction and
-    fences it."""
+    """The producer that takes over the transactional id aborts the transaction of the earlier
+    producer and fences it."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with producers(client, broker.bootstrap) as make:
         zombie, heir = make(name), make(name)
@@ -91,7 +94,7 @@ def test_zombie_producer_is_fenced_and_its_transaction_aborted(
         heir.init()
         heir.begin()
         heir.send(name, 0, "heir")
-        heir.commit()  # first: kafka-python's zombie takes the id over again, with Kafka too
+        heir.commit()  # before kafka-python's zombie takes the id over again
         with pytest.raises(ClientError):
             _go_on(zombie, name)
 
@@ -103,13 +106,13 @@ def test_zombie_producer_is_fenced_and_its_transaction_aborted(
 
 @pytest.mark.proves("transactions 21")
 @pytest.mark.parametrize("reader", PYTHON)
-def test_read_committed_consumers_see_only_committed_records(
+def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
     broker: Broker, name: str, reader: str
 ) -> None:
     """Transactions of two producers overlap, and an open one follows.
 
-    Before them a transaction is aborted that has written nothing here: its marker is in no list
-    of aborted transactions (sentence 21).
+    An earlier aborted transaction has written no record here: its marker is in no list of aborted
+    transactions (sentence 21).
     """
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
@@ -129,14 +132,15 @@ def test_read_committed_consumers_see_only_committed_records(
         added(wire, f"{name}-2", again, [(name, [0])])
         send(wire, f"{name}-2", again, name, 0, 0, 11, b"open")
 
-        # Five records and three markers: the position is after the last of these.
+        # There are five records and three markers: the position is after the last marker.
         assert seen_by(reader, broker.bootstrap, name, 8) == ["a", "b", "c"]
         assert end(wire, f"{name}-2", again)[0] == 0
         assert seen_by(reader, broker.bootstrap, name, 10) == ["a", "b", "c", "open"]
 
 
 def _go_on(producer: Transactional, topic: str) -> None:
-    """Some clients learn of the abort by the next records, some by the next commit."""
+    """Sends and commits; some clients learn of the abort at the next record, some at the next
+    commit."""
     producer.send(topic, 0, "after")
     producer.commit()
 
@@ -177,7 +181,7 @@ def _last_stable(broker: Broker, topic: str) -> int:
     return offset
 
 
-# -- the rules that a client follows
+# -- the transaction version that a client follows
 
 
 @pytest.mark.skipif(KIND == "kafka", reason="the setting is Muster's own")
@@ -185,7 +189,7 @@ def _last_stable(broker: Broker, topic: str) -> int:
 def test_java_producer_follows_the_advertised_transaction_version(
     brokers: Callable[..., Broker], name: str, level: int
 ) -> None:
-    """With version 2 each end increments the producer's epoch (KIP-890)."""
+    """With version 2 each end of a transaction increments the producer's epoch (KIP-890)."""
     broker = brokers({"transaction.version": str(level)})
     Cluster(broker.bootstrap).create_topic(name, 1)
     with JavaProgram(java.KAFKA_NEW, broker.bootstrap) as program:
@@ -202,7 +206,7 @@ def test_java_producer_follows_the_advertised_transaction_version(
     assert seen(broker.bootstrap, name) == ["a", "b", "c"]
 
 
-# -- a job that goes on where its predecessor died
+# -- a job that continues the transaction of a crashed process
 
 
 @pytest.mark.parametrize("client", JAVA[1:])
@@ -210,7 +214,8 @@ def test_java_producer_follows_the_advertised_transaction_version(
 def test_new_process_commits_the_transaction_of_a_crashed_one(
     brokers: Callable[..., Broker], name: str, client: str, restart: str
 ) -> None:
-    """As Flink's sink: id and epoch come from its checkpoint, without InitProducerId."""
+    """Like Flink's sink, the new process reads producer id and epoch from a checkpoint, without
+    InitProducerId."""
     broker = brokers()
     Cluster(broker.bootstrap).create_topic(name, 1)
     with JavaProgram(client, broker.bootstrap) as job:
@@ -224,7 +229,7 @@ def test_new_process_commits_the_transaction_of_a_crashed_one(
         broker.start()
     assert seen(broker.bootstrap, name) == []
 
-    for _ in range(2):  # the second process does not know that the first succeeded
+    for _ in range(2):  # the second process does not know that the first has committed
         with JavaProgram(client, broker.bootstrap) as heir:
             again = heir.producer(name)
             again.resume(*checkpoint)

@@ -1,9 +1,9 @@
-"""Logs with transactions of Muster and of Apache Kafka: equal answers to producers and
-coordinators, and each opens the other's directory, also in the middle of transactions.
+"""Logs with transactions of Muster and of Apache Kafka have equal responses, and each broker opens
+the other's directory.
 
-Kafka 4.3.1 gets Produce and WriteTxnMarkers, without its check with the coordinator; Muster's
-side is the log itself. Consumers' results are compared: the last stable offset and the aborted
-transactions of each read, and DescribeProducers.
+Kafka 4.3.1 gets Produce and WriteTxnMarkers, without its check with the coordinator; Muster's side
+is the log alone. The results of consumers are compared: the last stable offset and the aborted
+transactions of each read, and DescribeProducers. Directories may have open transactions.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ pytestmark = [
 ]
 FS = OsFileSystem()
 NOW_MS = int(time.time() * 1000)
-"""Kafka drops producers with old timestamps when it loads them."""
+"""The present time, because Kafka drops producers with old timestamps when it loads them."""
 READ_COMMITTED = 1
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Apache Kafka 4.3.1, which accepts markers from any client and asks no coordinator."""
+    """Apache Kafka 4.3.1 that accepts markers from any client and asks no coordinator."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = KafkaBroker(tmp_path_factory.mktemp("transactional") / "kafka", settings)
     broker.start()
@@ -72,8 +72,8 @@ def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
 
 
 def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
-    """Send one step of a row, which starts at an offset; returns the answer in the form of the
-    rows."""
+    """Sends one step of a row that starts at offset ``begin``; returns the answer in the form of
+    the rows."""
     end_offset: int = list_offset(wire, topic, -1)["offset"]
     if isinstance(what, End):
         marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
@@ -92,15 +92,15 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Kafka accepts one batch per request, and learns what is new with transaction.version 2
-    from the coordinator."""
+    """Returns whether Kafka can run the row: it accepts one batch per request, and with
+    transaction.version 2 new epochs come from the coordinator."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
 
 
 @pytest.mark.proves("transactions 35")
-def test_kafka_answers_equal_the_tables(kafka: KafkaBroker) -> None:
+def test_kafka_answers_each_row_of_the_tables_as_muster(kafka: KafkaBroker) -> None:
     differences = []
     with Wire(kafka.port) as wire:
         created(wire, "tables")
@@ -116,19 +116,19 @@ def test_kafka_answers_equal_the_tables(kafka: KafkaBroker) -> None:
     assert differences == []
 
 
-# -- each other's directories
+# -- directories of the other broker
 
 
 Told = tuple[list[Any], list[Any], list[Any]]
 TIMES = (0, NOW_MS, NOW_MS + 1, NOW_MS + 5_000, NOW_MS + 3_600_000)
-"""Markers have timestamps too: Kafka's markers are later than the records."""
+"""The times of records and markers; Kafka's markers are later than the records."""
 
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
 def test_markers_have_the_timestamp_type_of_their_topic(
     kafka: KafkaBroker, tmp_path: Path, timestamps: str
 ) -> None:
-    """The bit of log append time is on a marker as on every batch of its topic."""
+    """A marker has the bit of log append time, like each batch of its topic."""
     marker = Marker(7, 0, 3, committed=False)
     config = LogConfig(message_timestamp_type=timestamps)
     log = PartitionLog.open(FS, str(tmp_path), "ours", 0, config)
@@ -146,7 +146,7 @@ def test_markers_have_the_timestamp_type_of_their_topic(
 
 
 def told_by(wire: Wire, topic: str) -> Told:
-    """Kafka's responses: the aborted transactions of many reads, and the producers."""
+    """Returns Kafka's responses: the aborted transactions of many reads, and the producers."""
     end: int = list_offset(wire, topic, -1)["offset"]
     reads: list[Any] = []
     for offset in range(0, end, 3):
@@ -170,7 +170,7 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """The same from a log of Muster."""
+    """Returns the same values from a log of Muster."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):
@@ -206,7 +206,8 @@ def known_to(log: PartitionLog) -> Told:
 
 
 def assert_alike(ours: Told, kafkas: Told) -> None:
-    """Kafka may list more aborted transactions: its bound is the next entry of an index."""
+    """Compares the values; Kafka may list more aborted transactions, because its bound is the next
+    index entry."""
     assert ours[1:] == kafkas[1:]
     assert [read[:3] for read in ours[0]] == [read[:3] for read in kafkas[0]]
     for mine, theirs in zip(ours[0], kafkas[0], strict=True):
@@ -215,7 +216,7 @@ def assert_alike(ours: Told, kafkas: Told) -> None:
 
 
 class Writer:
-    """Transactions of three producers, some committed, some aborted, one left open."""
+    """Writes transactions of three producers: some committed, some aborted, one left open."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -310,12 +311,12 @@ def test_muster_and_kafka_open_each_others_logs_with_open_transactions(
     points = str(kafka.data / RECOVERY_POINT)
     write_offsets(FS, points, {**read_offsets(FS, points), ("ours", 0): end})
 
-    kafka.start()  # as after a clean shutdown: our files are used unchanged
+    kafka.start()  # as after a clean shutdown: Kafka uses Muster's files unchanged
     with Wire(kafka.port) as wire:
         until("it is served", lambda: list_offset(wire, "ours", -1)["offset"] == end)
         assert_alike(ours, told_by(wire, "ours"))
     kafka.kill()
-    kafka.start()  # and here they are rebuilt
+    kafka.start()  # Kafka rebuilds the files
     with Wire(kafka.port) as wire:
         until("it is served", lambda: list_offset(wire, "ours", -1)["offset"] == end)
         assert_alike(ours, told_by(wire, "ours"))

@@ -1,6 +1,7 @@
-"""`kafka-transactions`, every verb, with a planted hanging transaction; Java's Admin; features.
+"""Each verb of `kafka-transactions`, with a planted hanging transaction, Java's Admin, and
+features.
 
-They pass on Apache Kafka 4.3.1 too (BROKER=kafka).
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from tests.wire import Wire
 pytestmark = pytest.mark.interop
 ADMIN = Path(__file__).parent / "programs" / "TransactionsAdmin.java"
 GHOST = 4711
-"""The producer id of a transaction that no coordinator knows."""
+"""The producer id of a transaction that is unknown to the coordinator."""
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
 def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker on which transactions may hang, as on all before KIP-890."""
+    """A broker on which transactions may hang, as on all brokers before KIP-890."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = make_broker(tmp_path_factory.mktemp("unguarded") / "data", settings).start()
     yield broker
@@ -59,7 +60,8 @@ def open_wire(unguarded: Broker) -> Iterator[Wire]:
 
 
 def command(broker: Broker, *words: str, code: int = 0) -> str:
-    """``kafka-transactions`` of 4.3.1, which leaves the threads of its Admin client running."""
+    """Runs ``kafka-transactions`` of 4.3.1, which leaves the threads of its Admin client
+    running."""
     tool = "org.apache.kafka.tools.TransactionsCommand"
     given = ("--bootstrap-server", broker.bootstrap, *words)
     done = java.run(java.KAFKA_NEW, tool, *given, own_jvm=True)
@@ -68,14 +70,14 @@ def command(broker: Broker, *words: str, code: int = 0) -> str:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """The rows, as dicts by column title."""
+    """Returns the rows as dicts by column title."""
     lines = [line.rstrip("\t").split("\t") for line in text.splitlines() if line.strip()]
     cells = [[cell.strip() for cell in line] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
 def opened(wire: Wire, name: str) -> tuple[int, int]:
-    """A producer with an open transaction on partition 0 of the topic of its name."""
+    """Returns a producer with an open transaction on partition 0 of topic ``name``."""
     create_led(wire, name, 2)
     producer = begin(wire, name)
     added(wire, name, producer, [(name, [0])])
@@ -84,7 +86,7 @@ def opened(wire: Wire, name: str) -> tuple[int, int]:
 
 
 def hang(wire: Wire, name: str, partition: int = 0) -> None:
-    """Leave a transaction on a partition, an hour old, that no coordinator knows."""
+    """Leaves a transaction on a partition, an hour old, that is unknown to the coordinator."""
     data = encode_batch(
         [Record(0, int(time.time() * 1000) - HOUR_MS, None, b"stuck")],
         base_offset=0,
@@ -130,7 +132,7 @@ def test_unknown_id_and_invalid_pattern_are_errors(broker: Broker, name: str) ->
 def test_hanging_transaction_is_found_and_aborted(
     unguarded: Broker, open_wire: Wire, name: str
 ) -> None:
-    """The coordinator never ends it, so read_committed consumers wait forever."""
+    """The coordinator never ends the transaction, so read_committed consumers wait forever."""
     producer = opened(open_wire, name)
     assert end(open_wire, name, producer)[0] == NONE
     hang(open_wire, name, partition=1)
@@ -156,7 +158,7 @@ def test_hanging_transaction_is_found_and_aborted(
     assert after["CurrentTransactionStartOffset"] == "None"
 
 
-def test_abort_by_producer_id_checks_its_epochs(
+def test_abort_by_producer_id_checks_producer_and_coordinator_epochs(
     unguarded: Broker, open_wire: Wire, name: str
 ) -> None:
     create_led(open_wire, name)

@@ -1,5 +1,4 @@
-"""`muster transactions` on Muster and on Kafka: open and hanging transactions, and aborting
-them."""
+"""`muster transactions` on Muster and on Kafka: open and hanging transactions, and aborts."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def opened(broker: Broker, name: str, topic: str, *partitions: int) -> Producer:
-    """A producer in the middle of a transaction of three records per partition."""
+    """Returns a producer with an open transaction of three records per partition."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -187,7 +186,7 @@ def test_recommended_command_aborts_a_hanging_transaction(broker: Broker, topic:
     live.commit_transaction(30)
 
 
-def test_wrong_use_of_transactions_is_rejected(broker: Broker, topic: str) -> None:
+def test_wrong_usage_of_transactions_commands_is_rejected(broker: Broker, topic: str) -> None:
     for words, told in (
         (["abort"], "name a transactional id"),
         (

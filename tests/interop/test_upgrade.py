@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interop
 
 
 def moves(*members: Member) -> int:
-    """How often the members gained or lost partitions."""
+    """Returns how often the members gained or lost partitions."""
     return sum(e["event"] in ("assigned", "revoked", "lost") for m in members for e in m.events)
 
 
@@ -48,7 +48,7 @@ def test_broker_restart_within_the_session_timeout_moves_no_partition(
 
 
 @pytest.mark.skipif(KIND != "muster", reason="what is measured is Muster's own upgrade")
-def test_librdkafka_releases_partitions_when_the_broker_is_down_longer(
+def test_librdkafka_releases_partitions_when_downtime_exceeds_the_session(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

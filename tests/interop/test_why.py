@@ -1,4 +1,4 @@
-"""The journal names the cause of each rebalance, for groups of real clients."""
+"""The journal has the cause of each rebalance of groups of real clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SeeingBroker(Broker):
     """A broker with HTTP, for `groups why`."""
 
     def cli(self, *words: str, code: int = 0) -> str:
-        """The output of a command at this broker."""
+        """Returns the output of a command at this broker."""
         done = subprocess.run(
             [sys.executable, "-m", "cli.main", *words, "--bootstrap", self.bootstrap],
             capture_output=True,
@@ -52,7 +52,7 @@ class SeeingBroker(Broker):
         return rebalance
 
     def expired(self, group: str, member: str) -> dict[str, Any]:
-        """The rebalance caused by the expiry of a member's session.
+        """Returns the rebalance caused by the expiry of a member's session.
 
         It need not be the last: kafka-python rejoins after a join that ended between two of its
         polls.
@@ -79,7 +79,7 @@ def seeing_alone(tmp_path: Path) -> Iterator[SeeingBroker]:
 
 
 def id_of(broker: SeeingBroker, group: str, member: Member) -> str:
-    """The member id of a client id."""
+    """Returns the member id of a client id."""
     ids = [
         each["member"]
         for rebalance in broker.journal(group)["rebalances"]
@@ -187,14 +187,14 @@ def test_journal_notes_restarts_of_static_members_without_a_rebalance(
     assert all(note in story for note in notes)
 
 
-def test_journal_names_the_restored_group_after_a_coordinator_restart(
+def test_journal_has_the_loaded_generation_after_a_coordinator_restart(
     seeing_alone: SeeingBroker, name: str
 ) -> None:
     broker = seeing_alone
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     with Group("confluent", broker.bootstrap, name, topics=[name]) as group:
-        for each in "ab":  # a session that outlasts the restart, however slow the machine is
+        for each in "ab":  # a session that outlasts the restart on a slow machine
             group.start(each, session_timeout_ms=60000)
         group.balanced(cluster, 3, 3)
         generation = broker.last(name)["generation"]

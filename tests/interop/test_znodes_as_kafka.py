@@ -1,8 +1,7 @@
-"""A cluster of Musters leaves the same nodes in ZooKeeper as Apache Kafka after the same
-history.
+"""A cluster of Musters leaves the same nodes in ZooKeeper as Apache Kafka after the same history.
 
 The nodes of Kafka 3.9.2 and 0.10.2.2 are recorded in tests/data/znodes. `make soak` plays the
-history on both again; MUSTER_GOLDEN=write records it again.
+history on both again; MUSTER_GOLDEN=write records the nodes again.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> None:
-    """Nodes have later versions, as those of a Kafka 3.9, with the same fields."""
+    """Nodes have the later versions of a Kafka 3.9, with the same fields."""
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER), BESIDE_OLD_KAFKA) as cluster:
         found = play(cluster)
     for path, said in recorded("0.10.2.2").items():
@@ -46,7 +45,7 @@ def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> No
 
 
 def _without_more(found: Any, said: Any) -> Any:
-    """The found node with only the fields of ``said``; versions may be later."""
+    """Returns the found node with only the fields of ``said``; versions may be later."""
     if not isinstance(said, dict) or not isinstance(found, dict):
         return found
     kept = {key: value for key, value in found.items() if key in said}

@@ -1,6 +1,8 @@
-"""ZooKeeper does not answer for longer than a session: leaders and coordinators continue,
-operations that need ZooKeeper fail with the reason, a starting broker exits, and everything
-recovers afterwards."""
+"""ZooKeeper does not answer for longer than a session.
+
+Leaders and coordinators continue, operations that need ZooKeeper fail with the reason, a starting
+broker exits, and all of them recover afterwards.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.interop
 AWAY_S = 14.0
 """Twice the session of 6 s, the shortest that ZooKeeper grants."""
 STOPS_S = 60.0
-"""Three attempts of controller.socket.timeout.ms each would take 90 s."""
+"""The time limit of a stop; three attempts of controller.socket.timeout.ms each would take 90 s."""
 SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
 
 
@@ -55,7 +57,7 @@ def test_leaders_and_coordinators_continue_without_zookeeper(tmp_path: Path) -> 
             load.check()
 
 
-def test_stopped_broker_without_zookeeper_exits_soon_and_logs_leaderless_partitions(
+def test_broker_stopped_without_zookeeper_exits_and_logs_leaderless_partitions(
     tmp_path: Path,
 ) -> None:
     """Each attempt to hand over its partitions would wait for controller.socket.timeout.ms."""
@@ -78,7 +80,7 @@ def test_stopped_broker_without_zookeeper_exits_soon_and_logs_leaderless_partiti
 
 
 def _refused(cluster: ZooKeeperCluster) -> str:
-    """The reason why a topic cannot be created now."""
+    """Returns the reason why a topic cannot be created now."""
     admin = cluster.admin()
     asked = NewTopic("meanwhile", 1, 3)
     futures = admin.create_topics([asked], operation_timeout=3, request_timeout=20)
@@ -88,7 +90,7 @@ def _refused(cluster: ZooKeeperCluster) -> str:
 
 
 def _ends_at_its_start(cluster: ZooKeeperCluster, broker: int) -> None:
-    """A starting broker reports the reason after zookeeper.connection.timeout.ms."""
+    """Checks that a starting broker reports the reason after zookeeper.connection.timeout.ms."""
     cluster.add(broker, MUSTER)
     process = cluster.processes.pop(broker)
     code = process.wait(60)

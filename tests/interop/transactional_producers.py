@@ -45,13 +45,12 @@ class Transactional(Protocol):
 
 
 Make = Callable[..., Transactional]
-"""A function that makes a producer of a transactional id, with a timeout in milliseconds if
-given."""
+"""A function that makes a producer of a transactional id, with an optional timeout in ms."""
 
 
 @contextmanager
 def producers(client: str, bootstrap: str) -> Iterator[Make]:
-    """A function that makes producers of `client`; all of them are closed at the end."""
+    """Yields a function that makes producers of `client`; closes all of them at the end."""
     made: list[Transactional] = []
     with _source(client, bootstrap) as source:
 
@@ -100,19 +99,19 @@ class JavaProgram:
         self.kill()
 
     def kill(self) -> None:
-        """End the process as kill -9 does: its producers do not close."""
+        """Kills the process (SIGKILL): its producers do not close."""
         self._process.kill()
         self._process.communicate()
 
     def producer(self, transactional_id: str, timeout_ms: int = 60_000) -> JavaProducer:
-        """Make one more producer."""
+        """Makes one more producer."""
         self._made += 1
         name = f"p{self._made}"
         self.ask(f"{name} new {transactional_id} {timeout_ms}")
         return JavaProducer(self, name)
 
     def ask(self, line: str) -> str:
-        """Send a line; returns its answer."""
+        """Sends a line and returns its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
@@ -124,7 +123,7 @@ class JavaProgram:
 
 
 class JavaProducer:
-    """One producer of such a process."""
+    """One producer of a JavaProgram."""
 
     def __init__(self, program: JavaProgram, name: str) -> None:
         self._program = program
@@ -152,15 +151,15 @@ class JavaProducer:
         self._ask("abort")
 
     def close(self) -> None:
-        """Its process ends with it."""
+        """Does nothing: the producer ends with its process."""
 
     def state(self) -> tuple[int, int]:
-        """Its producer id and epoch."""
+        """Returns producer id and epoch."""
         producer_id, epoch = self._ask("state").split()
         return int(producer_id), int(epoch)
 
     def resume(self, producer_id: int, epoch: int) -> None:
-        """Continue the transaction that such a producer has left open, without InitProducerId."""
+        """Continues an open transaction of this producer id and epoch, without InitProducerId."""
         self._ask("resume", producer_id, epoch)
 
 
@@ -185,7 +184,8 @@ class Confluent:
         try:
             what(*arguments)
         except (KafkaException, SystemError) as error:
-            # The binding raises SystemError when a fatal error meets a delivery's callback.
+            # The Python binding raises SystemError when a fatal error occurs in a delivery
+            # callback.
             raise ClientError(str(error)) from error
 
     def init(self) -> None:
@@ -227,7 +227,7 @@ class Confluent:
         self._call(self._producer.abort_transaction, WITHIN_S)
 
     def close(self) -> None:
-        """It ends with its object."""
+        """Does nothing: the producer ends with its object."""
 
 
 class KafkaPython:
@@ -326,6 +326,6 @@ class Aiokafka:
         self._run(self._producer.abort_transaction())
 
     def close(self) -> None:
-        with suppress(Exception):  # a fenced one raises that again
+        with suppress(Exception):  # a fenced producer raises the error again
             self._loop.run_until_complete(asyncio.wait_for(self._producer.stop(), 5))
         self._loop.close()

@@ -7,15 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 PACE_S = 0.02
-"""The pause between two pieces in seconds, since brokers and tests share the machine."""
+"""The pause between two pieces of work in seconds, because brokers and tests share the machine."""
 ENDS_WITHIN_S = 120.0
-"""How long `Work.end` waits for the last piece of each thread, in seconds."""
+"""The time in seconds for which `Work.end` waits for the last piece of each thread."""
 ONE_IN_FLIGHT = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 1}
-"""Settings of an idempotent librdkafka producer in tests in which leaders change.
+"""The settings of an idempotent librdkafka producer in tests in which leaders change.
 
 With more requests in flight, librdkafka treats OUT_OF_ORDER_SEQUENCE_NUMBER as lost records and
-continues with a new epoch. It then sends records again that the old leader has appended, and whose
-response was lost: they are duplicated (librdkafka issue 4953; also seen with two Kafka brokers)."""
+continues with a new epoch. It then repeats records that the old leader has appended and whose
+response was lost: they are duplicated (librdkafka issue 4953; also seen with two Kafka brokers).
+"""
 
 
 class Work(ABC):
@@ -34,7 +35,7 @@ class Work(ABC):
         self._begin(self._piece)
 
     def _begin(self, piece: Callable[[], None]) -> None:
-        """Start a thread that repeats ``piece``."""
+        """Starts a thread that repeats ``piece``."""
         thread = threading.Thread(target=self._run, args=(piece,), daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -48,15 +49,15 @@ class Work(ABC):
 
     @abstractmethod
     def _piece(self) -> None:
-        """Do one piece."""
+        """Does one piece of work."""
 
     def raise_broken(self) -> None:
-        """Raise the exception that ended the work, if any."""
+        """Raises the exception that ended the work, if any."""
         if self._broken:
             raise self._broken[0]
 
     def end(self) -> None:
-        """Wait until each thread has completed its piece, and raise the first exception."""
+        """Waits until each thread has completed its piece, and raises the first exception."""
         self._over.set()
         for thread in self._threads:
             thread.join(ENDS_WITHIN_S)

@@ -1,4 +1,4 @@
-"""Real clusters on a real ZooKeeper: brokers of Muster and of Apache Kafka, side by side."""
+"""Clusters on a real ZooKeeper, with brokers of Muster, of Apache Kafka, or of both."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
     "delete.topic.enable": "true",
 }
-"""Settings of all brokers of a cluster; a Kafka reads the same names."""
+"""The settings of all brokers of a cluster; Kafka has the same names."""
 
 BESIDE_OLD_KAFKA = {
     "inter.broker.protocol.version": "0.10.2",
     "log.message.format.version": "0.10.2",
 }
-"""Settings of the other brokers in a cluster with a Kafka 0.10.2.2, which has them by default."""
+"""The settings of the other brokers in a cluster with a Kafka 0.10.2.2, whose defaults they are."""
 
 _JARS = {KAFKA: java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, OLD_KAFKA: java.KAFKA_OLD}
 
@@ -78,24 +78,25 @@ class ZooKeeperCluster:
         self.nodes = KazooClient(self.zookeeper, timeout=30)
         """The test's own session."""
         self.stale: set[int] = set()
-        """Kafkas that were paused, and all brokers while ZooKeeper is unavailable. Such a broker
-        answers from old state until it learns that its session expired; a paused Muster does
+        """The Kafkas that were paused, and all brokers while ZooKeeper is unavailable. Such a
+        broker answers from old state until it learns that its session expired; a paused Muster does
         not."""
 
     @property
     def is_old(self) -> bool:
-        """The brokers use the protocol of Kafka 0.10.2: no producer ids, no static members."""
+        """Returns whether the brokers use the protocol of Kafka 0.10.2: no producer ids, no static
+        members."""
         return self.settings.get("inter.broker.protocol.version") == "0.10.2"
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers."""
+        """Returns the addresses of all brokers."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     # -- brokers
 
     def start(self, broker: int) -> None:
-        """Start a broker; `until_whole` waits for it."""
+        """Starts a broker; `until_whole` waits for it."""
         command = self._muster(broker) if self.kinds[broker] == MUSTER else self._kafka(broker)
         with self.log(broker).open("ab") as log:
             self.processes[broker] = subprocess.Popen(
@@ -103,41 +104,41 @@ class ZooKeeperCluster:
             )
 
     def add(self, broker: int, kind: str) -> None:
-        """Start a new broker."""
+        """Starts a new broker."""
         self.kinds[broker], self.ports[broker] = kind, free_port()
         self.http[broker] = f"127.0.0.1:{free_port()}"
         self.start(broker)
 
     def remove(self, broker: int) -> None:
-        """Stop a broker for good."""
+        """Stops a broker and removes it from the cluster."""
         self.stop(broker)
         del self.kinds[broker], self.ports[broker], self.http[broker]
 
     def kill(self, broker: int) -> None:
-        """Kill a broker."""
+        """Kills a broker."""
         process = self.processes.pop(broker)
         process.kill()
         process.wait()
 
     def stop(self, broker: int, within_s: float = 60.0) -> None:
-        """Stop a broker cleanly."""
+        """Stops a broker cleanly."""
         process = self.processes.pop(broker)
         process.terminate()
         process.wait(within_s)
 
     def pause(self, broker: int) -> None:
-        """Suspend a broker's process, until `resume`."""
+        """Suspends a broker's process until `resume`."""
         if self.kinds[broker] != MUSTER:
             self.stale.add(broker)
         self.processes[broker].send_signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        """Resume a suspended broker."""
+        """Resumes a suspended broker."""
         self.processes[broker].send_signal(signal.SIGCONT)
 
     @contextmanager
     def without_zookeeper(self) -> Iterator[None]:
-        """Suspend ZooKeeper: it accepts connections, and answers nothing."""
+        """Suspends ZooKeeper: it accepts connections and answers no request."""
         assert self._zookeeper_process is not None
         self.stale |= set(self.kinds)
         self._zookeeper_process.send_signal(signal.SIGSTOP)
@@ -147,11 +148,11 @@ class ZooKeeperCluster:
             self._zookeeper_process.send_signal(signal.SIGCONT)
 
     def log(self, broker: int) -> Path:
-        """The output of a broker."""
+        """Returns the file with the output of a broker."""
         return self.folder / f"broker-{broker}.log"
 
     def directory(self, broker: int) -> Path:
-        """A broker's data folder."""
+        """Returns a broker's data folder."""
         return self.folder / f"data-{broker}"
 
     def _muster(self, broker: int) -> list[str]:
@@ -183,40 +184,40 @@ class ZooKeeperCluster:
             "zookeeper.connect": self.zookeeper,
         }
 
-    # -- what is in ZooKeeper
+    # -- the content of ZooKeeper
 
     def node(self, path: str) -> Any:
-        """The JSON of a node; None if it does not exist."""
+        """Returns the JSON of a node; None if the node does not exist."""
         try:
             return json.loads(self.nodes.get(path)[0])
         except NoNodeError:
             return None
 
     def registered(self) -> set[int]:
-        """The brokers that have a session."""
+        """Returns the brokers that have a session."""
         return {int(each) for each in self.nodes.get_children("/brokers/ids")}
 
     def controller(self) -> int:
-        """The controller's id, or -1."""
+        """Returns the controller's id, or -1."""
         found = self.node("/controller")
         return -1 if found is None else int(found["brokerid"])
 
     def assignment(self, topic: str) -> dict[int, list[int]]:
-        """The replicas of each partition."""
+        """Returns the replicas of each partition."""
         node = self.node(f"/brokers/topics/{topic}")
         return {int(index): replicas for index, replicas in node["partitions"].items()}
 
     def state(self, topic: str, partition: int) -> Any:
-        """Leader, in-sync replicas and epochs of a partition."""
+        """Returns leader, in-sync replicas and epochs of a partition."""
         return self.node(f"/brokers/topics/{topic}/partitions/{partition}/state")
 
     def until_gone(self, broker: int, within_s: float = 60.0) -> None:
-        """Wait until a broker's session has expired."""
+        """Waits until a broker's session has expired."""
         waiting.until(f"broker {broker} is gone", lambda: broker not in self.registered(), within_s)
 
     def until_settled(self, within_s: float = 120.0) -> None:
-        """Wait until all brokers are registered, and each partition has a leader and all
-        replicas in sync."""
+        """Waits until all brokers are registered, and each partition has a leader and all replicas
+        in sync."""
 
         def settled() -> bool:
             there = self.registered()
@@ -232,18 +233,18 @@ class ZooKeeperCluster:
         waiting.until("the cluster has settled", settled, within_s)
         self.stale.clear()
 
-    # -- what the cluster is
+    # -- requests to the brokers
 
     def connect(self, broker: int) -> RawConnection:
-        """A connection to a broker."""
+        """Returns a connection to a broker."""
         return RawConnection(self.ports[broker])
 
     def admin(self) -> AdminClient:
-        """An admin client."""
+        """Returns an admin client."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def until_brokers(self, brokers: set[int], within_s: float = 180.0) -> int:
-        """Wait until the cluster has these brokers and a controller; returns the controller's
+        """Waits until the cluster has these brokers and a controller; returns the controller's
         id."""
         admin = self.admin()
 
@@ -256,7 +257,7 @@ class ZooKeeperCluster:
         return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
 
     def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
-        """Create a topic and wait until each broker knows it; the controller may move."""
+        """Creates a topic and waits until each broker knows it; the controller may move."""
         admin = self.admin()
         asked = NewTopic(topic, partitions, factor, config=dict(config))
 
@@ -277,18 +278,18 @@ class ZooKeeperCluster:
         self.until_whole(topic, factor)
 
     def _known_to(self, broker: int, topic: str) -> int:
-        """The number of partitions of a topic that a broker knows."""
+        """Returns the number of partitions of a topic that a broker knows."""
         with self.connect(broker) as connection:
             known = connection.call("Metadata", 1, topics=None)["topics"]
         return sum(len(each["partitions"]) for each in known if each["name"] == topic)
 
     def partitions(self, topic: str) -> Partitions:
-        """Leaders and in-sync replicas of a topic."""
+        """Returns leaders and in-sync replicas of a topic."""
         known = self.admin().list_topics(topic, timeout=10).topics[topic]
         return {index: (each.leader, list(each.isrs)) for index, each in known.partitions.items()}
 
     def until_whole(self, topic: str, factor: int, within_s: float = 90.0) -> Partitions:
-        """Wait until each partition has a leader and all replicas are in sync."""
+        """Waits until each partition has a leader and all replicas are in sync."""
 
         def whole() -> Partitions:
             found = self.partitions(topic)
@@ -300,7 +301,7 @@ class ZooKeeperCluster:
         return waiting.until(f"{topic} is whole", whole, within_s)
 
     def until_led(self, topic: str, without: int, within_s: float = 60.0) -> Partitions:
-        """Wait until no partition is led by one broker."""
+        """Waits until the broker ``without`` leads no partition of the topic."""
 
         def led() -> Partitions:
             found = self.partitions(topic)
@@ -311,7 +312,7 @@ class ZooKeeperCluster:
         return waiting.until(f"{topic} is led by others than {without}", led, within_s)
 
     def logs(self, topic: str, partition: int) -> dict[int, bytes]:
-        """The bytes of a partition's batches, by broker."""
+        """Returns the bytes of a partition's batches, by broker."""
         found = {}
         for broker in self.kinds:
             files = sorted((self.directory(broker) / f"{topic}-{partition}").glob("*.log"))
@@ -320,7 +321,7 @@ class ZooKeeperCluster:
         return found
 
     def told(self) -> str:
-        """The ends of the brokers' outputs, for a failing test."""
+        """Returns the ends of the brokers' outputs, for a failing test."""
         return "\n".join(
             f"--- broker {broker}\n{self.log(broker).read_text(errors='replace')[-3000:]}"
             for broker in self.kinds
@@ -334,7 +335,8 @@ def running(
     kinds: Mapping[int, str],
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperCluster]:
-    """A cluster whose brokers have all started, ended at the end; the first is its controller."""
+    """Yields a cluster whose brokers have all started, the first as controller; ends it at the
+    end."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, process):
         cluster = ZooKeeperCluster(folder, address, kinds, settings, process)

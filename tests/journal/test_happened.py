@@ -1,4 +1,4 @@
-"""Entries of the journal of a cluster: their lines, and the rings that keep them."""
+"""Entries of the cluster's journal: the encoding as lines, and the bounded list of each page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def at(at_ms: int, kind: Kind = Kind.LEADER, broker: int = -1) -> Happened:
     return Happened(at_ms, kind, "offline", "it is so", broker)
 
 
-def test_page_keeps_the_last_entries_of_each_kind_and_replica() -> None:
+def test_page_keeps_the_last_entries_of_each_kind_and_broker() -> None:
     page = HappenedPage("t-0")
     for at_ms in range(KEPT + 3):
         page.add(at(at_ms))
@@ -76,7 +76,7 @@ def test_page_keeps_the_last_entries_of_each_kind_and_replica() -> None:
     assert page.last(Kind.MOVE) is None
 
 
-def test_what_is_new_is_to_be_written_down_and_what_was_read_is_not() -> None:
+def test_added_entries_are_unsaved_and_restored_entries_are_not() -> None:
     unsaved = Unsaved()
     page = HappenedPage("t-0", unsaved)
     page.restore(at(1))

@@ -1,4 +1,4 @@
-"""The pages of all names: which entries are forgotten first, counted, or written down."""
+"""Pages of a journal: the order in which entries are dropped, their size, and their saving."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def counted(journal: Pages[TwoRings]) -> int:
     return sum(page.bytes for page in found if page is not None)
 
 
-def test_name_that_was_quiet_for_longest_is_forgotten_first() -> None:
+def test_longest_quiet_name_is_dropped_first() -> None:
     journal = pages(bytes_kept=350)
     for name in ("a", "b", "a", "c", "d"):
         say(journal, name, "x")
@@ -89,7 +89,7 @@ def test_name_that_was_quiet_for_longest_is_forgotten_first() -> None:
     assert journal.bytes == counted(journal) <= 350
 
 
-def test_name_alone_gives_up_its_oldest_entries_ring_by_ring() -> None:
+def test_only_name_drops_its_oldest_entries_ring_by_ring() -> None:
     journal = pages(bytes_kept=150)
     page = journal.turn_to("a")
     page.second.put("kept", Said("x" * 20))
@@ -100,7 +100,7 @@ def test_name_alone_gives_up_its_oldest_entries_ring_by_ring() -> None:
     assert journal.bytes == page.bytes == 150
 
 
-def test_what_is_new_is_to_be_written_down_and_what_was_read_is_not() -> None:
+def test_added_entries_are_unsaved_and_restored_entries_are_not() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.restore("a", Said("read"))
@@ -109,7 +109,7 @@ def test_what_is_new_is_to_be_written_down_and_what_was_read_is_not() -> None:
     assert journal.bytes == counted(journal)
 
 
-def test_name_without_entries_is_not_kept() -> None:
+def test_name_without_entries_is_removed() -> None:
     journal = pages()
     journal.observe(Often(), Now(0, 0))
     assert journal.names() == []
@@ -119,7 +119,7 @@ def test_name_without_entries_is_not_kept() -> None:
     assert (journal.names(), journal.bytes) == ([], 0)
 
 
-def test_event_without_a_fold_changes_no_page() -> None:
+def test_event_of_unknown_type_changes_no_page() -> None:
     journal = pages()
     journal.observe("nothing", Now(0, 0))
     assert journal.names() == []
@@ -134,7 +134,7 @@ def test_event_changes_its_page_when_the_journal_is_read() -> None:
     assert (len(page.first), len(journal.observed)) == (1, 0)
 
 
-def test_waiting_events_are_few_without_a_reader() -> None:
+def test_pending_events_are_bounded_without_a_reader() -> None:
     journal = pages()
     page = journal.turn_to("said")
     for number in range(OBSERVED_MAX + 3):
@@ -163,13 +163,13 @@ def test_event_that_raises_does_not_stop_later_events() -> None:
     assert [each.text[:1] for each in page.first] == ["x", "z"]
 
 
-def test_bytes_of_a_page_include_its_name() -> None:
+def test_size_of_a_page_includes_its_name() -> None:
     journal = pages()
     say(journal, "n" * 1000, "x")
     assert journal.bytes > 1000
 
 
-def test_stop_writes_young_entries_and_counts() -> None:
+def test_save_counts_writes_young_entries_and_changed_counts() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     page = journal.turn_to("a")
@@ -184,7 +184,7 @@ def test_stop_writes_young_entries_and_counts() -> None:
 
 
 @pytest.mark.parametrize(("ms", "ripe"), [(1999, []), (2000, ["a"]), (3000, ["a", "b"])])
-def test_entry_with_a_least_age_is_written_down_at_that_age(ms: int, ripe: list[str]) -> None:
+def test_entry_with_a_minimum_age_is_saved_at_that_age(ms: int, ripe: list[str]) -> None:
     unsaved = Unsaved()
     unsaved.mark_old("a", 1, Said("a"), 2000)
     unsaved.mark_old("b", 1, Said("b"), 3000)
@@ -193,7 +193,7 @@ def test_entry_with_a_least_age_is_written_down_at_that_age(ms: int, ripe: list[
     assert [*ripe, *unsaved.young] == ["a", "b"]
 
 
-def test_young_entry_is_forgotten_with_its_name() -> None:
+def test_young_entry_is_dropped_with_its_name() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.turn_to("a")
@@ -203,14 +203,14 @@ def test_young_entry_is_forgotten_with_its_name() -> None:
     assert (journal.bytes, journal.names()) == (0, [])
 
 
-def test_entry_that_changes_before_it_is_taken_is_taken_once() -> None:
+def test_entry_changed_before_saving_is_saved_once() -> None:
     unsaved = Unsaved()
     for text in ("a", "b"):
         unsaved.mark("g", 1, Said(text))
     assert unsaved.take(9) == [("g", Said("b"))]
 
 
-def test_writer_is_woken_once_until_it_has_taken_all() -> None:
+def test_writer_is_woken_once_until_all_entries_are_saved() -> None:
     woken: list[int] = []
     unsaved = Unsaved(lambda: woken.append(len(unsaved)))
     for _ in range(2):
@@ -223,7 +223,7 @@ def test_writer_is_woken_once_until_it_has_taken_all() -> None:
     assert woken == [1, 1, 0]
 
 
-def test_entries_without_a_writer_are_bounded_and_counted() -> None:
+def test_unsaved_entries_without_a_writer_are_bounded_and_lost_ones_counted() -> None:
     unsaved = Unsaved()
     for number in range(UNSAVED_MAX + 7):
         unsaved.mark("g", number, Said("x"))

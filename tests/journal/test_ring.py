@@ -1,4 +1,4 @@
-"""A ring keeps the last entries by key, and its size is the sum of their sizes."""
+"""A ring keeps the last entries by key and counts the sum of their sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_ring_keeps_the_last_entries_and_drops_the_oldest() -> None:
     assert ring.last is ring.get(5)
 
 
-def test_later_form_of_an_entry_replaces_it_and_is_the_last() -> None:
+def test_entry_put_again_replaces_the_old_one_and_becomes_the_last() -> None:
     ring = Counted(2)
     ring.put("a", Thing("a"))
     ring.put("b", Thing("b"))
@@ -73,7 +73,7 @@ def test_changed_entry_keeps_its_old_size_until_it_is_measured() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_size_of_a_ring_is_the_sum_of_its_entries_after_any_steps(seed: int) -> None:
+def test_size_of_a_ring_is_the_sum_of_its_entries_after_random_steps(seed: int) -> None:
     chance = random.Random(seed)
     ring = Counted(5)
     kept: dict[int, Thing] = {}

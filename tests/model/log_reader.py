@@ -1,10 +1,9 @@
-"""A second reader of the offsets log: slow, simple, and without code of the reader it checks.
+"""A second reader of the offsets log: slow, simple, and independent of the reader under test.
 
-It takes record batches as a segment stores them and returns the last value of every key. An
-offset that a transaction commits counts from its commit marker on, if its record is further on
-in the log than the record of the present value. Nothing of ``offsets/`` or ``protocol/`` is
-imported, so a mistake there cannot hide here. Uncompressed batches of magic 2 only: the
-coordinator writes no others.
+It decodes record batches of a segment and returns the last value of each key. The offset of a
+committed transaction replaces the present offset only if its record has the higher log offset. The
+module imports nothing of ``offsets/`` or ``protocol/``, so that it does not share their bugs. It
+reads only uncompressed batches of magic 2; the coordinator writes no others.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 
 class ModelOffset(NamedTuple):
-    """A committed offset; -1 where its value version has no such field."""
+    """A committed offset; a field that the value's version lacks is -1."""
 
     offset: int
     leader_epoch: int
@@ -50,19 +49,19 @@ class ModelGroup(NamedTuple):
 
 
 class ModelRecord(NamedTuple):
-    """One record, as the log stores it."""
+    """One record of the log."""
 
     log_offset: int
     key: bytes
     value: bytes | None
     producer_id: int = -1
-    """The producer of the transaction that the record belongs to."""
+    """The producer id of the record's transaction."""
     is_marker: bool = False
-    """Whether the record ends the transaction; its key says COMMIT or ABORT."""
+    """Whether the record is a transaction marker; its key says COMMIT or ABORT."""
 
     @property
     def commits(self) -> bool:
-        """Returns whether a marker says COMMIT."""
+        """Returns whether the marker says COMMIT."""
         return self.is_marker and self.key == b"\0\0\0\1"
 
 
@@ -72,12 +71,12 @@ OffsetKey = tuple[str, str, int]
 
 @dataclass
 class ModelState:
-    """The state after the batches read so far. ``feed`` takes further batches; none is undone."""
+    """The state after all batches that were passed to ``feed``."""
 
     offsets: dict[str, dict[tuple[str, int], ModelOffset]] = field(default_factory=dict)
     groups: dict[str, ModelGroup] = field(default_factory=dict)
     pending: dict[int, dict[OffsetKey, ModelOffset]] = field(default_factory=dict)
-    """By producer, the offsets of open transactions; a producer without any is absent."""
+    """The offsets of open transactions, by producer id; a producer without any is absent."""
     records: int = 0
     unknown_keys: int = 0
     next_log_offset: int = 0
@@ -122,8 +121,8 @@ class ModelState:
             self.unknown_keys += 1
 
     def _end(self, marker: ModelRecord) -> None:
-        """Ends a transaction: of two values the one further on in the log counts, not the
-        marker."""
+        """Ends a transaction: each committed offset applies if its record is after the present
+        one."""
         for (group, *key), value in self.pending.pop(marker.producer_id, {}).items():
             of_group = self.offsets.get(group, {})
             kept = of_group.get((key[0], key[1]))
@@ -131,7 +130,8 @@ class ModelState:
                 self.offsets.setdefault(group, {})[key[0], key[1]] = value
 
     def _delete(self, group: str, topic: str, partition: int) -> None:
-        """Deletes the committed and the pending offset; no marker restores them."""
+        """Deletes the committed and the pending offset of a partition; later markers do not restore
+        them."""
         of_group = self.offsets.get(group, {})
         of_group.pop((topic, partition), None)
         if not of_group:
@@ -143,14 +143,14 @@ class ModelState:
 
 
 def read_log(data: bytes) -> ModelState:
-    """Returns the state after a whole log."""
+    """Returns the state after all batches of a log."""
     state = ModelState()
     state.feed(data)
     return state
 
 
 class Bytes:
-    """A position in a byte string; every read advances it and must stay inside."""
+    """A position in a byte string; a read advances it and fails beyond the end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -209,7 +209,7 @@ class Bytes:
 
 
 def records_of_batches(data: bytes) -> list[ModelRecord]:
-    """Returns every record of whole, uncompressed batches of magic 2, after a CRC check."""
+    """Checks the CRC and returns all records of uncompressed batches of magic 2."""
     rest = Bytes(data)
     records: list[ModelRecord] = []
     while not rest.is_at_end():
@@ -220,7 +220,8 @@ def records_of_batches(data: bytes) -> list[ModelRecord]:
 
 @lru_cache(maxsize=4096)
 def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
-    """Returns the records of one batch; cached, as each simulated crash reads it again."""
+    """Returns the records of one batch; cached, because each simulated crash reads the log
+    again."""
     body = Bytes(data)
     records = []
     body.number(4)  # partition leader epoch
@@ -257,7 +258,7 @@ def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
 
 
 def offset_of_value(data: bytes, log_offset: int) -> ModelOffset:
-    """Decodes an offset value of version 0 to 4."""
+    """Decodes an offset value of versions 0 to 4."""
     value = Bytes(data)
     version = value.number(2)
     assert 0 <= version <= 4
@@ -275,7 +276,7 @@ def offset_of_value(data: bytes, log_offset: int) -> ModelOffset:
 
 
 def group_of_value(data: bytes) -> ModelGroup:
-    """Decodes a group value of version 0 to 3, or 4, the flexible one."""
+    """Decodes a group value of versions 0 to 4; version 4 is flexible."""
     value = Bytes(data)
     version = value.number(2)
     assert 0 <= version <= 4
@@ -341,7 +342,7 @@ _TABLE = _crc_table()
 
 
 def slow_crc32c(data: bytes) -> int:
-    """Computes CRC-32C (Castagnoli), a byte at a time."""
+    """Returns the CRC-32C (Castagnoli), computed byte by byte."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

@@ -1,4 +1,4 @@
-"""The model of the log reader against records of Apache Kafka and batches written by hand."""
+"""The second log reader against records of Apache Kafka and batches that are encoded by hand."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ KEY = b"\0\x01" + b"\0\x01g" + b"\0\x01t" + bytes(4)
 VALUE_0 = bytes(2) + (42).to_bytes(8, "big") + b"\0\x02hi" + (9).to_bytes(8, "big")
 
 
-def test_read_log_keeps_the_last_value_until_a_tombstone() -> None:
+def test_read_log_returns_the_last_value_until_a_tombstone() -> None:
     once = batch(0, record(0, KEY, VALUE_0), record(1, KEY, VALUE_0))
     assert read_log(once).offsets == {"g": {("t", 0): (42, -1, "hi", 9, -1, 1)}}
     assert read_log(once + batch(2, record(0, KEY, None))).offsets == {}
@@ -103,7 +103,7 @@ def test_read_log_counts_keys_of_unknown_types() -> None:
     assert (state.unknown_keys, state.offsets, state.groups) == (1, {}, {})
 
 
-def test_read_log_raises_on_a_flipped_bit() -> None:
+def test_read_log_raises_when_a_bit_is_flipped() -> None:
     data = bytearray(batch(0, record(0, KEY, VALUE_0)))
     data[-2] ^= 1
     with pytest.raises(AssertionError, match="CRC"):

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for runs, and their meaning in the second reader's terms."""
+"""Hypothesis strategies for runs, and conversions of their values for the second log reader."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tombstones(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetTombsto
 
 
 def own_batches(groups=names, partitions=int32) -> st.SearchStrategy[OwnBatch]:
-    """Commits in the transactions of three producers, and their ends."""
+    """Generates transactional commits of three producers, and their markers."""
     producers = st.integers(1, 3)
     runs_of_one = st.lists(offset_runs(groups, partitions), min_size=1, max_size=2)
     return st.builds(TransactionalRun, producers, st.integers(0, 2), runs_of_one) | st.builds(
@@ -94,7 +94,7 @@ def runs(groups=names, partitions=int32) -> st.SearchStrategy[Run]:
 
 
 def model_group(value: GroupValue) -> ModelGroup:
-    """A group's value as the second reader shows it."""
+    """Returns the group value as the second log reader represents it."""
     return ModelGroup(
         value.protocol_type,
         value.generation_id,

@@ -1,4 +1,4 @@
-"""The values, written and read, compared with the codec that walks Kafka's schema tables."""
+"""Offset and group values have the bytes of the reference codec, which reads Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ versions = st.integers(0, 4)
 
 
 @given(versions, int64, int32, names, int64, int64)
-def test_offset_value_is_read_and_written_as_by_the_reference(
+def test_offset_value_equals_that_of_the_reference_codec(
     version, offset, leader_epoch, metadata, committed, expires
 ) -> None:
     value = {
@@ -38,9 +38,7 @@ def test_offset_value_is_read_and_written_as_by_the_reference(
 
 
 @given(versions, group_values)
-def test_group_value_is_read_and_written_as_by_the_reference(
-    version: int, group: GroupValue
-) -> None:
+def test_group_value_equals_that_of_the_reference_codec(version: int, group: GroupValue) -> None:
     value = {
         "protocol_type": group.protocol_type,
         "generation": group.generation_id,
@@ -69,7 +67,7 @@ def test_group_value_is_read_and_written_as_by_the_reference(
 
 
 def as_version_has_it(group: GroupValue, version: int) -> GroupValue:
-    """The group without the fields that a version lacks."""
+    """Returns the group without the fields that ``version`` lacks."""
     return GroupValue(
         group.protocol_type,
         group.generation_id,

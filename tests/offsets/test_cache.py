@@ -1,4 +1,4 @@
-"""The cache is a fold of the log: it equals a dict that gets the same records."""
+"""The offset cache equals a dict after the same records of the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.offsets.strategies import few_names, few_partitions, group_runs, offs
 
 
 def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> OffsetRun:
-    """A commit of {partition: offset}, at leader epoch 5."""
+    """Returns a commit of {partition: offset}, at leader epoch 5."""
     fields = {
         "partitions": tuple(committed),
         "offsets": tuple(committed.values()),
@@ -26,7 +26,7 @@ def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> O
 
 
 class CacheAgainstDict(RuleBasedStateMachine):
-    """Random runs, folded into the cache and, one key at a time, into a dict."""
+    """Replays random runs into the cache and, one key at a time, into a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ TestCacheAgainstDict = CacheAgainstDict.TestCase
 TestCacheAgainstDict.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-def test_partition_named_twice_in_a_run_keeps_its_last_value() -> None:
+def test_partition_repeated_in_a_run_keeps_its_last_value() -> None:
     cache = OffsetCache()
     run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
     cache.replay(run, 10)
@@ -124,7 +124,7 @@ def test_partition_named_twice_in_a_run_keeps_its_last_value() -> None:
     assert cache.count() == 1
 
 
-def test_column_of_empty_metadata_is_none() -> None:
+def test_metadata_column_is_none_when_all_metadata_is_empty() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {0: 1, 1: 2}, metadata=["", "mine"]), 0)
     assert cache.fetch("g", "t", [0]).metadata is None
@@ -133,7 +133,7 @@ def test_column_of_empty_metadata_is_none() -> None:
     assert cache.fetch("g", "t", [0, 1]).metadata is None
 
 
-def test_huge_partition_number_takes_the_memory_of_one_entry() -> None:
+def test_huge_partition_number_takes_less_than_2000_bytes() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {2**31 - 1: 7}), 0)
     assert cache.fetch("g", "t", [2**31 - 1]).offsets == [7]
@@ -149,7 +149,7 @@ def test_entry_takes_less_than_40_bytes_on_average() -> None:
 
 
 def bytes_of(cache: OffsetCache) -> int:
-    """The size of the columns and of all that hangs on them."""
+    """Returns the size of the columns and of all objects that they refer to."""
     import sys
 
     total = 0
@@ -170,7 +170,7 @@ def expired(
     return [key[:2] for key in cache.expiring("g", condition, retention_ms, wall_ms)]
 
 
-def test_expired_keys_follow_the_rule_of_the_group() -> None:
+def test_offset_expires_by_its_commit_time_or_its_own_expiry_time() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "old", {0: 1, 1: 1}, commit_timestamp_ms=1_000), 0)
     cache.replay(commit("g", "new", {0: 1}, commit_timestamp_ms=5_000), 2)
@@ -210,7 +210,7 @@ def test_offset_of_an_unknown_group_or_topic_is_minus_one(group_id: str) -> None
     )
 
 
-def test_partitions_that_begin_far_apart_and_fill_up_become_their_own_slots() -> None:
+def test_sparse_columns_become_dense_when_partitions_fill_up() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {990: 1, 995: 2}, metadata=["", "mine"]), 0)
     cache.replay(commit("g", "t", {700: 3}, expire_timestamp_ms=77), 2)

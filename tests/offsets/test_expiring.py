@@ -1,4 +1,4 @@
-"""Offsets that will expire are foretold: they are dropped at the time that was foretold."""
+"""``OffsetCache.expiring`` predicts when each offset expires."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ commits = st.lists(
 
 
 @given(conditions, commits)
-def test_offset_is_dropped_from_its_foretold_time_on_and_not_before(
+def test_offset_expires_exactly_at_its_predicted_time(
     condition: GroupCondition, committed: list[tuple[str, int, int, int, bool]]
 ) -> None:
     cache = OffsetCache()

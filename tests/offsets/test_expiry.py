@@ -1,4 +1,4 @@
-"""The table of retention, row by row; - means "never"."""
+"""The table of offset retention, row by row; "-" means "never"."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def expired(group: GroupCondition, topic: str, committed: int, named: int, wall_
 
 
 @pytest.mark.parametrize(("group", "topic", "committed", "named", "at"), TABLE)
-def test_offset_expires_at_its_time_and_not_before(group, topic, committed, named, at) -> None:
+def test_offset_expires_exactly_at_the_time_of_the_table(
+    group, topic, committed, named, at
+) -> None:
     if at is None:
         assert not expired(group, topic, committed, named, wall_ms=2**62)
     else:
@@ -69,15 +71,15 @@ def test_offset_expires_at_its_time_and_not_before(group, topic, committed, name
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_huge_retention_does_not_overflow(committed: int, wall_ms: int) -> None:
+def test_maximum_retention_does_not_overflow(committed: int, wall_ms: int) -> None:
     rule = rule_for(SIMPLE)
     assert rule is not None
-    retention_ms = (2**31 - 1) * 60_000  # offsets.retention.minutes at its maximum
+    retention_ms = (2**31 - 1) * 60_000  # the maximum of offsets.retention.minutes
     gone = has_expired(rule, "t", committed, -1, retention_ms=retention_ms, wall_ms=wall_ms)
     assert gone == (wall_ms >= committed + retention_ms)
 
 
-def test_no_offset_expires_when_the_clock_goes_back() -> None:
+def test_offset_does_not_expire_when_the_clock_goes_back() -> None:
     rule = rule_for(SIMPLE)
     assert rule is not None
     for wall_ms in (0, -WEEK_MS):

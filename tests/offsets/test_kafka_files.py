@@ -1,6 +1,7 @@
-"""The offsets topic as Apache Kafka 4.3.1 wrote it, read whole: each acknowledged commit is there.
+"""Every acknowledged commit is read from the offsets topic of Apache Kafka 4.3.1.
 
-Its offset values are of version 4 (flexible, with a tagged topic id), read here and never written.
+Its offset values have version 4 (flexible, with a tagged topic id), which Muster reads and never
+writes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DIRECTORIES = Path(__file__).parent.parent / "data" / "kafka-dirs"
 
 
 def logs_of_offsets(directory: Path) -> dict[int, bytes]:
-    """The bytes of the segments of each partition, in order."""
+    """Returns the bytes of the segments of each partition, in order."""
     logs: dict[int, bytes] = {}
     with tarfile.open(directory / "data.tar.xz") as archive:
         for name in sorted(archive.getnames()):

@@ -1,4 +1,4 @@
-"""docs/formats/consumer-offsets.md is true: its worked example is read and written."""
+"""The worked examples of docs/formats/consumer-offsets.md have the bytes that the codec writes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_example_of_the_offsets_page_is_read_and_written() -> None:
     assert [read(data) for data in records] == EXAMPLE
 
 
-def test_transaction_of_the_offsets_page_is_read_and_written() -> None:
+def test_transaction_example_of_the_offsets_page_is_read_and_written() -> None:
     batches = examples()[len(EXAMPLE) :]
     pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
     marker = MarkerRun(4001, 3, 5, True)
@@ -60,7 +60,7 @@ def test_transaction_of_the_offsets_page_is_read_and_written() -> None:
 
 
 def read(section: bytes) -> Run:
-    """The only run of a section, with its columns as lists."""
+    """Returns the only run of a section, with its columns as lists."""
     [(_, run)] = runs_of_section(section, 0, 1)
     if not isinstance(run, OffsetRun):
         return run

@@ -1,4 +1,4 @@
-"""A group's partition is the one that Kafka's tools compute."""
+"""A group's partition of __consumer_offsets is the one that Kafka computes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("group_id", "hashed", "partition"), VECTORS)
-def test_group_has_the_hash_and_partition_that_java_computes(
+def test_group_id_has_the_hash_and_partition_of_java(
     group_id: str, hashed: int, partition: int
 ) -> None:
     assert java_hash(group_id) == hashed
     assert partition_for(group_id, 50) == partition
 
 
-def test_every_group_is_in_the_only_partition() -> None:
+def test_each_group_is_in_partition_0_of_a_topic_with_one_partition() -> None:
     assert {partition_for(f"group-{i}", 1) for i in range(100)} == {0}
 
 
 @given(st.text(max_size=600))
-def test_long_or_foreign_group_id_has_the_hash_that_java_computes(group_id: str) -> None:
+def test_random_group_id_has_the_java_hash_of_its_utf16_units(group_id: str) -> None:
     units = group_id.encode("utf-16-be", "surrogatepass")
     value = 0
     for position in range(0, len(units), 2):
@@ -44,7 +44,7 @@ def test_long_or_foreign_group_id_has_the_hash_that_java_computes(group_id: str)
     assert java_hash(group_id) % (1 << 32) == value
 
 
-def test_hash_of_the_longest_group_id_takes_few_lines_of_python() -> None:
+def test_hash_of_the_longest_group_id_runs_few_lines_of_python() -> None:
     steps = 0
 
     def trace(frame: object, event: str, argument: object) -> object:

@@ -1,4 +1,4 @@
-"""Pending offsets after a replay of the log, compared with a model of dicts."""
+"""Pending offsets after a replay of the log equal those of a model of dicts."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_commit_with_the_higher_log_offset_wins_whenever_its_transaction_ends() 
     assert offset(folded(plain, transactional, end)) == 8
 
 
-def test_plain_commit_leaves_pending_offsets() -> None:
+def test_plain_commit_does_not_remove_pending_offsets() -> None:
     cache = folded(pending(7, run({0: 8})), run({0: 10}))
     assert cache.pending.producers("g", "t") == {0: (7,)}
 
 
-def test_later_offset_of_a_transaction_replaces_its_earlier_one() -> None:
+def test_later_offset_of_a_transaction_replaces_the_earlier_one() -> None:
     runs = [pending(7, run({0: 1, 1: 2}, text="first")), pending(7, run({0: 5}))]
     cache = folded(*runs)
     assert cache.pending.count() == 2
@@ -65,7 +65,7 @@ def test_later_offset_of_a_transaction_replaces_its_earlier_one() -> None:
     ]
 
 
-def test_two_producers_have_offsets_pending_in_one_partition() -> None:
+def test_two_producers_have_pending_offsets_of_one_partition() -> None:
     runs = [pending(7, run({0: 1})), pending(8, run({0: 2, 1: 3})), marker(8, committed=True)]
     cache = folded(*runs[:2])
     assert cache.pending.producers("g", "t") == {0: (7, 8), 1: (8,)}
@@ -82,7 +82,7 @@ def test_tombstone_removes_the_pending_offset() -> None:
     assert cache.keys("g") == [("t", 1)]
 
 
-def test_metadata_and_expiry_come_with_an_offset_and_go_with_the_next() -> None:
+def test_metadata_and_expiry_time_are_replaced_with_the_offset() -> None:
     expiring = run({0: 4}, text="mine")
     expiring.expire_timestamp_ms = 99
     cache = folded(run({0: 1, 1: 1}, text="old"), pending(7, expiring), marker(7, committed=True))
@@ -93,16 +93,16 @@ def test_metadata_and_expiry_come_with_an_offset_and_go_with_the_next() -> None:
     assert cache.get("g", "t", 0) == (5, 3, "", 9, -1, 4)
 
 
-def test_pending_offsets_of_partitions_far_apart_are_committed() -> None:
+def test_pending_offsets_of_distant_partitions_are_committed() -> None:
     cache = folded(run({0: 1}), pending(7, run({2**31 - 1: 2, 5: 3})), marker(7, committed=True))
     assert cache.keys("g") == [("t", 0), ("t", 5), ("t", 2**31 - 1)]
 
 
-def test_deletable_partitions_have_no_commit_above_the_log_offset() -> None:
+def test_deletable_partitions_exclude_pending_records_after_the_log_offset() -> None:
     cache = folded(
         run({0: 1, 1: 1, 2: 1}),  # log offsets 0 to 2
-        pending(7, run({1: 2, 3: 2})),  # 3 and 4
-        pending(8, run({3: 2, 4: 2})),  # 5 and 6
+        pending(7, run({1: 2, 3: 2})),  # log offsets 3 and 4
+        pending(8, run({3: 2, 4: 2})),  # log offsets 5 and 6
     )
     assert cache.to_delete("g", "t") == [0, 1, 2, 3, 4]
     partitions = range(6)
@@ -118,7 +118,7 @@ def test_pending_transactions_of_a_group_are_listed_by_producer() -> None:
     assert cache.pending.of_group("h") == []
 
 
-# ------------------------------------------------------------------- against dicts, at random
+# ---------------------------------------------------------------------- random runs against dicts
 
 
 class Model:
@@ -184,7 +184,9 @@ STEPS: st.SearchStrategy[Run | OwnBatch] = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_any_order_of_runs_gives_the_same_entries_as_dicts(steps: Sequence[Run | OwnBatch]) -> None:
+def test_random_order_of_runs_has_the_entries_of_the_dict_model(
+    steps: Sequence[Run | OwnBatch],
+) -> None:
     cache, model, at = OffsetCache(), Model(), 0
     for step in steps:
         cache.replay(step, at)

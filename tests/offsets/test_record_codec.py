@@ -1,4 +1,4 @@
-"""Runs to bytes and back: Kafka's own bytes, a second reader, and refusals."""
+"""Runs are encoded as records and decoded, and damaged or oversized ones are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def commit(count: int, group_id: str = "g", topic: str = "t", **changes) -> Offs
 
 
 def batch(run_or_runs: Run | list[Run], base_offset: int = 0) -> bytes:
-    """One batch of these runs, as the runtime makes it."""
+    """Returns one batch of these runs, as the runtime builds it."""
     section, count = b"", 0
     for run in run_or_runs if isinstance(run_or_runs, list) else [run_or_runs]:
         section += run_records(run, count)
@@ -124,7 +124,7 @@ def test_group_value_of_kafka_is_read_and_written(row: dict) -> None:
         assert group_value(stored, row["version"]) == body(row)
 
 
-def test_records_with_other_keys_are_skipped_and_counted() -> None:
+def test_records_with_keys_of_unknown_types_are_skipped_and_counted() -> None:
     types = {"GroupMetadataKey": 2, "OffsetCommitKey": 1, "LegacyOffsetCommitKey": 0}
     others = [row for row in ROWS if row["record"].endswith("Key") and row["record"] not in types]
     records = [
@@ -135,12 +135,12 @@ def test_records_with_other_keys_are_skipped_and_counted() -> None:
     assert skipped == {16: len(others)}
 
 
-# --------------------------------------------------------------------- round trips, two readers
+# --------------------------------------------------------------------- round trips, second reader
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 200])
 @pytest.mark.parametrize("first_delta", [0, 1, 60, 63, 64, 200, 8100, 8191, 8192, 20_000])
-def test_fast_path_writes_the_bytes_of_a_plain_encoder(count: int, first_delta: int) -> None:
+def test_fast_path_writes_the_bytes_of_the_plain_encoder(count: int, first_delta: int) -> None:
     run = commit(count, "группа", "orders")
     plain = [
         Record(
@@ -156,7 +156,7 @@ def test_fast_path_writes_the_bytes_of_a_plain_encoder(count: int, first_delta: 
 
 @pytest.mark.campaign
 @given(offset_runs())
-def test_second_reader_reads_the_same_offsets(run: OffsetRun) -> None:
+def test_second_reader_returns_the_written_offsets(run: OffsetRun) -> None:
     meant = {
         (run.topic, partition): ModelOffset(
             run.offsets[i],
@@ -172,7 +172,7 @@ def test_second_reader_reads_the_same_offsets(run: OffsetRun) -> None:
 
 
 @given(group_runs())
-def test_second_reader_reads_the_same_group(run: GroupRun) -> None:
+def test_second_reader_returns_the_written_group(run: GroupRun) -> None:
     meant = {} if run.value is None else {run.group_id: model_group(run.value)}
     assert read_log(batch(run)).groups == meant
 
@@ -188,7 +188,7 @@ def test_tombstone_has_the_key_and_a_null_value(run: OffsetTombstones) -> None:
 
 
 def flattened(based_runs) -> list:
-    """The entries of the runs, record by record: their grouping does not matter."""
+    """Returns the entries of the runs record by record, independent of how runs group them."""
     said = []
     for base_offset, run in based_runs:
         for i in range(len(run)):
@@ -208,7 +208,7 @@ def flattened(based_runs) -> list:
 
 @pytest.mark.campaign
 @given(st.lists(runs(), min_size=1, max_size=5), st.integers(0, 10_000))
-def test_batch_is_read_as_the_runs_that_it_was_made_of(many: list[Run], base: int) -> None:
+def test_batch_is_decoded_to_its_runs(many: list[Run], base: int) -> None:
     based, count = [], 0
     for run in many:
         based.append((base + count, run))
@@ -222,7 +222,7 @@ def test_batch_is_read_as_the_runs_that_it_was_made_of(many: list[Run], base: in
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 100, 10_000])
-def test_commit_is_read_as_one_run(count: int) -> None:
+def test_commit_is_decoded_as_one_run(count: int) -> None:
     ((base_offset, run),) = runs_of_section(run_records(commit(count), 0), 7, count)
     assert base_offset == 7
     assert isinstance(run, OffsetRun)
@@ -244,7 +244,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("first_delta", [0, 40, 8100])
 @pytest.mark.parametrize("changes", NEIGHBOURS.values(), ids=NEIGHBOURS)
-def test_run_of_similar_records_is_read_as_one_by_one(changes: dict, first_delta: int) -> None:
+def test_similar_records_are_decoded_to_their_runs(changes: dict, first_delta: int) -> None:
     based, section, delta = [], b"", first_delta
     for run in (commit(1, "before"), commit(150, **changes), commit(1, "behind")):
         based.append((delta, run))
@@ -254,7 +254,7 @@ def test_run_of_similar_records_is_read_as_one_by_one(changes: dict, first_delta
 
 
 @pytest.mark.parametrize("place", range(43))
-def test_record_that_differs_from_its_neighbours_in_one_byte_is_read_as_alone(place: int) -> None:
+def test_record_with_one_changed_byte_is_decoded_as_record_by_record(place: int) -> None:
     section = bytearray(run_records(commit(40), 0))
     size = len(section) // 40
     section[20 * size + place % size] ^= 1
@@ -266,14 +266,14 @@ def test_record_that_differs_from_its_neighbours_in_one_byte_is_read_as_alone(pl
     assert flattened(runs_of_section(bytes(section), 0, 40)) == flattened(one_by_one)
 
 
-def test_gap_left_by_the_cleaner_ends_a_run() -> None:
+def test_offset_gap_ends_a_run() -> None:
     kept = [record for record in records_of_section(commit(6)) if record.offset in (0, 1, 4, 5)]
     section, count = encode_section(kept, 0, 0)
     found = runs_of_section(section, 100, count)
     assert [(base, list(run.partitions)) for base, run in found] == [(100, [0, 1]), (104, [4, 5])]
 
 
-def test_unknown_record_between_offsets_does_not_shift_them() -> None:
+def test_unknown_record_does_not_shift_the_offsets_of_later_records() -> None:
     first, unknown, last = records_of_section(commit(3))
     unknown = unknown._replace(key=b"\0\x10" + b"\0\x01x")
     section, count = encode_section([first, unknown, last], 0, 0)
@@ -288,7 +288,8 @@ def records_of_section(run: Run) -> list[Record]:
     return records_of(data, read_header(data))
 
 
-# ------------------------------------------------------------------------------- what is refused
+# -------------------------------------------------------------------------------- refused records
+# and runs
 
 
 def test_unknown_version_of_a_value_is_refused() -> None:
@@ -301,7 +302,7 @@ def test_unknown_version_of_a_value_is_refused() -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.data())
-def test_changed_section_is_read_or_is_a_corrupt_record(run, data) -> None:
+def test_damaged_section_is_read_or_raises_corrupt_record(run, data) -> None:
     section = bytearray(run_records(run, 0))
     if data.draw(st.booleans()):
         del section[data.draw(st.integers(0, len(section))) :]
@@ -314,7 +315,7 @@ def test_changed_section_is_read_or_is_a_corrupt_record(run, data) -> None:
     assert sum(len(run) for _, run in found) <= len(run)
 
 
-def test_section_with_another_count_of_records_is_refused() -> None:
+def test_section_with_a_wrong_record_count_is_refused() -> None:
     section = run_records(commit(3), 0)
     for count in (2, 4, 2**31 - 1):
         with pytest.raises(CorruptRecord):
@@ -338,7 +339,7 @@ def test_record_without_a_key_is_refused() -> None:
     ],
     ids=["group", "topic", "metadata", "protocol", "group-key", "tombstone"],
 )
-def test_run_that_the_formats_cannot_hold_is_refused_before_it_is_written(run: Run) -> None:
+def test_run_with_a_string_above_32767_bytes_is_refused(run: Run) -> None:
     for refusing in (run_bytes_at_most, lambda run: run_records(run, 0)):
         with pytest.raises(UnwritableRun, match="at most 32767 bytes"):
             refusing(run)
@@ -346,7 +347,7 @@ def test_run_that_the_formats_cannot_hold_is_refused_before_it_is_written(run: R
 
 @pytest.mark.campaign
 @given(runs(), st.integers(0, 20_000))
-def test_size_bound_is_above_the_size_and_close_to_it(run: Run, first_delta: int) -> None:
+def test_upper_bound_of_a_run_is_close_to_its_size(run: Run, first_delta: int) -> None:
     size = len(run_records(run, first_delta))
     members = len(run.value.members) if isinstance(run, GroupRun) and run.value else 0
     assert size <= run_bytes_at_most(run) <= size + 20 * len(run) + 8 * members

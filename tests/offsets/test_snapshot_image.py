@@ -1,4 +1,4 @@
-"""A snapshot has the cache and the groups' records whole and exact, or is refused."""
+"""A snapshot restores the offset cache and the group records exactly, or is refused."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_example_of_the_snapshot_page_is_read_and_written() -> None:
 @pytest.mark.proves("transactions 39")
 @pytest.mark.campaign
 @given(histories, histories)
-def test_restored_cache_equals_the_written_one_and_replays_the_same(
+def test_restored_cache_equals_the_original_before_and_after_later_runs(
     before: list[Run | OwnBatch], after: list[Run | OwnBatch]
 ) -> None:
     cache = cache_of(before)
@@ -182,7 +182,7 @@ def test_snapshot_with_a_changed_byte_is_refused(position: int, change: int) -> 
         read_image(bytes(data))
 
 
-def test_snapshot_that_is_cut_or_has_more_bytes_is_refused() -> None:
+def test_truncated_or_extended_snapshot_is_refused() -> None:
     for size in range(len(RICH)):
         with pytest.raises(BadImage):
             read_image(RICH[:size])
@@ -226,7 +226,7 @@ ENTRY = encode_columns(
 
 
 @given(st.integers(0, len(ENTRY) - 1), st.integers(0, 255))
-def test_false_block_with_a_right_checksum_is_refused_or_read_within_its_bytes(
+def test_damaged_block_with_a_valid_checksum_is_refused_or_read_in_bounds(
     position: int, value: int
 ) -> None:
     data = bytearray(ENTRY)
@@ -239,20 +239,20 @@ def test_false_block_with_a_right_checksum_is_refused_or_read_within_its_bytes(
     assert columns.count * 8 <= len(data)
 
 
-def test_false_count_of_offsets_takes_no_memory() -> None:
+def test_block_with_a_false_offset_count_is_refused_before_allocation() -> None:
     data = bytearray(ENTRY)
     data[5:9] = (2**32 - 1).to_bytes(4, "little")
     with pytest.raises(BadImage, match="4294967295 offsets"):
         decode_columns(memoryview(bytes(data)), 0)
 
 
-def test_full_column_of_one_value_is_stored_as_one_value() -> None:
+def test_column_of_equal_values_is_stored_as_one_value() -> None:
     run = OffsetRun("g", "t", list(range(50)), list(range(50)), [-1] * 50, None, AT_MS)
     [(topic, columns)] = cache_of([run]).columns("g")
     assert len(encode_columns("g", topic, columns)) == 9 + 2 + 8 * 50 + 4 + 8 + 8
 
 
-def test_entry_that_is_restored_twice_is_refused() -> None:
+def test_entry_that_is_restored_twice_raises_key_error() -> None:
     cache = OffsetCache()
     [entry] = read_image(example()).offsets()
     cache.restore(*entry)
@@ -262,7 +262,7 @@ def test_entry_that_is_restored_twice_is_refused() -> None:
 
 @pytest.mark.campaign
 @given(st.lists(histories, min_size=2, max_size=4))
-def test_encoded_entry_that_is_kept_equals_one_that_is_made_now(
+def test_cached_encoding_of_an_entry_equals_a_new_encoding(
     rounds: list[list[Run | OwnBatch]],
 ) -> None:
     kept = OffsetCache()
@@ -274,7 +274,7 @@ def test_encoded_entry_that_is_kept_equals_one_that_is_made_now(
         assert image_of(kept, {}) == image_of(cache_of(so_far), {})
 
 
-def test_snapshot_encodes_changed_topics_only() -> None:
+def test_snapshot_encodes_only_changed_topics() -> None:
     one = OffsetRun("a", "t", [0, 1], [5, 6], [-1, -1], None, AT_MS)
     cache = cache_of([one, replace(one, group_id="b")])
     before = {group: encoded(cache, group) for group in cache.groups()}

@@ -1,10 +1,11 @@
 """Invariants of the simulated world, checked after every step.
 
-The two laws of state come first: the cache equals the log's bytes as a second reader reads them;
-a shard loaded from the log, or from a snapshot and the log after it, cleaned or not, equals the
-live one in everything that a STABLE or EMPTY group must remember. Then: acknowledged records
-survive a crash (promises.py); every request is answered once; a waiting group has a deadline and
-names the awaited members. docs/internals/simulations.md lists the invariants with their checkers.
+Two laws of state come first. The cache equals the log's bytes as the second reader decodes them. A
+shard that is loaded from the log, or from a snapshot and the rest of the log, cleaned or not,
+equals the live shard in all state that a STABLE or EMPTY group must keep. Further laws:
+acknowledged records survive a crash (promises.py); each request is answered once; a waiting group
+has a deadline and names the awaited members. docs/internals/simulations.md lists the invariants
+with their checkers.
 """
 
 from __future__ import annotations
@@ -41,30 +42,31 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 RELOAD_EVERY = 100
-"""Steps between two comparisons with a shard loaded from the log; each cleaning and each
-snapshot adds one."""
+"""The steps between two comparisons with a shard that is loaded from the log; each cleaning and
+each snapshot adds one comparison."""
 ALL_EVERY = 25
-"""Steps between two checks of all groups; the other checks cover the groups of the step's calls
-and records."""
+"""The steps between two checks of all groups; other checks cover the groups in the step's calls and
+records."""
 
 
 class Checkers(ReplyChecks):
-    """All checks, and the little state that they keep."""
+    """All checks of one world, and their state."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.steps = 0
         self.persisted: dict[str, dict[int, dict[str, bytes]]] = {}
-        """Group to generation to {identity: assignment}, as written."""
+        """The written assignments {identity: assignment}, by group and generation."""
         self.promises = Promises()
         self._look_at_all = True
         self.generations: dict[tuple[str, tuple[int, int]], int] = {}
-        """(group, life) to its newest generation."""
+        """The newest generation of each (group, life)."""
 
-    # -------------------------------------------------------------------------- what happened
+    # -------------------------------------------------------------------------- reports of the
+    # world
 
     def accepted(self, data: bytes) -> None:
-        """A batch was replayed; the second reader reads its bytes."""
+        """Passes a replayed batch to the second reader."""
         records = self.model.feed(data)
         self.promises.accepted(records)
         self._note_persisted(records)
@@ -79,7 +81,7 @@ class Checkers(ReplyChecks):
                     self._check_persisted(group_id, group_of_value(record.value))
 
     def _check_persisted(self, group_id: str, group: ModelGroup) -> None:
-        """No two persisted assignments share a generation and differ."""
+        """Checks that all persisted assignments of a generation are equal."""
         by_identity = {
             member.group_instance_id or member.member_id: member.assignment
             for member in group.members
@@ -89,7 +91,7 @@ class Checkers(ReplyChecks):
         self.count("persisted")
 
     def reloaded(self) -> None:
-        """The shard restarts from the log."""
+        """Drops the state of the shard that restarts from the log."""
         log = self.world.log
         self.model = ModelState()
         self.persisted.clear()
@@ -101,11 +103,11 @@ class Checkers(ReplyChecks):
         self._look_at_all = True
 
     def leaves(self, log_offset: int) -> None:
-        """A reply that depends on the records below ``log_offset`` leaves."""
+        """Notes that a reply leaves that depends on the records below ``log_offset``."""
         self.promises.leaves(log_offset)
 
     def told(self, events: Iterable[Event]) -> None:
-        """Events of an outcome."""
+        """Checks the events of an outcome."""
         for event in events:
             self.touched.add(getattr(event, "group_id", ""))
             if isinstance(event, GenerationFormed):
@@ -118,7 +120,7 @@ class Checkers(ReplyChecks):
                 self.removals[event.group_id] = self.removals.get(event.group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """A group's record in the log equals the group's state."""
+        """Checks that a group's record in the log equals the group's state."""
         if isinstance(run, MarkerRun):
             pending = self.model.pending.get(run.producer_id, {})
             self.touched.update(group_id for group_id, _, _ in pending)
@@ -128,11 +130,11 @@ class Checkers(ReplyChecks):
         self.touched.add(first.group_id)
         if isinstance(run, GroupRun) and run.value is not None:
             group = self.world.shard.view.groups.get(run.group_id)
-            if group is not None:  # otherwise it is forgotten in this step: its tombstone follows
+            if group is not None:  # else its tombstone follows in this step
                 assert group.state in (State.STABLE, State.EMPTY)
 
     def expiring(self, outcome: Outcome) -> None:
-        """Retention drops only what it may, before the records are replayed."""
+        """Checks, before the records are replayed, that retention deletes only expired offsets."""
         world = self.world
         retention_ms = world.config.offsets_retention_ms
         for run in outcome.records:
@@ -177,7 +179,8 @@ class Checkers(ReplyChecks):
             assert found == (model.offsets, model.groups, model.pending)
 
     def check_cache(self, groups: Collection[str] | None) -> None:
-        """Law of state 1: the cache equals the log's bytes, for ``groups`` or all."""
+        """Checks that the cache equals the log's bytes (law of state 1), for ``groups`` or for
+        all."""
         cache, stored = self.world.shard.view.offsets, self.model.offsets
         assert pending_of(self.world.shard) == self.model.pending, "not what the log says is open"
         if self.model.pending:
@@ -192,7 +195,7 @@ class Checkers(ReplyChecks):
         assert len(cache.groups()) == len(stored)
 
     def check_tickets(self) -> None:
-        """Every request is parked or was answered; none is both, and none waits too long."""
+        """Checks that each request is either parked or answered, and that none waits too long."""
         world = self.world
         assert set(world.shard.view.parked()) == set(world.open), (
             "a request is lost, or answered twice"
@@ -206,7 +209,8 @@ class Checkers(ReplyChecks):
             self.count("parked")
 
     def check_waiting(self, group: Group) -> None:
-        """Preparing or Completing implies an armed deadline that names the awaited members."""
+        """Checks that a preparing or completing group has an armed deadline, which names the
+        awaited members."""
         awaited = group.awaited()
         if group.state not in (State.PREPARING_REBALANCE, State.AWAITING_SYNC):
             assert group.state is State.STABLE or group.phase.due_ms == NEVER
@@ -227,7 +231,7 @@ class Checkers(ReplyChecks):
         self.count(f"awaited in {awaited.phase}")
 
     def check_counters(self, group: Group) -> None:
-        """Counters equal a recount."""
+        """Checks that the counters equal a recount."""
         members = group.members.values()
         assert group.joined == sum(member.join_ticket is not None for member in members)
         support: dict[str, int] = {}
@@ -244,8 +248,9 @@ class Checkers(ReplyChecks):
         assert (group.leader_id in group.members) if group.members else group.leader_id is None
         assert group.pending_syncs <= set(group.members)
         if not group.members:
-            # All members may leave during the initial delay, which ends only by time, or while
-            # issued ids are awaited: until they join, or the join phase ends (as in Kafka).
+            # All members may leave during the initial delay, which then ends at its time; or while
+            # assigned ids are awaited, until their clients join or the join phase ends (as in
+            # Kafka).
             assert group.state is State.EMPTY or group.initial_delay or group.pending
         else:
             assert group.state not in (State.EMPTY, State.DEAD)
@@ -268,17 +273,17 @@ class Checkers(ReplyChecks):
             assert timer.due_ms < NEVER
 
     def check_reload(self, with_snapshot: bool) -> None:
-        """Law of state 2: a loaded shard equals what a STABLE or EMPTY group must remember.
+        """Checks that a loaded shard has all state that a STABLE or EMPTY group must keep (law of
+        state 2).
 
-        This holds whether or not a cleaner has run in between, and for any start of a loaded
-        snapshot.
+        The law holds whether or not the log was cleaned, and for any replay offset of a snapshot.
         """
         self.check_loaded(self.world.loaded_shard(with_snapshot))
         if with_snapshot:
             self.count("snapshot")
 
     def check_loaded(self, fresh: GroupShard) -> None:
-        """Compare a freshly replayed shard with the live one."""
+        """Compares a loaded shard with the live one."""
         world, live = self.world, self.world.shard
         fresh.loaded(world.now)
         assert entries_of(fresh) == entries_of(live)
@@ -289,7 +294,8 @@ class Checkers(ReplyChecks):
             if group.state is State.STABLE:
                 assert loaded is not None
                 if len(group.members) > world.config.max_size:
-                    # Absent static members count when others join, not when a log is loaded.
+                    # Static members that are down count when others join, but not when a log is
+                    # loaded.
                     assert loaded.state is State.PREPARING_REBALANCE
                     continue
                 assert loaded.state is State.STABLE
@@ -306,10 +312,11 @@ class Checkers(ReplyChecks):
                 assert loaded.generation_id <= group.generation_id
 
     def unrest(self) -> list[str]:
-        """Why the world is not at rest: groups that are not STABLE with all their clients.
+        """Returns the reasons why the world is not at rest: groups that are not STABLE with all
+        their clients.
 
-        Where group.max.size is below their number, the remaining clients retry forever; where
-        the group's record cannot be written, the leader's assignments fail forever.
+        If group.max.size is below the number of clients, the refused clients retry forever. If the
+        group's record cannot be written, the leader's assignments fail forever.
         """
         config = self.world.config
         by_group: dict[str, list[Member]] = {}
@@ -339,7 +346,7 @@ def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, 
 
 
 def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[Any, ...]]]:
-    """All pending offsets, by producer."""
+    """Returns all pending offsets, by producer."""
     found: dict[int, dict[tuple[str, str, int], tuple[Any, ...]]] = {}
     for producer_id, _, group_id, topic, columns in shard.view.all_pending():
         for partition in columns.partitions():
@@ -350,7 +357,7 @@ def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[
 
 
 def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """All cached offsets of a group."""
+    """Returns all cached offsets of a group."""
     return {
         (topic, partition): entry
         for topic, partition, entry in shard.view.offsets.entries(group_id)
@@ -358,7 +365,7 @@ def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], 
 
 
 def remembered(group: Group) -> dict[str, Any]:
-    """The state that a STABLE or EMPTY group must keep over a restart."""
+    """Returns the state that a STABLE or EMPTY group must keep over a restart."""
     if group.generation_id == 0:
         return {"generation": 0}
     return {

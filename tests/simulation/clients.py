@@ -1,7 +1,7 @@
-"""Simulated clients: mostly well-behaved, sometimes confused.
+"""Simulated clients: mostly correct, sometimes confused.
 
-A client knows only the replies that it got. ``next_call`` is the request that it sends now;
-``hear`` processes a reply. The ``ticket`` it waits on represents a connection.
+A client knows only the replies that it got. ``next_call`` returns its next request; ``hear``
+processes a reply. The ``ticket`` of its unanswered request represents its connection.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RESET = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED)
 
 @dataclass
 class Member:
-    """A consumer that joins a group; static when it has an instance id."""
+    """A consumer that joins a group; it is a static member if it has an instance id."""
 
     name: str
     group_id: str
@@ -62,23 +62,24 @@ class Member:
     member_id: str = ""
     generation_id: int = -1
     phase: str = "out"
-    """out: must join; joined: must sync; in: has an assignment."""
+    """"out": it must join; "joined": it must sync; "in": it has an assignment."""
     leads: bool = False
     others: Sequence[str] = ()
     protocols: Sequence[tuple[str, bytes]] = ()
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 10_000
     modern: bool = True
-    """Uses JoinGroup v9: ids are issued first, a static leader may skip the assignment."""
+    """Whether it uses JoinGroup v9: ids are assigned first, and a static leader may skip the
+    assignment."""
     waiting_for: Call | None = None
-    """The request without a reply yet."""
+    """The unanswered request."""
     assigns: int = 0
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        """A new process: it keeps only its settings."""
+        """Starts a new process, which has only the settings of the old one."""
         self.member_id, self.generation_id, self.phase = "", -1, "out"
         self.waiting_for = None
         self.leads, self.others = False, ()
@@ -168,7 +169,7 @@ class Member:
         )
 
     def confused(self, ticket: int) -> Call:
-        """The request that it would send, with something wrong in it."""
+        """Returns the member's next request with an error in it."""
         call = self.next_call(ticket)
         wrong = self.rng.choice(["generation", "member", "instance", "session", "group"])
         if wrong == "generation" and hasattr(call, "generation_id"):
@@ -227,7 +228,8 @@ class Member:
 
 @dataclass
 class Admin:
-    """A consumer without a group, and the tools: no membership, any group."""
+    """A consumer without a group, or an administrative tool: it has no membership and names any
+    group."""
 
     name: str
     rng: Random
@@ -267,8 +269,7 @@ class Admin:
 
 @dataclass
 class Transactor:
-    """A transactional producer that commits offsets, and the coordinator that ends its
-    transaction.
+    """A transactional producer that commits offsets, and the coordinator that ends its transaction.
 
     Markers may arrive twice, and for a transaction without offsets.
     """
@@ -298,7 +299,7 @@ class Transactor:
         )
 
     def confused(self, ticket: int) -> Call:
-        """Another client's membership, or an unknown group."""
+        """Returns a commit with another client's membership, or for an unknown group."""
         group_id = self.rng.choice([*self.groups, "unheard"])
         instance_id = self.rng.choice([None, f"{group_id}-static-0"])
         return self._commit(ticket, group_id, self.rng.choice([-1, 1]), "nobody", instance_id)
@@ -317,7 +318,7 @@ def _some_partitions(rng: Random) -> list[tuple[str, list[int]]]:
 
 
 def fetch(rng: Random, ticket: int, group_id: str) -> OffsetFetch:
-    """Some partitions, or everything."""
+    """Returns an OffsetFetch of some partitions or of all."""
     topics = None if rng.random() < 0.4 else _some_partitions(rng)
     return OffsetFetch(ticket, group_id, topics, rng.random() < 0.5)
 
@@ -330,7 +331,7 @@ def commit(
     member_id: str,
     group_instance_id: str | None,
 ) -> OffsetCommit:
-    """A commit in any of the forms of versions 1 to 9."""
+    """Returns a commit in a form that some version from 1 to 9 has."""
     version = rng.choice([1, 2, 6, 6, 6, 6])
     topics = []
     for topic, partitions in _some_partitions(rng):

@@ -1,6 +1,6 @@
-"""Faults planted into the simulated disk and turn, and into snapshots.
+"""Faults planted into the simulated disk, the turn and snapshots.
 
-The name of each says what is wrong: the world must notice (test_planted_faults.py).
+Each function is named after its fault, which the simulation must detect (test_planted_faults.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def a_flush_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_log_is_cleaned_before_it_is_flushed(patch: pytest.MonkeyPatch) -> None:
-    """A superseded record is cleaned, and then a power failure takes the newer one."""
+    """A superseded record is cleaned, and a power failure then loses the newer record."""
     real = SimulatedLog.clean
 
     def clean(self: SimulatedLog, *args: Any) -> None:
@@ -57,7 +57,8 @@ def a_start_cuts_off_a_whole_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_cleaned_batch_is_read_as_a_whole_one(patch: pytest.MonkeyPatch) -> None:
-    """The offsets of its remaining records are counted from the first one."""
+    """Offsets in a cleaned batch are counted from its first record, as if no record were
+    missing."""
     real = Batch.read
 
     def read(self: Batch) -> list[tuple[int, Any]]:
@@ -81,7 +82,7 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_as(shard: GroupShard, **other: Any) -> Any:
-    """A shard with another view, as a snapshot sees it."""
+    """Returns a shard with another view, as a snapshot reads it."""
     view = shard.view
     parts = {
         "offsets": view.offsets, "recorded": view.recorded, "all_pending": view.all_pending

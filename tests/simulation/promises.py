@@ -1,7 +1,7 @@
-"""Acknowledged records are never lost, and every read record was written (the first invariant).
+"""Acknowledged records are never lost, and each read record was written (the first invariant).
 
-It remembers every accepted record, and the offset up to which replies have left: a client with a
-reply may rely on all earlier records. Each start is checked against that.
+`Promises` remembers all accepted records, and the offset up to which replies have left: a client
+that got a reply may rely on all earlier records. Each start of a shard is checked against them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from tests.model.log_reader import ModelRecord
 
 
 class Promises:
-    """The accepted records of one log, whatever became of the log since."""
+    """The accepted records of one log, including records that the log has lost since."""
 
     def __init__(self) -> None:
         self.told = 0
-        """Replies that depend on all records below this offset have left."""
+        """Replies have left that depend on all records below this offset."""
         self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
-        """By key: log offset and value of each of its records, ascending."""
+        """The log offset and value of each record of a key, ascending."""
         self._open: dict[int, list[int]] = {}
-        """By producer: the records of its open transaction."""
+        """The records of each producer's open transaction."""
         self._aborted: set[int] = set()
-        """Records of aborted transactions: a cleaner may remove them."""
+        """The records of aborted transactions, which a cleaner may remove."""
 
     def accepted(self, records: Iterable[ModelRecord]) -> None:
-        """These records are about to be appended."""
+        """Notes records that are about to be appended."""
         for record in records:
             if record.is_marker:
                 ended = self._open.pop(record.producer_id, [])
@@ -36,16 +36,16 @@ class Promises:
             self._written.setdefault(record.key, []).append((record.log_offset, record.value))
 
     def leaves(self, log_offset: int) -> None:
-        """A reply that depends on the records below ``log_offset`` leaves."""
+        """Notes that a reply leaves that depends on the records below ``log_offset``."""
         self.told = max(self.told, log_offset)
 
     def forgo(self, log_offset: int) -> None:
-        """The power fails, and only flushed records, below ``log_offset``, are promised."""
+        """Limits the promises to the flushed records, below ``log_offset``, when the power
+        fails."""
         self.told = min(self.told, log_offset)
 
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:
-        """A start finds these records in a log that ends at ``end``; fail unless that is
-        permitted."""
+        """Checks the records that a start finds in a log that ends at ``end``."""
         assert end >= self.told, f"the log ends at {end}, and {self.told} was acknowledged"
         newest: dict[bytes, int] = {}
         self._aborted = {each for each in self._aborted if each < end}
@@ -61,7 +61,7 @@ class Promises:
             newest[record.key] = record.log_offset
         for key, written_of_key in self._written.items():
             while written_of_key and written_of_key[-1][0] >= end:
-                written_of_key.pop()  # lost, and never acknowledged
+                written_of_key.pop()  # a lost record that was never acknowledged
             told = (
                 each
                 for each in reversed(written_of_key)

@@ -1,4 +1,5 @@
-"""Permitted replies for the state at the request: fences, votes, assignments, offsets."""
+"""The replies that are permitted for the state at the request: fences, votes, assignments,
+offsets."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def describe_code(reply: Reply) -> Any:
-    """The error code, or codes, of a reply."""
+    """Returns the error code or codes of a reply."""
     if isinstance(reply, int):
         return reply
     return reply.errors if isinstance(reply, CommitReply) else reply.error_code
@@ -55,7 +56,7 @@ def describe_code(reply: Reply) -> Any:
 
 @dataclass
 class Before:
-    """The state that a call found."""
+    """The state of the group before a call."""
 
     group: Group | None = None
     state: State | None = None
@@ -67,37 +68,38 @@ class Before:
 
 
 class ReplyChecks:
-    """Checks of single replies, and the state of earlier ones."""
+    """Checks of single replies, with the state of earlier replies."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.model = ModelState()
-        """The second reader, fed with every accepted batch."""
+        """The second reader after all accepted batches."""
         self.before = Before()
         self.loads = 0
         self.removals: dict[str, int] = {}
         self.votes: dict[tuple[Any, ...], tuple[str | None, str]] = {}
-        """(group, life, generation) to (protocol, leader's identity)."""
+        """The protocol and the leader's identity of each (group, life, generation)."""
         self.assigned: dict[tuple[Any, ...], bytes] = {}
-        """(group, life, generation, member's identity) to its assignment."""
+        """The assignment of each (group, life, generation, member's identity)."""
         self.fenced: set[tuple[str, str]] = set()
-        """(group, member id) that got FENCED_INSTANCE_ID in this life of the shard."""
+        """Each (group, member id) that got FENCED_INSTANCE_ID in this life of the shard."""
         self.given: dict[tuple[Any, ...], dict[str, bytes]] = {}
-        """(group, life, generation) to the leader's assignments of its members."""
+        """The leader's assignments of the members of each (group, life, generation)."""
         self.touched: set[str] = set()
-        """The groups of this step's calls and records."""
+        """The groups in the calls and records of this step."""
         self.checked: dict[str, int] = {}
 
     def count(self, what: str) -> None:
-        """Count a check that had something to check: a check that never has proves nothing."""
+        """Counts a check that was applied: a check that is never applied proves nothing."""
         self.checked[what] = self.checked.get(what, 0) + 1
 
     def _life(self, group_id: str) -> tuple[int, int]:
-        """Generations restart when a group is forgotten, and may when the shard is loaded."""
+        """Returns the life of a group: generations restart when a group is deleted, and may when
+        the shard is loaded."""
         return self.loads, self.removals.get(group_id, 0)
 
     def before_call(self, call: Call) -> None:
-        """Remember the state that the call finds."""
+        """Remembers the state before the call."""
         group_id = getattr(call, "group_id", "")
         self.touched.add(group_id)
         group = self.world.shard.view.groups.get(group_id)
@@ -116,13 +118,13 @@ class ReplyChecks:
                 self._note_given(call, group)
 
     def _note_given(self, call: SyncGroup, group: Group) -> None:
-        """Remember a leader's assignments; a member gets them only if the call is not rejected."""
+        """Remembers a leader's assignments; members get them only if the call is accepted."""
         if (call.member_id, call.generation_id) == (group.leader_id, group.generation_id):
             key = (call.group_id, self._life(call.group_id), call.generation_id)
             self.given[key] = {_identity(name): value for name, value in call.assignments}
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
-        """The reply, if there is one already, fits the state that the call found."""
+        """Checks that an immediate reply fits the state before the call."""
         for ticket, reply in outcome.replies:
             if ticket != call.ticket:
                 continue
@@ -151,15 +153,15 @@ class ReplyChecks:
                     self.count("deleted")
 
     def _check_sessions(self, call: Call, reply: Reply) -> None:
-        """A rejected call, and a call without membership, renews no session."""
+        """Checks that a rejected call and a call without membership renew no session."""
         code = describe_code(reply)
         if isinstance(call, Heartbeat | SyncGroup | OffsetCommit):
             if code == NONE or not isinstance(code, int):
                 return
             if isinstance(call, Heartbeat) and code == REBALANCE_IN_PROGRESS:
-                return  # it is a member's, and asks it to rejoin
+                return  # a member's call, to which the reply is that it must rejoin
             if isinstance(call, SyncGroup) and code == UNKNOWN_SERVER_ERROR:
-                return  # accepted, but could not be written: all members have to rejoin
+                return  # the write failed: all members must rejoin
         elif not isinstance(
             call, OffsetFetch | DescribeGroup | ListGroups | TxnOffsetCommit | EndOffsets
         ):
@@ -173,8 +175,8 @@ class ReplyChecks:
             self.count("sessions")
 
     def _check_fence(self, call: Heartbeat | SyncGroup | OffsetCommit) -> None:
-        """Only the current (member, generation) is accepted, and the current holder of an
-        instance id."""
+        """Checks that only the current (member, generation) and the current owner of an instance id
+        are accepted."""
         found = self.before
         assert call.member_id in found.members, f"{call} of no member"
         assert call.generation_id == found.generation_id, f"{call} of another generation"
@@ -216,8 +218,8 @@ class ReplyChecks:
     def _check_transactional(
         self, call: TxnOffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
     ) -> None:
-        """A call with a membership is of a member; accepted offsets are pending, and nothing
-        else changes."""
+        """Checks that a call with a membership is a member's, and that accepted offsets become
+        pending without other changes."""
         errors = reply.errors
         if isinstance(errors, int) and errors != NONE:
             assert not records
@@ -237,7 +239,7 @@ class ReplyChecks:
         self.count("transactional commit")
 
     def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
-        """A fetched offset equals that of the second reader; -1 if it has none."""
+        """Checks that fetched offsets equal those of the second reader; -1 if it has none."""
         assert reply.error_code == NONE
         stored = self.model.offsets.get(call.group_id, {})
         fetched = {
@@ -288,7 +290,7 @@ class ReplyChecks:
         self.count("describe")
 
     def replied(self, call: Call, reply: Reply) -> None:
-        """A reply is made, at once or after a wait."""
+        """Checks a reply, immediate or after a wait."""
         if isinstance(call, JoinGroup) and isinstance(reply, JoinReply):
             self._check_join_reply(call, reply)
         elif isinstance(call, SyncGroup) and isinstance(reply, SyncReply):
@@ -302,13 +304,13 @@ class ReplyChecks:
             self.count("fenced")
 
     def _check_join_reply(self, call: JoinGroup, reply: JoinReply) -> None:
-        """In one generation all members get the same protocol and leader."""
+        """Checks that all members of a generation get the same protocol and leader."""
         if reply.error_code:
             assert (reply.generation_id, reply.members, reply.leader) == (-1, (), "")
             return
         group = self.world.shard.view.groups.get(call.group_id)
         if group is None or group.generation_id != reply.generation_id:
-            return  # of an earlier generation
+            return  # a reply in an earlier generation
         told = (reply.protocol_name, _identity(reply.leader))
         key = (call.group_id, self._life(call.group_id), reply.generation_id)
         assert self.votes.setdefault(key, told) == told
@@ -316,7 +318,7 @@ class ReplyChecks:
         self.count("join")
 
     def _check_sync_reply(self, call: SyncGroup, reply: SyncReply) -> None:
-        """In one generation each member always gets the same assignment."""
+        """Checks that a member always gets the same assignment in a generation."""
         if reply.error_code:
             assert reply.assignment == b""
             return
@@ -338,9 +340,9 @@ _STATIC = re.compile(r"(.*-static-\d|nobody's)-")
 
 
 def _identity(member_id: str) -> str:
-    """A static member keeps its instance id, whatever its member id is.
+    """Returns the instance id of a static member, or the member id of a dynamic one.
 
-    Confused clients share one instance id, and replace each other.
+    Confused clients share one instance id and replace each other.
     """
     static = _STATIC.match(member_id)
     return member_id if static is None else static[1]

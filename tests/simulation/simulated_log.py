@@ -1,7 +1,7 @@
-"""The simulated disk: one log of batches, its flushed part, and a snapshot.
+"""The simulated disk: a log of batches, its flushed part, and a snapshot.
 
-It appends, flushes, loses power, is cleaned, and takes and loads snapshots, all in memory; its
-content has the bytes of a segment, read by the code that reads real logs.
+The log appends, flushes, loses power, is cleaned, and takes and loads snapshots in memory. Its
+content has the bytes of a segment, which are read by the code that reads real logs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Batch:
     end_offset: int
     data: bytes
     runs: list[tuple[int, Run | OwnBatch]] | None = None
-    """The decoded ``data``, after the first read."""
+    """The decoded ``data``, set at the first read."""
 
     def read(self) -> list[tuple[int, Run | OwnBatch]]:
-        """The runs of the batch with their log offsets, decoded from the bytes.
+        """Decodes the bytes and returns the runs of the batch with their log offsets.
 
-        A reader omits commits after a marker of a higher epoch. No call here makes one, so each
-        batch is read by itself, once.
+        A reader omits commits after a marker of a higher epoch. No call in the simulation makes
+        such a marker, so each batch can be read alone, and only once.
         """
         if self.runs is None:
             reader = GroupReader(_SHARD, 0, 1)
@@ -47,7 +47,8 @@ class Batch:
 
 @dataclass
 class Snapshot:
-    """Its bytes, the offset from which the log is replayed, and what it has seen of the log."""
+    """The bytes of a snapshot, the offset from which the log is replayed, and the part of the log
+    that it includes."""
 
     data: bytes
     begin: int
@@ -55,55 +56,55 @@ class Snapshot:
 
 
 class SimulatedLog:
-    """A log with one writer; with ``flushes`` a record is stable when flushed."""
+    """A log with one writer; if ``flushes``, a record is stable when it is flushed."""
 
     def __init__(self, flushes: bool) -> None:
         self.flushes = flushes
         self.batches: list[Batch] = []
         self.end = 0
-        """Offset after the last appended record."""
+        """The offset after the last appended record."""
         self.flushed = 0
-        """Records below are on the disk."""
+        """The records below this offset are on the disk."""
         self.snapshot: Snapshot | None = None
 
     @property
     def stable(self) -> int:
-        """Records below may be acknowledged."""
+        """Returns the offset below which records may be acknowledged."""
         return self.flushed if self.flushes else self.end
 
     @property
     def data(self) -> bytes:
-        """The bytes of the whole log."""
+        """Returns the bytes of the log."""
         return b"".join(batch.data for batch in self.batches)
 
     def append(self, batches: list[Batch]) -> None:
-        """Append batches."""
+        """Appends batches."""
         for batch in batches:
             assert batch.first_offset == self.end
             self.batches.append(batch)
             self.end = batch.end_offset
 
     def flush(self) -> None:
-        """Flush everything to the disk."""
+        """Flushes all batches to the disk."""
         self.flushed = self.end
 
     def unflushed(self) -> int:
-        """The number of batches that a power failure may take."""
+        """Returns the number of batches that a power failure may lose."""
         return sum(batch.end_offset > self.flushed for batch in self.batches)
 
     def lose(self, count: int) -> None:
-        """A power failure takes the last ``count`` batches."""
+        """Loses the last ``count`` batches, as in a power failure."""
         assert count <= self.unflushed()
         if count:
             del self.batches[-count:]
             self.end = max(self.batches[-1].end_offset if self.batches else 0, self.flushed)
 
     def clean(self, cut: int, tombstones_too: bool) -> None:
-        """Clean the first ``cut`` batches: of each key the last record stays.
+        """Cleans the first ``cut`` batches: the last record of each key stays.
 
-        A batch without records is removed. With ``tombstones_too`` tombstones are removed as
-        well, except those that the snapshot does not know. Aborted records are removed, markers
-        stay, and the cleaning ends at the start of an open transaction.
+        A batch without records is removed. With ``tombstones_too``, tombstones are removed as well,
+        except those after the snapshot. Records of aborted transactions are removed, markers stay,
+        and the cleaning ends at the start of an open transaction.
         """
         keep_from = self.end if self.snapshot is None else self.snapshot.begin
         ends = self._ends()
@@ -152,7 +153,7 @@ class SimulatedLog:
         self.batches[:cut] = cleaned
 
     def _ends(self) -> list[bool | None]:
-        """Whether each batch was committed; None while its transaction is open."""
+        """Returns whether each batch was committed; None while its transaction is open."""
         ended: dict[int, bool] = {}
         ends: list[bool | None] = []
         for batch in reversed(self.batches):
@@ -165,7 +166,7 @@ class SimulatedLog:
         return ends[::-1]
 
     def take_snapshot(self, shard: GroupShard) -> None:
-        """Write a snapshot of ``shard``, all of whose records are appended."""
+        """Writes a snapshot of ``shard``, whose records are all appended."""
         writer = ImageWriter()
         head = ImageHead(TOPIC_ID, 0, 0, self.end, NO_MARK)
         blocks = list(blocks_of(shard, writer, head, lambda: False))
@@ -173,13 +174,13 @@ class SimulatedLog:
         self.snapshot = Snapshot(b"".join(blocks), self.end, self.end)
 
     def opened(self) -> None:
-        """Reject a snapshot that is ahead of the log, as a start does."""
+        """Rejects a snapshot that is ahead of the log, as a start does."""
         if self.snapshot is not None and self.snapshot.end > self.end:
             self.snapshot = None
 
     def replay(self, shard: GroupShard, behind: list[Batch], with_snapshot: bool) -> None:
-        """Load ``shard`` from the log and the batches ``behind`` it, or from the snapshot and
-        the rest."""
+        """Loads ``shard`` from the log and the batches ``behind``, or from the snapshot and the
+        later batches."""
         begin = 0
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin

@@ -1,13 +1,13 @@
-"""Faults planted one at a time: the simulation must find each of them.
+"""Faults planted one at a time into the core, which the simulation must detect.
 
-A checker that never fails proves nothing; this is the test of the checkers. A plant is a
-function that replaces correct code by wrong code with `monkeypatch`, which restores it when the
-test ends, so that no fault is ever in the code. Then worlds run until a checker raises
-AssertionError; a fault that twenty worlds of 600 steps do not find has no checker. Faults of
-durability are planted into the simulated disk (disk_plants.py), the others into the core.
+A checker that never fails proves nothing, so this module tests the checkers. A plant is a function
+that replaces correct code by faulty code with `monkeypatch`, which restores the code when the test
+ends. Worlds then run until a checker raises AssertionError; a fault that twenty worlds of 600 steps
+do not reveal has no checker. Faults of durability are planted into the simulated disk
+(disk_plants.py), the others into the core.
 
-Each is listed under the invariant that it breaks; docs/internals/simulations.md names the checker
-of each.
+Each fault is listed under the invariant that it breaks; docs/internals/simulations.md names the
+checker of each invariant.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    """A leader that sends another SyncGroup before all have synced changes the assignment."""
+    """A leader that repeats SyncGroup before all members have synced changes the assignment."""
     real = coordinator.classic.membership._assign
 
     def assign(step: Step, group: Group, call: Any) -> None:
@@ -438,13 +438,13 @@ FOUND_SOON = set(PLANTS) - {
     the_cleaner_takes_tombstones_that_a_snapshot_needs,
     a_flush_is_not_waited_for,
 }
-"""Found in less than a second; the campaign covers the others."""
+"""Faults that are detected in less than a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated shard")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_core_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_core_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):
         try:

@@ -1,7 +1,7 @@
-"""A seeded simulation of clients, clocks, crashes and failed writes on the pure core.
+"""A seeded simulation of clients, clocks, crashes and failed writes around the pure core.
 
-`make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run has
-the same few seeds and as many fresh ones; its end prints the speed of the worlds.
+`make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run has the
+same few seeds and as many new ones; it prints the speed of the worlds at its end.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Tell = Callable[[str, object], None]
 
 
 def again(seed: int, steps: int) -> str:
-    """The command that runs a world again; it ends the message of every failure."""
+    """Returns the command that repeats a world, for the message of a failure."""
     return f"again with: make simulate SEED={seed} STEPS={steps}"
 
 
 def run(seed: int, steps: int, tell: Tell) -> World:
-    """Run one world from its first step to its rest; a failure names its seed."""
+    """Runs one world from its first step to its rest; a failure names its seed."""
     world = World(seed)
     began_s = time.process_time()
     try:
@@ -54,7 +54,7 @@ def test_core_laws_hold_in_a_simulated_world(seed: int, record_property: Tell) -
 
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
 def test_core_laws_hold_for_a_fresh_seed(number: int, record_property: Tell) -> None:
-    """The seed is new in each run; a failure prints it."""
+    """Each run uses a new seed; a failure prints it."""
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(seed, STEPS, record_property)
     assert world.checkers.steps >= STEPS, again(seed, STEPS)

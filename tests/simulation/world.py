@@ -1,10 +1,10 @@
 """The simulated world: one shard, its log, two clocks, clients, and all kinds of failures.
 
-The core is driven as the runtime drives it: a call's records are encoded and replayed at once,
-the turn ends with an append, replies are released when the records that they depend on are
-appended. In between the world may crash, lose power, fail an append, be slow to flush, clean its
-log, take snapshots, lose replies and connections, and move its clocks. One seed decides
-everything, so that a seed repeats a failure.
+The world runs the core as the runtime does: a call's records are encoded and replayed at once, a
+turn ends with an append, and replies are released when the records on which they depend are
+appended. The world may also crash, lose power, fail an append, delay a flush, clean its log, take
+snapshots, lose replies and connections, and move its clocks. One seed decides everything, so that
+the seed repeats a failure.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Request:
     client: Client
     call: Call
     sent_ms: int
-    """Monotonic time, less the leaps before."""
+    """The monotonic time of the request in ms, less the earlier leaps."""
 
 
 @dataclass
@@ -55,10 +55,10 @@ class Held:
 
 
 class World:
-    """The whole world; ``step`` makes one thing happen and checks it."""
+    """The whole world; ``step`` makes one event happen and checks its effect."""
 
     late_ms = 0
-    """How late the timer may be: here it is never late."""
+    """The allowed lateness of the timer in ms: here it is never late."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -76,18 +76,18 @@ class World:
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
         self.leapt_ms = 0
-        """Total length of the leaps, in which nothing ran: timers due then are late without a
-        fault."""
+        """The total length of the leaps, in which nothing ran: timers that were due in a leap are
+        late without a fault."""
         self.log = SimulatedLog(flushes=rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
-        """Offset after the last replayed record."""
+        """The offset after the last replayed record."""
         self.held: list[Held] = []
         self.open: dict[int, Request] = {}
-        """Requests that the shard has: neither answered nor forgotten."""
+        """The unanswered requests of the shard."""
         self.last_ticket = 0
         self.connections: Counter[str] = Counter()
-        """The number of each client's connection."""
+        """The number of each client's present connection."""
         self.happened: Counter[str] = Counter()
         self.clients: list[Client] = [
             Admin("admin", Random(rng.random())),
@@ -129,7 +129,7 @@ class World:
     # ------------------------------------------------------------------------------- one step
 
     def step(self) -> None:
-        """Make one thing happen, run what is due, check the laws."""
+        """Makes one event happen, runs all due work, and checks the laws."""
         [(happening, _)] = self.rng.choices(self.happenings, cum_weights=self._weights)
         self.happened[happening.__name__] += 1
         happening()
@@ -137,7 +137,7 @@ class World:
         self.checkers.check_all()
 
     def do_what_is_due(self) -> None:
-        """The timer: expire in slices until nothing is due."""
+        """Calls expire in slices until no work is due."""
         for _ in range(10_000):
             due_ms = self.shard.next_deadline()
             if due_ms is None or due_ms > self.mono_ms:
@@ -148,7 +148,7 @@ class World:
         raise AssertionError("what is due never ends")
 
     def clients_act(self) -> None:
-        """Requests that arrive in one read."""
+        """Sends requests that arrive in one read."""
         idle = [client for client in self.clients if client.waiting_for is None]
         for client in self.rng.sample(idle, min(len(idle), self.rng.randint(1, 4))):
             self._client_acts(client)
@@ -172,7 +172,7 @@ class World:
         self.checkers.after_call(call, outcome)
 
     def client_repeats(self) -> None:
-        """A waiting client repeats its request on another connection."""
+        """Repeats the request of a waiting client on another connection."""
         waiting = [client for client in self.clients if client.waiting_for is not None]
         if waiting:
             client = self.rng.choice(waiting)
@@ -189,13 +189,14 @@ class World:
             self._disconnect(self.rng.choice(waiting))
 
     def client_restarts(self) -> None:
-        """A client crashes and returns; a static one with its instance id."""
+        """Restarts a crashed client; a static member keeps its instance id."""
         client = self.rng.choice(self.clients)
         self._disconnect(client)
         client.restart()
 
     def _disconnect(self, client: Client) -> None:
-        """The client's parked requests still count, and their responses are dropped."""
+        """Closes a client's connection; parked requests still count, and their responses are
+        dropped."""
         self.held = [held for held in self.held if held.request.client is not client]
         client.waiting_for = None
         self._take(self.shard.connection_closed(self._connection(client), self.now))
@@ -210,7 +211,7 @@ class World:
         self.wall_ms += passed_ms
 
     def time_leaps(self) -> None:
-        """The process was suspended, or was idle for a long time."""
+        """Advances the clock by a long time, in which the process was suspended or idle."""
         leap_ms = self.rng.choice([7_000, 31_000, 400_000])
         self.mono_ms += leap_ms
         self.wall_ms += leap_ms
@@ -225,7 +226,7 @@ class World:
     # --------------------------------------------------------------------------- log and turns
 
     def _take(self, outcome: Outcome) -> None:
-        """Replay and encode the records; keep each reply until its records are appended."""
+        """Replays and encodes the records; keeps each reply until its records are appended."""
         self._accept(list(outcome.records))
         for ticket, reply in outcome.replies:
             request = self.open.pop(ticket, None)
@@ -235,7 +236,8 @@ class World:
         self.checkers.told(outcome.events)
 
     def _accept(self, runs: list[Run | OwnBatch]) -> None:
-        """One batch if the runs fit into one, else one batch per run; each is replayed at once."""
+        """Makes one batch if the runs fit into one, else one batch per run; each run is replayed at
+        once."""
         if runs and isinstance(runs[0], OwnBatch):
             self._accept_own(runs)
             return
@@ -257,7 +259,7 @@ class World:
                 self.checkers.accepted(data)
 
     def _accept_own(self, runs: list[Any]) -> None:
-        """Runs that each need their own batch."""
+        """Makes one batch per run, for runs that each need their own."""
         for run in runs:
             self.checkers.before_replay(run)
             data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)
@@ -269,12 +271,12 @@ class World:
             self.checkers.accepted(data)
 
     def end_turn(self) -> None:
-        """Append, then release."""
+        """Appends the batches, then releases the replies."""
         self._append(len(self.unappended))
         self._release()
 
     def disk_flushes(self) -> None:
-        """A flush ends; with flush settings, replies have waited for it."""
+        """Ends a flush; with flush settings, replies have waited for it."""
         self.log.flush()
         self._release()
 
@@ -291,7 +293,7 @@ class World:
             self.checkers.leaves(each.log_offset)
             client = each.request.client
             if client.waiting_for is None or client.waiting_for.ticket != each.request.ticket:
-                continue  # it abandoned that request
+                continue  # the client abandoned the request
             client.waiting_for = None
             if self.rng.random() >= 0.02:
                 client.hear(each.request.call, each.reply)
@@ -301,12 +303,12 @@ class World:
     # -------------------------------------------------------------------------------- failures
 
     def append_fails(self) -> None:
-        """Law 6: nothing of this turn is written; the shard is unloaded and loaded again."""
+        """Writes nothing of this turn; unloads and reloads the shard (law 6)."""
         held, self.held = self.held, []
         for each in held:
             if each.log_offset > self.log.stable:
                 each.reply = refusal(each.request.call, COORDINATOR_NOT_AVAILABLE)
-            each.log_offset = 0  # it depends on no record, or on a stable one
+            each.log_offset = 0  # the reply depends on no record, or on a stable one
         self.unappended.clear()
         self.accepted = self.log.end
         self._take(self.shard.unload(NOT_COORDINATOR))
@@ -318,9 +320,9 @@ class World:
         self._release()
 
     def crash(self) -> None:
-        """``kill -9``: a part of the turn may be in the file; all else is gone.
+        """Kills the process: a part of the turn may be in the file, and all other state is lost.
 
-        With flush settings it may be a power failure: unflushed records may be gone too.
+        With flush settings it may be a power failure, which may also lose unflushed records.
         """
         self._append(self.rng.randint(0, len(self.unappended)))
         self.unappended.clear()
@@ -333,12 +335,12 @@ class World:
         self.open.clear()
         for client in self.clients:
             client.waiting_for = None
-        self.mono_ms = self.rng.randint(0, 100_000)  # another boot, another clock
+        self.mono_ms = self.rng.randint(0, 100_000)  # the clock of another boot
         self._load()
 
     def log_is_cleaned(self) -> None:
-        """A cleaner has cleaned the log up to some batch, unnoticed by clients."""
-        self.log.flush()  # a superseded record must not be removed before the newer one is safe
+        """Cleans the log up to some batch; clients do not notice."""
+        self.log.flush()  # a superseded record is removed only after the newer one is flushed
         cut = self.rng.randint(0, len(self.log.batches))
         self.log.clean(cut, self.rng.random() < 0.3)
         self.checkers.check_reload(with_snapshot=False)
@@ -346,7 +348,7 @@ class World:
             self.checkers.check_reload(with_snapshot=True)
 
     def snapshot_is_taken(self) -> None:
-        """The shard's records are appended first; the broker waits for that too."""
+        """Takes a snapshot after the shard's records are appended, as the broker does."""
         self._append(len(self.unappended))
         self.log.take_snapshot(self.shard)
         self.checkers.check_reload(with_snapshot=True)
@@ -358,7 +360,8 @@ class World:
         self._take(self.shard.loaded(self.now))
 
     def loaded_shard(self, with_snapshot: bool) -> GroupShard:
-        """A fresh shard that has read the log and the records not appended yet; not ``loaded``."""
+        """Returns a shard that has read the log and the records not appended yet; not
+        ``loaded``."""
         shard = GroupShard(self.config)
         self.log.replay(shard, self.unappended, with_snapshot)
         return shard
@@ -366,7 +369,7 @@ class World:
     # ------------------------------------------------------------------------------------ calm
 
     def calm(self, rounds: int = 400) -> None:
-        """All failures end and clients behave well: soon every group must come to rest."""
+        """Ends all failures, makes clients correct, and checks that each group is soon at rest."""
         complaints = ["nothing was tried"]
         for _ in range(rounds):
             complaints = self.checkers.unrest()

@@ -1,12 +1,12 @@
 """The language of golden conversations with a shard of transactional ids.
 
-``init a x`` is InitProducerId by client a with the id x. Client a remembers the producer id and
-epoch that it receives, and sends them with ``init a x again``, ``add a t/0 t/1``, ``verify a t/0``
-and ``end a commit``. ``pid=``, ``epoch=`` and ``id=`` set others, ``tv=1`` the older transaction
+``init a x`` is InitProducerId by client a with the id x. Client a remembers the received producer
+id and epoch, and sends them with ``init a x again``, ``add a t/0 t/1``, ``verify a t/0`` and ``end
+a commit``. ``pid=``, ``epoch=`` and ``id=`` set other values, ``tv=1`` sets the older transaction
 version. ``written x`` and ``refused x 47`` answer the markers of x. ``ids 0`` sets the number of
-available producer ids. ``stored x CompleteCommit`` puts a record into the log and reloads. After
-each line the invariants are checked, and the shard is compared with one that is loaded from its
-log.
+available producer ids. ``stored x CompleteCommit`` puts a record into the log and reloads the
+shard. After each line the invariants are checked, and the shard is compared with a shard that is
+loaded from its log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Acts as the runtime around a shard: records of a step are replayed at once, and kept as bytes."""
+"""Runs a shard as the runtime does: records of a step are stored as bytes and replayed at once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from transactions.transaction import Transaction
 from transactions.values import TransactionRun
 
 WALL_MS = 1_000_000
-"""The wall clock when the monotonic clock is 0."""
+"""The wall clock in ms when the monotonic clock is 0."""
 FIRST_ID = 1000
-"""The first assigned producer id."""
+"""The first producer id that the shard assigns."""
 
 
 class Driver:
-    """One shard, its log, and markers that are written when the test decides."""
+    """One shard and its log; markers are written when the test calls ``write_markers``."""
 
     def __init__(self, **settings: Any) -> None:
         self.producer_ids = ProducerIds()
@@ -36,7 +36,7 @@ class Driver:
         self.mono_ms = 0
         self.wall_offset_ms = WALL_MS
         self.unsent: list[SendMarkers] = []
-        """Markers not yet written."""
+        """The markers that are not yet written."""
         self.shard.loaded(self.now)
 
     @property
@@ -44,20 +44,20 @@ class Driver:
         return Now(self.mono_ms, self.mono_ms + self.wall_offset_ms)
 
     def handle(self, call: Call) -> Outcome:
-        """Handles one call."""
         return self.take(self.shard.handle(call, self.now))
 
     def answer(self, call: Call) -> Any:
-        """The reply to one call."""
+        """Returns the reply to one call."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Call) -> int:
-        """The error of one call."""
+        """Returns the error code of the reply to one call."""
         reply = self.answer(call)
         return reply if isinstance(reply, int) else reply.error_code
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Appends and replays the records, keeps the markers, and checks the shard."""
+        """Appends and replays the records of an outcome, stores its markers, and checks the
+        shard."""
         for run in outcome.records:
             self.shard.replay(run, len(self.log))
             self.store(run)
@@ -69,19 +69,19 @@ class Driver:
         return outcome
 
     def write_markers(self) -> None:
-        """Writes all markers."""
+        """Reports all unsent markers as written."""
         while self.unsent:
             sent = self.unsent.pop(0)
             owner = (sent.transactional_id, sent.producer_id, sent.producer_epoch)
             self.handle(MarkersWritten("written", *owner))
 
     def store(self, run: TransactionRun) -> None:
-        """Appends a record of another writer, which `reload` sees."""
+        """Appends a record that the shard does not see before `reload`."""
         value = None if run.value is None else encode_value(run.value, run.version)
         self.log.append(Record(len(self.log), 0, encode_key(run.transactional_id), value))
 
     def advance(self, milliseconds: int, budget: int = 100) -> list[Outcome]:
-        """Lets time pass, with a stop whenever the shard asks to be woken; returns the outcomes."""
+        """Advances the clock, stops at each deadline of the shard, and returns the outcomes."""
         until_ms = self.mono_ms + milliseconds
         outcomes = []
         while (due_ms := self.shard.next_deadline()) is not None and due_ms <= until_ms:
@@ -91,21 +91,21 @@ class Driver:
         return outcomes
 
     def reload(self, **settings: Any) -> Outcome:
-        """Kills the process, and loads the shard again from the bytes of its log."""
+        """Kills the process and loads the shard from the bytes of its log."""
         self.config = replace(self.config, **settings)
         self.shard = self.reloaded()
         self.unsent.clear()
         return self.take(self.shard.loaded(self.now))
 
     def reloaded(self) -> TransactionShard:
-        """A shard with the log replayed."""
+        """Returns a shard with the log replayed."""
         shard = TransactionShard(self.config)
         for offset, run in runs_of_records(self.log, Counter()):
             shard.replay(run, offset)
         return shard
 
     def get(self, transactional_id: str) -> Transaction:
-        """An existing id."""
+        """Returns the state of an existing transactional id."""
         found = self.shard.view.get(transactional_id)
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""The invariants of a shard after every step."""
+"""The invariants of a shard of transactional ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transactions.values import NO_PRODUCER_ID, NO_TIMEOUT_MS
 
 
 def check_shard(shard: TransactionShard) -> None:
-    """Checks that each id has what its state needs, and its deadline."""
+    """Checks that each id has the fields and the deadline that its state needs."""
     transactions = shard.view.transactions
     assert set(shard.view.open()) == {
         name for name, each in transactions.items() if each.state in OPEN

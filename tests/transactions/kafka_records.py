@@ -1,9 +1,8 @@
 """The records that Apache Kafka 4.3.1 writes into ``__transaction_state`` for a list of requests.
 
 tests/interop/test_transaction_records_as_kafka.py sends `STEPS` to a real Kafka; `core_records`
-sends them to the core. The records of both have the same bytes, except for producer ids and times,
-which the core takes from Kafka's. The file `GOLDEN` has Kafka's records, so that this is tested
-without Kafka.
+sends them to the core. The records of both must have the same bytes. The core uses the producer ids
+and times of Kafka's records. The file `GOLDEN` has Kafka's records for tests without Kafka.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ StoredRecord = tuple[bytes, bytes | None]
 
 @dataclass
 class Step:
-    """A request of the producer that has the id now, or of one without an id."""
+    """A request of the producer that owns the transactional id, or of a producer without one."""
 
     verb: str
     transactional_id: str
@@ -49,7 +48,7 @@ class Step:
     partitions: dict[str, list[int]] = field(default_factory=dict)
     committed: bool = True
     goes_on: bool = False
-    """InitProducerId with the producer id and epoch that it has (KIP-360)."""
+    """Whether InitProducerId has the present producer id and epoch (KIP-360)."""
     timeout_ms: int = 60_000
 
 
@@ -66,7 +65,8 @@ def end(name: str, version: int, *, committed: bool) -> Step:
 
 
 def _one_by_one() -> list[Step]:
-    """Partitions of several topics, each in its own request, over several sizes of a record."""
+    """Returns requests that each add partitions of several topics, over several sizes of a
+    record."""
     topics = ("wide", "metrics", "orders.v2")
     return [Step("add", "wide", 3, {topic: [p]}) for p in range(36) for topic in topics]
 
@@ -95,7 +95,7 @@ STEPS = [
     # An open transaction is fenced.
     add("tv2", 4, t=[7]),
     init("tv2"),
-    # Partitions many at once and one by one; many topics.
+    # Many partitions in one request and one by one, in many topics.
     init("wide"),
     *_one_by_one(),
     end("wide", 5, committed=True),
@@ -109,25 +109,26 @@ STEPS = [
     add("grüße 🙂", 4, t=[1]),
     end("grüße 🙂", 5, committed=True),
 ]
-"""Each is repeated until it is no longer answered CONCURRENT_TRANSACTIONS."""
+"""The requests; each is repeated until it is no longer answered CONCURRENT_TRANSACTIONS."""
 
 
 def read_golden() -> list[StoredRecord]:
-    """Kafka's records."""
+    """Returns the stored records of Kafka."""
     lines = map(json.loads, GOLDEN.read_text().splitlines())
     return [(bytes.fromhex(key), value and bytes.fromhex(value)) for key, value in lines]
 
 
 def write_golden(records: Sequence[StoredRecord]) -> None:
-    """Stores the records."""
+    """Stores the records of Kafka."""
     lines = [json.dumps([key.hex(), value and value.hex()]) for key, value in records]
     GOLDEN.write_text("".join(f"{line}\n" for line in lines))
 
 
 def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """The records of the core for `STEPS`, with the times and producer ids of Kafka.
+    """Returns the records of the core for `STEPS`, with the times and producer ids of Kafka.
 
-    In the order of `by_id`: Kafka completes a transaction while others continue.
+    The records are in the order of `by_id`, because Kafka completes a transaction while others
+    continue.
     """
     values = [(key, decode_value(value)[0]) for key, value in kafka if value is not None]
     core = _Core(list(dict.fromkeys(value.producer_id for _, value in values)))
@@ -138,7 +139,7 @@ def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def by_id(records: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """The records of each id together, in their order."""
+    """Returns the records sorted by transactional id; records of one id keep their order."""
     return sorted(records, key=itemgetter(0))
 
 
@@ -146,7 +147,7 @@ _Call = InitProducerId | AddPartitions | EndTransaction | MarkersWritten
 
 
 class _Core:
-    """Acts as the runtime and as the sender of markers."""
+    """Runs the core as the runtime does, and sends its markers."""
 
     def __init__(self, producer_ids: Sequence[int]) -> None:
         ids = ProducerIds()

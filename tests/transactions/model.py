@@ -1,7 +1,7 @@
-"""A slow model of one transactional id, written from Kafka's rules and not from the core.
+"""A slow model of one transactional id, written from Kafka's rules and independent of the core.
 
-It has plain numbers and names of states, and returns for each event the answer and the content of
-the records. Producer ids come from a counter, as the driver's do.
+It has plain numbers and names of states. It returns the answer to each event and the content of the
+records. Producer ids come from a counter, as in the driver.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LAST, MOST = 32766, 32767
 
 @dataclass
 class Kept:
-    """The content of a record, and ``last``, which records do not have."""
+    """The content of a record, and ``last``, the last epoch, which is not in records."""
 
     pid: int
     epoch: int
@@ -30,7 +30,7 @@ class Kept:
 
 @dataclass
 class Model:
-    """One id; None while it is unknown."""
+    """One transactional id; ``kept`` is None while the id is unknown."""
 
     level: int
     next_id: int = 1000
@@ -76,7 +76,7 @@ class Model:
         return 0, self.kept.pid, self.kept.epoch  # type: ignore[union-attr]
 
     def _fence(self, now: int) -> None:
-        """Follows the rules of the broker: TV2 remembers the fenced epoch."""
+        """Aborts the transaction and raises the epoch; TV2 remembers the fenced epoch."""
         at = self.kept
         assert at is not None
         if self.level >= 2:
@@ -195,7 +195,7 @@ class Model:
             self._fence(now)
 
     def reload(self) -> None:
-        """State that records do not have is lost; value version 0 has less."""
+        """Drops the state that records lack; value version 0 lacks more fields."""
         if self.kept is not None:
             self.kept = replace(self.kept, last=-1)
             if self.level == 0:

@@ -27,7 +27,7 @@ from transactions.values import NO_PRODUCER_ID, TransactionRun
 
 
 def render_outcome(outcome: Outcome) -> list[str]:
-    """A line for each record, reply and event."""
+    """Returns a line for each record, reply and event."""
     return [
         *map(record_line, outcome.records),
         *[reply_line(ticket, reply) for ticket, reply in outcome.replies],
@@ -108,7 +108,7 @@ def event_line(event: Event) -> str:
 
 
 def id_line(shard: TransactionShard, transactional_id: str) -> str:
-    """The present state of an id."""
+    """Returns the present state of an id as a line."""
     transaction = shard.view.get(transactional_id)
     if transaction is None:
         return f"{transactional_id}: {State.DEAD.wire_name}"

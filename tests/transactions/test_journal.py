@@ -120,7 +120,7 @@ def test_history_of_a_transaction_has_client_partitions_and_outcome() -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_operators_marker_is_in_the_history(is_open: bool) -> None:
+def test_history_has_the_marker_of_an_operator(is_open: bool) -> None:
     told = JournalRun()
     told.begin()
     if not is_open:
@@ -141,7 +141,7 @@ def test_operators_marker_is_in_the_history(is_open: bool) -> None:
             assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
-def test_wait_of_readers_ends_at_the_last_marker() -> None:
+def test_wait_of_a_recently_seen_reader_ends_at_the_last_marker() -> None:
     told = JournalRun()
     told.begin()
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_wait_of_readers_ends_at_the_last_marker() -> None:
     assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
 
 
-def test_wait_of_a_reader_ends_when_it_was_last_seen() -> None:
+def test_wait_of_a_reader_ends_when_the_reader_was_last_seen() -> None:
     told = JournalRun()
     told.begin()
     told.ms += 5_000
@@ -194,7 +194,7 @@ def test_long_committed_transaction_is_kept() -> None:
     assert told.stories()[0].number == 1
 
 
-def test_short_commits_write_no_lines() -> None:
+def test_short_committed_transactions_write_no_lines() -> None:
     told = JournalRun()
     for _ in range(100):
         told.begin()
@@ -236,8 +236,8 @@ def test_stop_writes_every_open_transaction() -> None:
     assert [each.outcome for each in told.next_run().stories()] == [Outcome.OPEN]
 
 
-def test_restored_open_transaction_is_unknown_when_another_begins() -> None:
-    """The process died before it wrote the line of the end."""
+def test_restored_open_transaction_has_outcome_unknown_when_the_next_begins() -> None:
+    """The process died before it wrote the line of the transaction's end."""
     told = JournalRun()
     told.begin()
     told.journal.save_counts()
@@ -248,7 +248,7 @@ def test_restored_open_transaction_is_unknown_when_another_begins() -> None:
     assert [each.number for each in again.stories()] == [1, 2]
 
 
-def test_transaction_without_a_line_is_known_from_the_log() -> None:
+def test_open_transaction_without_a_line_is_restored_from_the_log() -> None:
     told = JournalRun()
     told.finish(False, Cause.TIMEOUT, open_ms=70_000, partitions=3)
     [story] = told.stories()
@@ -263,7 +263,7 @@ def test_abort_without_a_transaction_has_no_history() -> None:
     assert told.stories() == []
 
 
-def test_refusals_are_counted_by_error_and_written_ever_less_often() -> None:
+def test_refusals_are_counted_by_error_and_written_at_growing_intervals() -> None:
     told = JournalRun()
     for number in range(100):
         told.see(TransactionRefused("id", 90, f"number {number}", 7, 2, OTHER))
@@ -294,7 +294,7 @@ def test_expired_id_is_removed_from_the_journal() -> None:
     assert FORM.name_of(told.lines[-1][:-1]) == ("id", True)
 
 
-def test_journal_is_bounded_and_drops_the_quiet_ids_first() -> None:
+def test_full_journal_drops_ids_without_recent_events_first() -> None:
     told = JournalRun(bytes_kept=200_000)
     for number in range(2_000):
         told.begin(f"id-{number}", topic="t" * 5_000)
@@ -319,7 +319,7 @@ def test_history_of_a_transaction_with_many_partitions_is_bounded() -> None:
     assert len(FORM.line_of("id", story)) < 100_000
 
 
-def test_entry_taken_for_writing_does_not_change() -> None:
+def test_entry_does_not_change_after_it_was_taken_for_writing() -> None:
     told = JournalRun()
     told.begin()
     told.journal.save_counts()

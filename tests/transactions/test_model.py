@@ -1,4 +1,4 @@
-"""Random events on one id: the core answers, records and remembers what the slow model does."""
+"""The core has the replies, records and state of the slow model after random events on one id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEEDS = range(60)
 
 
 def kept_of(value: TransactionValue) -> Kept:
-    """A value in the model's form; missing fields are -1."""
+    """Returns a value of the core in the model's form; missing fields are -1."""
     return Kept(
         value.producer_id,
         value.producer_epoch,
@@ -42,13 +42,13 @@ def kept_of(value: TransactionValue) -> Kept:
 
 
 def as_written(kept: Kept, level: int) -> Kept:
-    """The fields that a record has."""
+    """Returns the record with only the fields that its version has."""
     written = replace(kept, last=-1)
     return written if level else replace(written, prev=-1, next=-1, rules=0)
 
 
 class Walk:
-    """One seed: a driver and a model."""
+    """One random walk: a driver and a model."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -74,7 +74,8 @@ class Walk:
         return self.driver.shard.view.get("x")
 
     def owner(self) -> tuple[int, int]:
-        """Usually the owner of the id, sometimes a former owner or a stranger."""
+        """Returns the producer id and epoch of the owner, or sometimes of a former owner or a
+        stranger."""
         kept = self.model.kept
         if kept is None:
             return 7, 0
@@ -91,7 +92,7 @@ class Walk:
         self.compare(before, event.__name__)
 
     def compare(self, before: int, event: str) -> None:
-        """Compares records, state and memory."""
+        """Compares records, state and memory of core and model."""
         written = self.driver.log[before:]
         expected, self.model.records = self.model.records, []
         if event not in ("crash", "reload"):
@@ -140,7 +141,7 @@ class Walk:
         owner = (sent.producer_id, sent.producer_epoch)
         self.driver.handle(MarkersWritten("t", "x", *owner))
         self.model.markers(self.wall_ms, *owner)
-        if self.chance.random() < 0.2:  # repeated
+        if self.chance.random() < 0.2:  # a repeated request
             self.driver.unsent.append(sent)
 
     def timeout(self) -> None:
@@ -159,7 +160,7 @@ class Walk:
         assert len(self.driver.unsent) == expected, "markers are sent again"
 
     def crash(self) -> None:
-        """A step is done, its records are not in the log, and the process dies."""
+        """Kills the process after a step whose records are not in the log."""
         log = list(self.driver.log)
         kept = self.model.kept
         self.chance.choice((self.init, self.add, self.end))()
@@ -169,7 +170,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_core_behaves_as_the_model(seed: int) -> None:
+def test_core_has_the_replies_and_records_of_the_model(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

@@ -1,4 +1,4 @@
-"""The tables and the example of docs/internals/transactions.md match the code."""
+"""docs/internals/transactions.md has the tables of the code and a correct example."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ def examples() -> list[bytes]:
     ]
 
 
-def test_example_of_the_page_has_the_written_bytes() -> None:
+def test_example_of_the_page_has_the_bytes_that_the_codec_writes() -> None:
     assert [run_records(run, 0) for run in EXAMPLE] == examples()
 
 
-def test_example_of_the_page_is_read() -> None:
+def test_example_of_the_page_is_decoded() -> None:
     for run, data in zip(EXAMPLE, examples(), strict=True):
         [(_, read)] = runs_of_records(decode_section(data, 1, 0, 0, 0), Counter())
         assert read == run
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the first table after a heading."""
+    """Returns the cells of the first table after a heading."""
     section = PAGE.split(f"# {heading}\n", 1)[1]
     lines = re.findall(r"^\|(.*)\|$", section.split("\n#", 1)[0], re.MULTILINE)
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
 
-def test_states_of_the_page_are_those_of_the_code() -> None:
+def test_page_lists_the_states_of_the_code() -> None:
     said = {row[0].strip("`"): int(row[1]) for row in rows("The states")}
     assert said == {state.wire_name: state.number for state in State}
 
@@ -82,7 +82,7 @@ STATES = (
 
 
 def brought_to(state: State, rules: int) -> tuple[Driver, int, int]:
-    """An id in that state, with the producer id and epoch of its client."""
+    """Returns an id in ``state``, with the producer id and epoch of its client."""
     driver = Driver()
     [(_, reply)] = driver.handle(InitProducerId("i", "x", 60_000, -1, -1)).replies
     assert isinstance(reply, InitReply)

@@ -1,7 +1,7 @@
-"""The order of checks in each handler: the first error is the answer.
+"""Each handler returns the error of the first failing check.
 
-The rows of each table are in the order of the checks. A row's call has every error that the rows
-below it name, in addition to its own; the last row has no error. "x" is complete, "open" has a
+The rows of each table are in the order of the checks. The call of a row has its own error and the
+errors of all rows below it; the last row has no error. "x" is complete, "open" has an open
 transaction, "ending" is between Prepare and Complete, and "none" is unknown.
 """
 
@@ -24,7 +24,8 @@ from transactions.calls import (
 
 @pytest.fixture
 def driver() -> Driver:
-    """Producer 1000 has "x" at epoch 1, 1001 "open" at 0, 1002 "ending" at 1."""
+    """Returns a driver in which producer 1000 owns "x" at epoch 1, 1001 "open" at 0 and 1002
+    "ending" at 1."""
     driver = Driver(max_record_bytes=700)
     for producer_id, name in enumerate(("x", "open", "ending"), 1000):
         driver.handle(InitProducerId("i", name, 1000, -1, -1))

@@ -1,4 +1,5 @@
-"""Records of ``__transaction_state``: a round trip, compared with the codec of the schema."""
+"""Records of ``__transaction_state`` survive a round trip and have the bytes of the schema's
+codec."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def values(draw: st.DrawFn) -> TransactionValue:
 
 
 def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
-    """The value in the form of the schema's codec."""
+    """Returns the fields of a value as the schema's codec expects them."""
     fields = {
         "producer_id": value.producer_id,
         "producer_epoch": value.producer_epoch,
@@ -78,7 +79,7 @@ def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
 
 
 @given(values(), st.sampled_from([0, 1]))
-def test_value_has_the_bytes_of_the_schema_and_is_read_back(
+def test_value_has_the_bytes_of_the_schema_codec_and_is_read_back(
     value: TransactionValue, version: int
 ) -> None:
     data = encode_value(value, version)
@@ -95,7 +96,7 @@ def test_value_has_the_bytes_of_the_schema_and_is_read_back(
 
 
 @given(st.text(max_size=50), st.none() | values(), st.integers(0, 200))
-def test_run_is_read_back_from_its_batch(
+def test_batch_is_decoded_to_its_run(
     name: str, value: TransactionValue | None, before: int
 ) -> None:
     run = TransactionRun(name, value)
@@ -150,7 +151,7 @@ def test_values_of_kafkas_serializer_are_read_and_written() -> None:
         (b"\0\0\0\x01a", b"\0\0", "truncated"),
     ],
 )
-def test_unreadable_record_raises_with_its_offset(
+def test_unreadable_record_raises_an_error_with_its_offset(
     key: bytes | None, value: bytes | None, error: str
 ) -> None:
     with pytest.raises(CorruptTransactionRecord, match=error) as caught:

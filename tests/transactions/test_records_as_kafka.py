@@ -11,7 +11,7 @@ def shown(record: StoredRecord) -> tuple[bytes, object]:
     return key, None if value is None else decode_value(value)
 
 
-def test_each_record_is_kafkas_byte_for_byte() -> None:
+def test_records_of_the_core_equal_those_of_kafka_byte_for_byte() -> None:
     kafka = read_golden()
     ours = core_records(kafka)
     for number, (mine, theirs) in enumerate(zip(ours, by_id(kafka), strict=True)):

@@ -1,4 +1,5 @@
-"""A transactional id from its first InitProducerId to its end, live and after a load."""
+"""A transactional id from its first InitProducerId to the end of a transaction, live and after a
+load."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def config() -> TransactionConfig:
 
 
 class Driver:
-    """Acts as the runtime: records of a step are replayed at once."""
+    """Runs the shard as the runtime does: records of a step are replayed at once."""
 
     def __init__(self) -> None:
         self.config = config()
@@ -50,7 +51,7 @@ class Driver:
         return self.shard.loaded(self.now)
 
 
-def test_tv2_transaction_completes_and_its_markers_survive_a_load() -> None:
+def test_markers_of_a_tv2_transaction_are_sent_again_after_a_load() -> None:
     driver = Driver()
     outcome = driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     assert outcome.replies == [("i", InitReply(NONE, 1000, 0))]

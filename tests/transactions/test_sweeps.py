@@ -1,4 +1,4 @@
-"""Long work runs in pieces, and stored state is bounded."""
+"""Long work runs in pieces, and the stored state is bounded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_busy_producer_has_one_entry_in_the_timeout_heap() -> None:
         driver.handle(AddPartitions("a", "x", 1000, epoch, [("t", [0])], TV2))
         driver.handle(EndTransaction("e", "x", 1000, epoch, True, TV2))
         driver.write_markers()
-    state = driver.shard.view._state  # the bound is on the internal state
+    state = driver.shard.view._state  # the internal state has the bound
     assert len(state.timeouts) == 1
     assert len(state.expiries) == 1
 
@@ -88,7 +88,7 @@ def test_expired_ids_are_removed_in_pieces_that_fit_a_batch() -> None:
     assert not driver.shard.view.transactions
 
 
-def test_expired_id_has_its_cause_and_a_tombstone() -> None:
+def test_expired_id_has_cause_expired_and_a_tombstone() -> None:
     driver = Driver(expiration_ms=1000)
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
     [outcome] = driver.advance(driver.config.expire_interval_ms)
@@ -100,7 +100,7 @@ def test_expired_id_has_its_cause_and_a_tombstone() -> None:
     assert not driver.shard.view.transactions
 
 
-def test_wall_clock_set_back_times_out_no_transaction_early() -> None:
+def test_transaction_does_not_time_out_early_when_the_clock_is_set_back() -> None:
     driver = Driver()
     begun(driver, 1)
     driver.wall_offset_ms -= 3_600_000
@@ -109,7 +109,7 @@ def test_wall_clock_set_back_times_out_no_transaction_early() -> None:
     assert any(outcome.records for outcome in driver.advance(10_000))
 
 
-def test_a_thousand_partitions_one_by_one_keep_the_log_within_bounds() -> None:
+def test_log_of_a_thousand_single_partition_adds_is_below_2200000_bytes() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     for number in range(1000):
@@ -119,7 +119,7 @@ def test_a_thousand_partitions_one_by_one_keep_the_log_within_bounds() -> None:
     assert len(driver.get("x").partitions[0][1]) == 1000
 
 
-def test_ten_thousand_partitions_are_one_record_and_one_set_of_markers() -> None:
+def test_ten_thousand_partitions_make_one_record_and_one_set_of_markers() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     call = AddPartitions("a", "x", 1000, 0, [("topic", range(10_000))], TV2)
@@ -151,7 +151,7 @@ def test_a_hundred_thousand_ids_are_loaded_within_three_seconds() -> None:
         assert time.thread_time() - began < 0.01, "a sweep looks at what is due, not at all"
 
 
-def test_load_wakes_open_transactions_in_pieces() -> None:
+def test_load_completes_open_transactions_in_pieces() -> None:
     shard = TransactionShard(TransactionConfig("markers", ProducerIds()))
     for number in range(250):
         state = State.PREPARE_COMMIT if number % 2 else State.ONGOING

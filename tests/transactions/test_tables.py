@@ -1,7 +1,7 @@
-"""Each request in each state, cell by cell, by both transaction versions.
+"""The outcome of each request in each state, for both transaction versions.
 
-A cell has the error, or the state of the id afterwards. "again" is a request with the previous
-epoch; its columns have no meaning while an id has had one epoch only, and are for a later one.
+A cell has the error code, or the state of the id afterwards. "again" is a request with the previous
+epoch; its cells apply to ids that have had more than one epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from transactions.states import LEGAL_PREVIOUS, State
 
 
 def in_state(state: State) -> Driver:
-    """Producer 1000 has "x" in that state, at an epoch above 0, under TV2."""
+    """Returns a driver in which producer 1000 has "x" in ``state``, at an epoch above 0, under
+    TV2."""
     driver = Driver()
     epoch = 0
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
@@ -47,7 +48,7 @@ def in_state(state: State) -> Driver:
 
 
 def outcome(driver: Driver, call: Call) -> str:
-    """The error, or "0" and the state in the record, if one was written."""
+    """Returns the error, or "0" and the state in the written record, if any."""
     before = len(driver.log)
     reply = driver.answer(call)
     error = reply[0] if isinstance(reply, list) else getattr(reply, "error_code", reply)
@@ -87,7 +88,7 @@ STATES = [state for state in State if state is not State.DEAD]
 
 
 def made(request: str, driver: Driver) -> Call:
-    """The call that a row names."""
+    """Returns the call that a row names."""
     verb, *words = request.split()
     value = driver.get("x").value
     producer_id, epoch = value.producer_id, value.producer_epoch
@@ -132,7 +133,7 @@ def test_each_request_in_each_state_has_the_outcome_of_the_table(
     assert got == list(cells)
 
 
-def test_tables_have_every_state() -> None:
+def test_code_tables_have_all_states() -> None:
     plain = (
         tables.INIT_PRODUCER_ID,
         tables.ADD_PARTITIONS,
@@ -146,7 +147,7 @@ def test_tables_have_every_state() -> None:
         assert set(table) == set(State)
 
 
-def test_errors_of_the_tables_have_names() -> None:
+def test_error_codes_of_the_code_tables_have_names() -> None:
     cells = [
         *tables.INIT_PRODUCER_ID.values(),
         *tables.ADD_PARTITIONS.values(),

@@ -1,4 +1,4 @@
-"""Facts for tests: a group ``billing`` at a fixed time, with as few facts as a case needs."""
+"""Builders of facts about a group ``billing`` at a fixed time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NOW_MS = 1_795_349_131_000
 
 
 def ago(seconds: float) -> int:
-    """The wall time that many seconds before now."""
+    """Returns the wall time in ms, ``seconds`` before now."""
     return NOW_MS - round(seconds * 1000)
 
 
 def member(name: str = "m1", silent_s: float | None = 1.6, **fields: Any) -> MemberFacts:
-    """A member with a session timeout of 45 s."""
+    """Returns a member with a session timeout of 45 s."""
     silent_ms = None if silent_s is None else round(silent_s * 1000)
     fields = {"client": "app", "host": "/10.0.0.7", "session_timeout_ms": 45_000, **fields}
     is_heard = silent_s is None or silent_s < 15
@@ -48,7 +48,8 @@ def at(
     has_grown: bool = True,
     hold: HoldFacts | None = None,
 ) -> PartitionFacts:
-    """A partition: times are seconds before now, such as that of its oldest unread record."""
+    """Returns facts of a partition; ``stands``, ``moved``, ``commits`` and ``oldest`` are seconds
+    before now."""
 
     def before(seconds: float | None) -> int | None:
         return None if seconds is None else ago(seconds)
@@ -70,29 +71,30 @@ def at(
 
 
 def held(open_s: float = 42, offset: int = 120, ends_s: float | None = 18) -> HoldFacts:
-    """Held back by the transaction of an id, open for so long."""
+    """Returns a transaction with a transactional id that has held the partition back for
+    ``open_s``."""
     ends_ms = None if ends_s is None else ago(-ends_s)
     return HoldFacts("billing-1", 4001, 3, offset, ago(open_s), ends_ms, "app", "/10.0.0.9")
 
 
 def held_elsewhere(open_s: float = 90, offset: int = 120) -> HoldFacts:
-    """Held back by a producer whose id another broker may coordinate."""
+    """Returns a transaction whose transactional id another broker may coordinate."""
     return hanging(open_s, offset)._replace(is_elsewhere=True)
 
 
 def hanging(open_s: float = 90, offset: int = 120) -> HoldFacts:
-    """Held back by a producer that no id has."""
+    """Returns a transaction whose producer id has no transactional id."""
     return HoldFacts(None, 4001, 3, offset, ago(open_s))
 
 
 def stable(*partitions: PartitionFacts, **fields: Any) -> GroupFacts:
-    """A group that has been Stable for an hour, with member m1."""
+    """Returns a group that has been Stable for an hour, with member m1."""
     fields = {"members": (member(),), "state_since_ms": ago(3600), **fields}
     return GroupFacts("billing", STABLE, protocol_type="consumer", partitions=partitions, **fields)
 
 
 def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any) -> GroupFacts:
-    """A group that has been Empty for that many seconds."""
+    """Returns a group that has been Empty for ``for_s``."""
     since_ms = None if for_s is None else ago(for_s)
     fields = {"protocol_type": "consumer", **fields}
     nobodys = [each._replace(owner=None) for each in partitions]
@@ -100,12 +102,13 @@ def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any
 
 
 def simple(*partitions: PartitionFacts) -> GroupFacts:
-    """A group of clients that assign partitions to themselves."""
+    """Returns a group whose clients assign partitions to themselves."""
     return empty(*partitions, protocol_type=None)
 
 
 def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> GroupFacts:
-    """A group that waits for members until 50 s from now."""
+    """Returns a group that has waited for ``awaited`` members for ``for_s``, until 50 s from
+    now."""
     return GroupFacts(
         "billing",
         "PreparingRebalance",
@@ -117,14 +120,15 @@ def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> G
 
 
 def returns(times: int, **fields: Any) -> ReturnFacts:
-    """A client that came back that many times, every ten seconds until ten seconds ago."""
+    """Returns a client that restarted ``times`` times, every 10 s, the last time 10 s ago."""
     ways = (("restarted", times),)
     fields = {"client": "app", "host": "/10.0.0.7", "ways": ways, **fields}
     return ReturnFacts("m9", at_ms=every_ten_seconds(times), **fields)
 
 
 def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
-    """A client that was refused that many times within a minute, the last time ``last_s`` ago."""
+    """Returns a client with ``times`` refused joins within a minute, the last one ``last_s``
+    ago."""
     fields = {
         "error": "INVALID_SESSION_TIMEOUT",
         "client": "late",
@@ -136,5 +140,5 @@ def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
 
 
 def every_ten_seconds(times: int) -> tuple[int, ...]:
-    """That many times, the last of them ten seconds ago."""
+    """Returns ``times`` wall times 10 s apart, the last one 10 s ago."""
     return tuple(ago(10 * number) for number in range(times, 0, -1))

@@ -1,4 +1,4 @@
-"""The judge: facts in a table, with the verdict of each and the sentence that a person reads."""
+"""The judge returns the verdict and the sentence of the table for each row of facts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def judged(facts: GroupFacts, **thresholds: int) -> Judgement:
 
 # fmt: off
 TABLE = [
-    # ---- nothing is wrong
+    # ---- OK
     ("all is read", stable(at(0, 9, 9), at(1, 4, 4)),
      "OK", "all records of 2 partitions are read"),
     ("all is read, and only counted", stable(all_read=12),
@@ -424,7 +424,7 @@ def test_every_verdict_is_in_the_table() -> None:
     assert {row[2] for row in TABLE} == set(Verdict)
 
 
-# -------------------------------------------------------------------------- what is done about it
+# ---------------------------------------------------------------------------- advice and commands
 
 COMMANDS = [
     (stable(at(3, 60_000, 50_000)), "muster groups reset billing --topic orders:3 --to-earliest"),
@@ -466,21 +466,23 @@ COMMANDS = [
         (30, "check whether the member's process is running and reaches the broker; evict"),
     ],
 )
-def test_advice_names_polls_only_for_a_member_that_heartbeats(silent_s: float, advice: str) -> None:
+def test_advice_mentions_polling_only_for_a_member_that_heartbeats(
+    silent_s: float, advice: str
+) -> None:
     facts = joining("m2", for_s=20, members=(member(), member("m2", silent_s=silent_s)))
 
     assert (judged(facts).worst.advice or "").startswith(advice)
 
 
 @pytest.mark.parametrize(("facts", "command"), COMMANDS)
-def test_finding_has_a_command_to_copy(facts: GroupFacts, command: str | None) -> None:
+def test_finding_has_the_command_of_the_table(facts: GroupFacts, command: str | None) -> None:
     worst = judged(facts).worst
 
     assert worst.command == command
     assert bool(worst.advice) == (command is not None)
 
 
-def test_advice_to_stop_consumers_is_only_for_a_group_with_members() -> None:
+def test_advice_to_stop_consumers_requires_members() -> None:
     outside = at(3, 60_000, 50_000)
 
     assert "stop all" not in judged(empty(outside)).worst.advice
@@ -509,10 +511,10 @@ def test_finding_names_its_member_partition_and_time() -> None:
     assert (worst.topic, worst.partition, worst.since_ms) == ("orders", 0, ago(31))
 
 
-# -------------------------------------------------------------------------------- several of them
+# ------------------------------------------------------------------------------- several findings
 
 
-def test_worst_finding_is_first_and_each_partition_has_its_verdict() -> None:
+def test_findings_are_sorted_by_severity_and_each_partition_has_a_verdict() -> None:
     judgement = judged(
         stable(
             at(0, 5, 9, moved=1, oldest=61),
@@ -544,13 +546,13 @@ def test_worst_finding_is_first_and_each_partition_has_its_verdict() -> None:
     assert len(list(judgement.first(2))) == 2
 
 
-def test_partition_above_its_end_does_not_count_as_a_moving_neighbour() -> None:
+def test_partition_committed_above_its_log_end_is_not_a_moving_partition() -> None:
     judgement = judged(stable(at(0, 5, 9, stands=40, moved=40), at(1, 10, 9, moved=5)))
 
     assert judgement.of_partition("orders", 0) is Verdict.STALLED
 
 
-def test_thresholds_decide_the_verdict() -> None:
+def test_verdict_depends_on_the_thresholds() -> None:
     slow = stable(at(0, 5, 9, stands=90, moved=95, oldest=90))
 
     assert judged(slow).verdict is Verdict.STALLED
@@ -558,7 +560,7 @@ def test_thresholds_decide_the_verdict() -> None:
     assert judged(slow, stalled_ms=100_000, lagging_ms=100_000).verdict is Verdict.OK
 
 
-# ------------------------------------------------------------------------------------- any facts
+# ----------------------------------------------------------------------------------- random facts
 
 NUMBERS = st.none() | st.integers(-5, 50) | st.integers(-(2**63), 2**63 - 1)
 TIMES = st.none() | st.integers(NOW_MS - 400_000, NOW_MS + 5000) | st.integers(-(2**63), 2**63 - 1)
@@ -658,20 +660,21 @@ def check_words(finding: Finding) -> None:
         (Way.REMOVED, "why the coordinator removes the member"),
     ],
 )
-def test_advice_about_a_return_is_by_its_cause(way: Way, words: str) -> None:
+def test_advice_about_a_restarted_client_depends_on_the_cause(way: Way, words: str) -> None:
     worst = judged(stable(returns=[returns(4, ways=((way.value, 4),))])).worst
     assert words in worst.advice
     assert ("why its process exits" in worst.advice) == way.startswith("restarted")
 
 
-def test_advice_about_many_rebalances_names_polls_that_take_too_long() -> None:
-    """librdkafka leaves without a reason, and is back too late to be known as the same client."""
+def test_advice_about_many_rebalances_names_max_poll_interval() -> None:
+    """librdkafka sends no reason when it leaves and rejoins too late to be matched with its old
+    id."""
     worst = judged(stable(rebalances_ms=every_ten_seconds(8))).worst
     assert "max.poll.interval.ms: raise it, or lower max.poll.records" in worst.advice
     assert "group.instance.id" in worst.advice
 
 
-def test_advice_to_a_static_member_that_restarts_is_a_longer_session() -> None:
+def test_advice_about_a_restarting_static_member_is_a_longer_session_timeout() -> None:
     static = member("m9", instance="i-9", session_timeout_ms=3000)
     returned = returns(4, instance="i-9", away_ms=2000)
     worst = judged(stable(returns=[returned], members=[static])).worst
@@ -683,7 +686,7 @@ def test_advice_to_a_static_member_that_restarts_is_a_longer_session() -> None:
 
 
 @pytest.mark.parametrize("closed_for_ms", [None, 700])
-def test_advice_about_a_stalled_static_member_that_restarts_is_not_eviction(
+def test_advice_about_a_crashing_static_member_is_not_eviction(
     closed_for_ms: int | None,
 ) -> None:
     static = member("m9", silent_s=0.2, instance="i-9", closed_for_ms=closed_for_ms)
@@ -705,20 +708,21 @@ def test_advice_about_a_stalled_static_member_that_restarts_is_not_eviction(
     assert "evict the member" in stalled.advice or closed_for_ms is not None
 
 
-def test_rebalance_is_blocked_since_it_began_and_by_the_time_that_counts() -> None:
-    """The broker was paused in between."""
+def test_blocked_threshold_excludes_broker_pauses_but_start_does_not() -> None:
+    """``state_counts_from_ms`` is later than the start of the rebalance when the broker was
+    paused."""
     waiting = joining("m2", for_s=25, members=TWO)
     assert judged(waiting._replace(state_counts_from_ms=ago(9.9))).verdict is Verdict.OK
     worst = judged(waiting._replace(state_counts_from_ms=ago(10))).worst
     assert (worst.verdict, worst.since_ms) == (Verdict.BLOCKED, ago(25))
 
 
-def test_every_way_of_a_return_has_words() -> None:
+def test_each_way_of_a_restart_has_words() -> None:
     every = {each.value for each in Way}
     assert every == {*flapping_words._DOES} == {*flapping_words._BEFORE} == {*flapping_words._HELPS}
 
 
-def test_advice_about_a_crash_is_to_find_its_cause() -> None:
+def test_advice_about_a_closed_connection_names_a_crash_and_groups_why() -> None:
     for facts in (
         joining("m2", for_s=10, members=(member(), CRASHED)),
         stable(at(0, 5, 9, stands=31, owner="m2"), members=(member(), CRASHED)),
@@ -739,7 +743,7 @@ def test_advice_about_a_crash_is_to_find_its_cause() -> None:
         (stable(at(0, 5, 9, moved=9, stands=9)), None),
     ],
 )
-def test_group_reads_nothing_while_no_offset_of_it_moves(
+def test_reads_nothing_since_is_the_last_time_that_an_offset_moved(
     facts: GroupFacts, since_ms: int | None
 ) -> None:
     assert judged(facts).facts.reads_nothing_since_ms == since_ms

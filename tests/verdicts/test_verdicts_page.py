@@ -1,4 +1,4 @@
-"""The page of verdicts has every verdict, in its order, and each threshold of the code."""
+"""docs/use/verdicts.md lists each verdict in order, and each threshold with its default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = (CHECKOUT / "docs" / "use" / "verdicts.md").read_text()
 ROW = re.compile(r"^\| (?:`(\w+)` )?\| ([^|]+) \| (?:`([a-z.]+)` )?\| (\d*) ?\|$", re.M)
 
 
-def test_table_has_every_verdict_and_its_rule_the_worst_first() -> None:
+def test_table_lists_all_verdicts_with_their_rules_by_severity() -> None:
     named = [(verdict, rule) for verdict, rule, _, _ in ROW.findall(PAGE) if verdict]
 
     assert [verdict for verdict, _ in named] == [verdict.value for verdict in Verdict]
@@ -25,7 +25,7 @@ def test_table_has_every_verdict_and_its_rule_the_worst_first() -> None:
     assert [verdict.rank for verdict in Verdict] == list(range(len(Verdict)))
 
 
-def test_table_has_every_setting_and_its_default() -> None:
+def test_table_lists_all_settings_with_their_defaults() -> None:
     written = {name: int(default) for _, _, name, default in ROW.findall(PAGE) if name}
     defaults = asdict(Thresholds())
 
@@ -58,7 +58,7 @@ def test_old_name_of_a_verdict_is_accepted_for_one_release() -> None:
         Verdict("DEAD")
 
 
-def test_old_name_of_a_setting_is_accepted_and_its_new_name_is_stronger() -> None:
+def test_new_name_of_a_setting_overrides_its_old_name() -> None:
     old, new, default = "group.verdict.dead.letter.ms", "group.verdict.stuck.record.ms", 30_000
     for settings, expected in (
         ({old: 7}, 7),
@@ -70,7 +70,7 @@ def test_old_name_of_a_setting_is_accepted_and_its_new_name_is_stronger() -> Non
 
 
 def test_rules_and_page_accept_the_old_name_of_a_verdict_for_one_release() -> None:
-    """A broker of the release before, or series of the time before, has the old one."""
+    """A broker of the previous release and series stored before the upgrade have the old name."""
     for old, new in OLD_NAMES.items():
         rules = (CHECKOUT / "dashboards" / "prometheus" / "rules.yml").read_text()
         page = (CHECKOUT / "broker" / "web" / "page" / "verdicts.js").read_text()

@@ -1,9 +1,9 @@
-"""Kafka's rule of membership as the reference: one classic group of Kafka 4.3.1.
+"""A reference for group membership: one classic group with the rules of Kafka 4.3.1.
 
-Written from GroupMetadataManager and ClassicGroup of 4.3.1, without the coordinator's own code. It
-has what decides how long a group waits: the join phase, sessions, assigned member ids, lost
-SyncGroups and static members. All members offer one protocol, records are written at once, and the
-coordinator does not see that a connection closes.
+It is written from GroupMetadataManager and ClassicGroup of 4.3.1 and shares no code with the
+coordinator. It has the rules that decide how long a group waits: join phase, sessions, assigned
+member ids, lost SyncGroups and static members. All members offer one protocol, records are written
+at once, and the group does not see that a connection closes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KafkaMember:
 
 
 class KafkaGroup:
-    """One group, with the interface of `Muster` in world.py."""
+    """One group with the interface of `world.Muster`."""
 
     def __init__(self) -> None:
         self.state = EMPTY
@@ -73,16 +73,16 @@ class KafkaGroup:
         return self._taken()
 
     def connection_closed(self, connection: Hashable, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Kafka's coordinator does not see it."""
+        """Does nothing: Kafka's coordinator does not see that a connection closes."""
         return ()
 
     def next_due_ms(self) -> int:
-        """When ``expire`` has work; NEVER without timers."""
+        """Returns when ``expire`` has work; NEVER without timers."""
         sessions = [each.session_due_ms for each in self.members.values()]
         return min([self.phase_due_ms, *self.pending.values(), *sessions])
 
     def expire(self, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Does the work that is due."""
+        """Handles all expired timers and returns the released replies."""
         self.now_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]

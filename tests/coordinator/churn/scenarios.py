@@ -1,4 +1,4 @@
-"""The events of members in a group that churns."""
+"""Scenarios of restarting and disconnected members."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def crash_loop_of_all(world: World) -> None:
 
 
 def all_restart_at_once(world: World) -> None:
-    """Six members are killed together every 40 s and started within a second."""
+    """Six members are killed together every 40 s; all are started again within a second."""
     made = _healthy(world, 6)
     for at_ms in range(30_000, LASTS_MS, 40_000):
         for process in made:
@@ -67,8 +67,7 @@ def all_restart_at_once(world: World) -> None:
 
 
 def rolling_restart_of_20(world: World) -> None:
-    """Twenty members are stopped one after the other, every 8 s, and started 3 s later; some are
-    killed."""
+    """Twenty members are stopped or killed one after another, every 8 s, and started 3 s later."""
     for number, process in enumerate(_healthy(world, 20)):
         at_ms = 30_000 + 8_000 * number
         world.at(at_ms, process.kill if number % 4 == 0 else process.stop)
@@ -96,10 +95,10 @@ def slow_static_crash_loop(world: World) -> None:
 
 
 def long_back_offs(world: World) -> None:
-    """Connections are closed at any time, and each client reconnects only 10 s later.
+    """Connections are closed at random times, and clients reconnect only 10 s later.
 
-    Static members and clients without assigned member ids are among them, and one process crashes
-    repeatedly, so that requests are parked when connections close.
+    Some members are static, some have no assigned member ids, and one process crashes repeatedly,
+    so that requests are parked when connections close.
     """
     made = _healthy(world, 2)
     made += [world.process("static", instance="s"), world.process("old", has_ids=False)]
@@ -107,7 +106,7 @@ def long_back_offs(world: World) -> None:
         process.session_ms = 15_000
         if process.instance or not process.has_ids:
             world.at(500, process.start)
-        for at_ms in range(10_000, LASTS_MS, 20_000):  # between two of these times it heartbeats
+        for at_ms in range(10_000, LASTS_MS, 20_000):  # it heartbeats between two closes
             after_ms = at_ms + process.chance.uniform(0, 5_000)
             world.at(after_ms, lambda it=process: it.cut(10_000))
     _crash_loop(world.process("b"), 7_000, 2_000, 5_000)

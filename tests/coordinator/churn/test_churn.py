@@ -1,4 +1,4 @@
-"""A group that churns is served at least as well as by Kafka.
+"""A group with restarting members serves them for at least as long as a group of Kafka 4.3.1.
 
 docs/internals/simulations.md has the results.
 """
@@ -27,13 +27,15 @@ pytestmark = pytest.mark.proves("kafka 5")
 
 SEEDS = range(4)
 SLACK = 0.001
-"""A SyncGroup in Stable renews the session here, some milliseconds later than in Kafka 4.3.1."""
+"""The tolerated difference: a SyncGroup in Stable renews the session some ms later than in Kafka
+4.3.1."""
 
 Scenario = Callable[[World], None]
 
 
 def share(make: Callable[[], Coordinator], scenario: Scenario) -> tuple[float, int]:
-    """The mean share of time in which living members own partitions; how often one got error 25."""
+    """Returns the mean share of time in which living members own partitions, and the number of
+    UNKNOWN_MEMBER_ID errors."""
     shares, unknown = [], 0
     for seed in SEEDS:
         world = World(make(), seed)
@@ -44,7 +46,7 @@ def share(make: Callable[[], Coordinator], scenario: Scenario) -> tuple[float, i
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
-def test_living_members_own_partitions_for_as_long_as_in_kafka(scenario: Scenario) -> None:
+def test_living_members_own_partitions_at_least_as_long_as_in_kafka(scenario: Scenario) -> None:
     ours, unknown = share(Muster, scenario)
     kafkas, unknown_there = share(KafkaGroup, scenario)
     assert ours >= kafkas - SLACK
@@ -55,12 +57,13 @@ def test_group_forms_when_its_leader_crashes_while_joining() -> None:
     assert share(Muster, crash_loop_of_all)[0] > 1.5 * share(KafkaGroup, crash_loop_of_all)[0]
 
 
-def test_living_client_keeps_its_id_when_it_reconnects_after_10_seconds() -> None:
+def test_living_client_keeps_its_member_id_after_a_10_second_disconnect() -> None:
     assert share(Muster, long_back_offs)[1] == 0
 
 
 class _DroppedJoins(Muster):
-    """The former rule: a parked request ends with its connection, and the session begins then."""
+    """A faulty coordinator: a parked request is dropped with its connection, and the session begins
+    then."""
 
     session_ms: int | None = None
 
@@ -84,7 +87,7 @@ class _DroppedJoins(Muster):
 
 
 class _ShortWait(_DroppedJoins):
-    """A wait that is shorter than Kafka's."""
+    """A faulty coordinator that waits for a shorter time than Kafka."""
 
     session_ms = 5_000
 

@@ -1,7 +1,7 @@
-"""Members that crash, restart, leave and lose connections, around one group, in virtual time.
+"""A group in virtual time, with members that crash, restart, leave and lose connections.
 
-A `Process` behaves as a librdkafka consumer: a heartbeat every 3 s, a rejoin as soon as a response
-says that the group rebalances, eager assignment, and the same member id after a reconnect. The
+A `Process` behaves like a librdkafka consumer: it sends a heartbeat every 3 s, rejoins as soon as a
+response reports a rebalance, uses eager assignment, and keeps its member id after a reconnect. The
 result is the share of time in which living processes own partitions.
 """
 
@@ -31,7 +31,7 @@ PARTITIONS = 60
 HEARTBEAT_MS = 3_000
 NETWORK_MS = 2
 POLL_MS = 100
-"""A client notices within this time that it must rejoin."""
+"""The time in ms within which a client notices that it must rejoin."""
 NEVER = 1 << 62
 Replies = Sequence[tuple[Any, Reply]]
 
@@ -46,14 +46,14 @@ class Coordinator(Protocol):
         """Handles a closed connection."""
 
     def next_due_ms(self) -> int:
-        """When ``expire`` has work."""
+        """Returns when ``expire`` has work."""
 
     def expire(self, now_ms: int) -> Replies:
-        """Does the work that is due."""
+        """Handles all expired timers and returns the released replies."""
 
 
 class Muster:
-    """The group's shard and the broker's part: records are replayed at once."""
+    """The shard of the group; records are replayed at once, as by the broker."""
 
     def __init__(self) -> None:
         self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0))
@@ -81,7 +81,7 @@ class Muster:
 
 
 class World:
-    """One group, its processes, and time."""
+    """One group, its processes, and the virtual clock."""
 
     def __init__(self, coordinator: Coordinator, seed: int) -> None:
         self.coordinator = coordinator
@@ -89,27 +89,28 @@ class World:
         self.now_ms = 0
         self.processes: list[Process] = []
         self.owned_ms = 0
-        """Partitions times milliseconds."""
+        """The sum over all partitions of the ms in which a living process owned them."""
         self.unknown = 0
         """The number of UNKNOWN_MEMBER_ID errors of living processes."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._waiting: dict[int, tuple[Process, int, Call]] = {}
-        """The waiting process, its connection and its call, by ticket."""
+        """The process, connection and call of each parked request, by ticket."""
         self._since_ms = 0
 
     def process(self, name: str, **settings: Any) -> Process:
-        """A process that has not started."""
+        """Returns a process that has not started."""
         made = Process(self, name, Random(f"{self.seed} {name}"), **settings)
         self.processes.append(made)
         return made
 
     def at(self, after_ms: float, do: Callable[[], None]) -> None:
-        """Runs a function later."""
+        """Calls ``do`` after ``after_ms``."""
         heappush(self._agenda, (self.now_ms + round(after_ms), next(self._numbers), do))
 
     def run(self, until_ms: int) -> float:
-        """Lets time pass; returns the share of it in which living processes own partitions."""
+        """Advances time and returns the share of time in which living processes owned
+        partitions."""
         while True:
             due_ms = self.coordinator.next_due_ms()
             next_ms = min(self._agenda[0][0] if self._agenda else NEVER, due_ms)
@@ -132,7 +133,7 @@ class World:
         self.now_ms = to_ms
 
     def send(self, process: Process, make: Callable[[int], Call]) -> None:
-        """A request arrives."""
+        """Delivers a request to the coordinator."""
         ticket = next(self._numbers)
         call = make(ticket)
         if not isinstance(call, LeaveGroup):
@@ -141,7 +142,7 @@ class World:
         self._deliver(self.coordinator.handle(call, self.now_ms))
 
     def closed(self, process: Process) -> None:
-        """The connection of a process closes."""
+        """Closes the connection of a process."""
         connection = process.name, process.connection
         process.connection += 1
         self._deliver(self.coordinator.connection_closed(connection, self.now_ms))
@@ -153,7 +154,7 @@ class World:
 
 
 class _Hears:
-    """A reply in transit, which is lost when the connection closes first."""
+    """A reply in transit; it is lost when the connection closes first."""
 
     def __init__(self, process: Process, connection: int, call: Call, reply: Reply) -> None:
         self._process = process
@@ -167,7 +168,7 @@ class _Hears:
 
 
 class Process:
-    """A consumer; see the module."""
+    """A consumer, as the module describes it."""
 
     def __init__(
         self,
@@ -178,7 +179,7 @@ class Process:
         session_ms: int = 10_000,
         has_ids: bool = True,
     ) -> None:
-        """``has_ids``: it uses JoinGroup v4 and later, which assigns member ids first."""
+        """``has_ids``: the process uses JoinGroup v4 or later, which assigns a member id first."""
         self.world = world
         self.name = name
         self.chance = chance
@@ -194,12 +195,12 @@ class Process:
         self.owns: Sequence[int] = ()
         self._given: list[tuple[str, bytes]] = []
         self._again: Callable[[], None] | None = None
-        """The unanswered request, repeated after a reconnect."""
+        """Repeats the unanswered request after a reconnect."""
 
     # -- events
 
     def start(self) -> None:
-        """Starts a new process, which knows only its settings."""
+        """Starts a new process without a member id."""
         self.lives = self.is_connected = True
         self.life += 1
         self.member_id, self.generation, self.owns = "", -1, ()
@@ -214,14 +215,14 @@ class Process:
             self.world.closed(self)
 
     def stop(self) -> None:
-        """Leaves the group and ends."""
+        """Sends LeaveGroup and ends the process."""
         if self.lives and self.member_id and self.instance is None:
             leaver = Leaver(self.member_id, None, None)
             self.world.send(self, lambda ticket: LeaveGroup(ticket, "g", [leaver]))
         self.kill()
 
     def cut(self, back_off_ms: float) -> None:
-        """Closes its connection; it reconnects after ``back_off_ms``."""
+        """Closes the connection; the process reconnects after ``back_off_ms``."""
         if self.lives and self.is_connected:
             self.is_connected = False
             self.world.closed(self)
@@ -234,7 +235,7 @@ class Process:
             if self._again is not None:
                 self._again()
             else:
-                self._heartbeat()  # overdue since the connection closed
+                self._heartbeat()  # the heartbeat became due while the connection was closed
 
     # -- behavior
 
@@ -292,7 +293,7 @@ class Process:
         self.world.at(self.chance.uniform(0, POLL_MS), rejoin)
 
     def hear(self, call: Call, reply: Reply) -> None:
-        """Handles an arriving reply."""
+        """Handles a reply that has arrived."""
         if isinstance(reply, JoinReply):
             self._again = None
             if reply.error_code == NONE:
@@ -326,7 +327,7 @@ class Process:
 
 
 def shared(members: Sequence[str]) -> list[tuple[str, bytes]]:
-    """The partitions, distributed as by the range assignor."""
+    """Distributes the partitions among the members as the range assignor does."""
     bounds = [PARTITIONS * i // len(members) for i in range(len(members) + 1)]
     return [
         (name, " ".join(map(str, range(bounds[i], bounds[i + 1]))).encode())

@@ -1,7 +1,7 @@
-"""The three brokers of a differential run.
+"""The three brokers of a differential run: Muster and two versions of Apache Kafka.
 
-Kafka 3.9.2 is the last with the old coordinator, and in ZooKeeper mode the last that serves
-every version of every API.
+Kafka 3.9.2 is the last version with the old coordinator; in ZooKeeper mode it is the last that
+serves all versions of all APIs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ COMMON = {
     "offsets.topic.num.partitions": "4",
 }
 _ONE_BY_ONE = {"num.io.threads": "1", "num.network.threads": "1"}
-"""With these, Kafka handles requests of several connections in the order of their arrival."""
+"""Settings with which Kafka handles requests of several connections in the order of their
+arrival."""
 _COORDINATOR = {
     NEW: {"group.coordinator.append.linger.ms": "0"},
     OLD: {
@@ -67,7 +68,7 @@ class ZooKeeperKafka(KafkaBroker):
         )
 
     def kill(self) -> None:
-        """Kill both; their data is not used again."""
+        """Kills Kafka and its ZooKeeper, whose data is not used again."""
         super().kill()
         if self.zookeeper:
             self.zookeeper.kill()
@@ -79,11 +80,11 @@ class ZooKeeperKafka(KafkaBroker):
 def three_brokers(
     folder: Path, settings: Mapping[str, str], *, zookeeper: bool = False
 ) -> Iterator[dict[str, Broker]]:
-    """The broker under test first, then the two Kafkas; killed at the end."""
+    """Yields the broker under test and the two Kafkas; kills them at the end."""
     shared = {**COMMON, **settings}
     brokers: dict[str, Broker] = {}
     tested = make_broker(folder / "tested" / "data", shared)
-    if isinstance(tested, KafkaBroker):  # BROKER=kafka: this tests the tester
+    if isinstance(tested, KafkaBroker):  # BROKER=kafka compares Kafka with itself
         tested.settings |= {**_ONE_BY_ONE, **_COORDINATOR[tested.version]}
         brokers["kafka under test"] = tested
     else:
@@ -104,5 +105,5 @@ def three_brokers(
 
 
 def targets(brokers: Mapping[str, Broker]) -> list[Target]:
-    """The brokers as targets of a run."""
+    """Returns the brokers as targets of a run."""
     return [Target(name, broker.port) for name, broker in brokers.items()]

@@ -1,4 +1,4 @@
-"""A run of many traces over the same brokers, and the shrinking of failing ones."""
+"""Runs many traces on the same brokers, and shrinks failing traces."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tests.interop.differential.trace import TOPICS, Trace
 from tests.interop.differential.wire import Target
 
 TOGETHER = 6
-"""The number of concurrent traces, each in its own group."""
+"""The number of concurrent traces, each with its own group."""
 SHRINK_FOR_S = 30.0
 
 
 @dataclass
 class Campaign:
-    """Traces of the seeds from `first_seed` on, until `steps` responses were compared."""
+    """Runs the traces of the seeds from `first_seed` on, until `steps` responses were compared."""
 
     targets: list[Target]
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     stop_after: int = 3
-    """The number of failing traces after which no more start."""
+    """The number of failing traces after which no trace is started."""
     coverage: Coverage = field(default_factory=Coverage)
     legal: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Run the traces; `failed` has the failing ones, shrunk."""
+        """Runs the traces; `failed` has the failing traces, shrunk."""
         for target in self.targets:
             await target.prepare(TOPICS)
         seeds = iter(range(self.first_seed, self.first_seed + self.seeds))
@@ -57,7 +57,8 @@ class Campaign:
         return await Run(trace, self.targets, group, coverage, legal).run()
 
     async def _shrunk(self, failed: Outcome) -> Outcome:
-        """The same failure with fewer steps: unsent steps are cut, then chunks are omitted."""
+        """Returns the same failure with fewer steps: unsent steps are removed, then chunks of
+        steps."""
         ends = time.monotonic() + SHRINK_FOR_S
         best = failed
         size = max(1, len(best.done) // 2)
@@ -74,7 +75,7 @@ class Campaign:
         return best
 
     def differences(self) -> str:
-        """The failing traces as text, each with its seed."""
+        """Returns the failing traces as text, each with its seed."""
         lines = []
         for each in self.failed:
             lines += ["", f"SEED={each.trace.seed} differs (shrunk to {len(each.done)} steps):"]
@@ -83,7 +84,7 @@ class Campaign:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """Coverage, and differences with a reason, as text."""
+        """Returns coverage and excused differences as text."""
         lines = [self.coverage.summary(), "", "where the two Kafkas differ, or a reason is known:"]
         lines += [f"  {count:5} {what}" for what, count in self.legal.most_common(40)]
         lines += ["", f"how traces ended: {dict(self.ends)}"]

@@ -1,8 +1,8 @@
-"""Clients for scenarios that depend on time: each broker gets the same requests, and its
-responses and their delays are recorded as facts.
+"""Clients of timed scenarios: each broker gets the same requests, and responses and delays are
+recorded as facts.
 
-A delay is recorded as a condition with bounds: no sooner than the timeout, and no later than
-LATE_S after it. A polled response is requested every POLL_S.
+A delay is recorded as within bounds: no shorter than the timeout, and at most LATE_S longer.
+Polling requests are sent every POLL_S.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
-"""Tolerance for clocks that count whole ticks."""
+"""The tolerance for clocks that count whole ticks, in seconds."""
 LATE_S = 5.0
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE = 0, 22, 25, 27
 LOADING = frozenset({14, 15, 16})
 
 
 class Since:
-    """A moment from which delays are measured."""
+    """A time from which delays are measured."""
 
     def __init__(self) -> None:
         self._began = asyncio.get_running_loop().time()
 
     def took(self, at_least_s: float) -> str:
-        """The fact that this much time has passed, and not much more."""
+        """Returns the fact that at least ``at_least_s`` have passed, and at most LATE_S more."""
         past_s = asyncio.get_running_loop().time() - self._began
         if past_s < at_least_s - EARLY_S:
             return f"too early: {past_s:.2f} s, not {at_least_s:g}"
@@ -52,7 +52,7 @@ class Client:
         self._wires: list[Wire] = []
 
     async def ask(self, api: str, version: int, **value: Any) -> asyncio.Future[dict[str, Any]]:
-        """Send a request on a free connection of this client; the future is its response."""
+        """Sends a request on a free connection of this client; the future is its response."""
         wire = next((w for w in self._wires if w.free), None)
         if wire is None:
             wire = await self.group.target.open(self.name)
@@ -63,7 +63,7 @@ class Client:
     async def join_request(
         self, session_ms: int, rebalance_ms: int, version: int = 5, member_id: str | None = None
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send JoinGroup; "" as member id means a new client, or a restarted one."""
+        """Sends JoinGroup; an empty member id means a new or restarted client."""
         value: dict[str, Any] = {
             "session_timeout_ms": session_ms,
             "member_id": self.member_id if member_id is None else member_id,
@@ -77,7 +77,7 @@ class Client:
         return await self.ask("JoinGroup", version, **value)
 
     async def joined(self, answer: Awaitable[dict[str, Any]]) -> int:
-        """Wait for a JoinGroup response, update this client from it, and return its error."""
+        """Waits for a JoinGroup response, updates this client, and returns the error."""
         found = await asyncio.wait_for(answer, ANSWERED_WITHIN_S)
         code: int = found["error_code"]
         if found["member_id"]:
@@ -92,15 +92,15 @@ class Client:
         return code
 
     async def join(self, session_ms: int, rebalance_ms: int) -> Awaitable[dict[str, Any]]:
-        """Join in one request: a dynamic member uses version 3, which needs no id first.
+        """Joins with one request: a dynamic member uses version 3, which needs no member id first.
 
-        Between the two requests of a later version 3.9.2 may delete the empty group.
+        Later versions need two requests, between which 3.9.2 may delete the empty group.
         """
         version = 3 if self.instance_id is None else 5
         return await self.join_request(session_ms, rebalance_ms, version)
 
     async def sync(self) -> asyncio.Future[dict[str, Any]]:
-        """Send SyncGroup; the leader assigns "for NAME" to each member."""
+        """Sends SyncGroup; the leader assigns "for NAME" to each member."""
         names = self.group.names
         given = [
             {"member_id": id_, "assignment": f"for {names.get(id_, '?')}".encode()}
@@ -116,7 +116,7 @@ class Client:
         )
 
     async def heartbeat(self, member_id: str | None = None) -> int:
-        """The error of a Heartbeat."""
+        """Sends a Heartbeat and returns its error."""
         answer = await self.ask(
             "Heartbeat",
             3,
@@ -128,7 +128,7 @@ class Client:
         return code
 
     async def commit(self) -> int:
-        """Commit an offset as a member; returns the error."""
+        """Commits an offset as a member and returns the error."""
         entry = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
         answer = await self.ask(
             "OffsetCommit",
@@ -142,7 +142,7 @@ class Client:
         return code
 
     async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
-        """Send Heartbeats, whose error must be 0, until it is `code`."""
+        """Sends Heartbeats, whose error must be 0, until the error is `code`."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
     def close(self) -> None:
@@ -158,17 +158,17 @@ class ScenarioGroup:
         self.group_id = group_id
         self.names: dict[str, str] = {}
         self.member_ids: list[str] = []
-        """Member ids of the last generation, from the leader's JoinGroup response."""
+        """The member ids of the last generation, from the leader's JoinGroup response."""
         self.facts: list[str] = []
         self.clients: list[Client] = []
 
     def client(self, name: str, instance_id: str | None = None) -> Client:
-        """A new client; `name` is its client id."""
+        """Returns a new client; `name` is its client id."""
         self.clients.append(Client(self, name, instance_id))
         return self.clients[-1]
 
     def saw(self, *parts: object) -> None:
-        """Record a fact."""
+        """Records a fact."""
         self.facts.append(" ".join(str(part) for part in parts))
 
     async def until(
@@ -178,7 +178,7 @@ class ScenarioGroup:
         within_s: float = ANSWERED_WITHIN_S,
         before: set[int] | None = None,
     ) -> str:
-        """Repeat a request until its error is `code`; returns a fact that says so, or names
+        """Repeats a request until its error is `code`; returns a fact with that code, or with
         another error."""
         async with asyncio.timeout(within_s):
             while True:
@@ -190,10 +190,10 @@ class ScenarioGroup:
                 await asyncio.sleep(POLL_S)
 
     async def form(self, *clients: Client, session_ms: int, rebalance_ms: int) -> None:
-        """Have clients join as one generation and synchronise; the first of them leads.
+        """Lets clients join one generation and sync; the first client leads.
 
-        Requests of two connections may overtake each other: the others wait until it is a
-        member.
+        Requests of two connections may overtake each other, so the other clients wait until the
+        first is a member.
         """
         first, *others = clients
         parked = [await first.join(session_ms, rebalance_ms)]
@@ -206,12 +206,12 @@ class ScenarioGroup:
         await self.synchronise(*clients)
 
     async def size(self, client: Client) -> int:
-        """The number of members in the broker's view."""
+        """Returns the number of members that the broker reports."""
         answer = await client.ask("DescribeGroups", 3, groups=[self.group_id])
         return len((await answer)["groups"][0]["members"])
 
     async def synchronise(self, *clients: Client) -> None:
-        """All clients send SyncGroup and get their assignment."""
+        """Sends SyncGroup for all clients and waits for their assignments."""
         for answer in [await each.sync() for each in clients]:
             assert (await asyncio.wait_for(answer, ANSWERED_WITHIN_S))["error_code"] == NONE
 

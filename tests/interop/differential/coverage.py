@@ -1,8 +1,8 @@
-"""Coverage of a differential run: API by version by group state by error.
+"""The coverage of a differential run: API by version by group state by error.
 
-ROWS and COLUMNS are those of the table of responses that a coordinator owes to every request in
-every state; the columns that no client can cause from outside (a dead group, a loading group, a
-group of another broker) are omitted, and so are transactional commits.
+ROWS and COLUMNS are those of the coordinator's table of responses by request and state. Columns
+that no client can cause (a dead group, a loading group, a group of another broker) and
+transactional commits are omitted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tests.interop.differential.noise import NOISE, versions
 from tests.interop.differential.trace import APART, Step
 
 ENOUGH = 20
-"""The number of comparisons that a run must reach per version of every API."""
+"""The number of comparisons that a run must reach for each version of each API."""
 
 COLUMNS = ("Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
-"""States in DescribeGroups; "Dead" is its state of a group that does not exist."""
+"""The states in DescribeGroups, which reports "Dead" for a group that does not exist."""
 
 ROWS = (
     "JoinGroup, id given",
@@ -35,7 +35,7 @@ ROWS = (
 
 
 def row_of(step: Step, sent: dict[str, Any]) -> str:
-    """The row of a request."""
+    """Returns the row of a request."""
     if step.api == "JoinGroup":
         return "JoinGroup, id given" if sent["member_id"] else "JoinGroup, new"
     if step.api == "OffsetCommit":
@@ -45,7 +45,7 @@ def row_of(step: Step, sent: dict[str, Any]) -> str:
 
 
 class Coverage:
-    """Counts of compared answers."""
+    """The numbers of compared responses."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int, str, int]] = Counter()
@@ -56,7 +56,7 @@ class Coverage:
         self.skipped = 0
 
     def add(self, step: Step, sent: dict[str, Any], state: str, codes: list[int]) -> None:
-        """Count one compared response; `state` is the group's before the request."""
+        """Counts one compared response; `state` is the group's state before the request."""
         for code in codes:
             self.answers[step.api, step.version, state, code] += 1
         self.versions[step.api, step.version] += 1
@@ -66,11 +66,11 @@ class Coverage:
 
     @property
     def steps(self) -> int:
-        """The number of compared responses."""
+        """Returns the number of compared responses."""
         return sum(self.versions.values())
 
     def missing(self) -> list[str]:
-        """Versions with too few comparisons, and cells never reached."""
+        """Returns the versions with too few comparisons and the cells without any."""
         found = [
             f"{api} v{version} was compared {self.versions[api, version]} times, not {ENOUGH}"
             for api in NOISE
@@ -85,7 +85,7 @@ class Coverage:
         ]
 
     def summary(self) -> str:
-        """The cells and the versions as a page of text."""
+        """Returns the counts of cells and versions as text."""
         lines = [
             f"{self.steps} answers compared in {self.traces} traces, {self.parked} of them after "
             f"being parked; {self.skipped} steps left out by their guards",
@@ -102,7 +102,7 @@ class Coverage:
         return "\n".join(lines)
 
     def detail(self) -> str:
-        """Counts of responses by version, state and error."""
+        """Returns the counts of responses by version, state and error."""
         lines = ["by version, state and error (0 is none):"]
         for api in NOISE:
             for version in versions(api):

@@ -1,7 +1,7 @@
-"""Seeded traces: goals that lead a group through its states, with noise on the way.
+"""Seeded traces: goals that lead a group through its states, with random requests in between.
 
 `trace_of(seed)` depends only on its seed. It guesses the membership of the group; guards on the
-steps (`Step.when`) do the rest, so that a wrong guess costs one step.
+steps (`Step.when`) skip the steps for which the guess is wrong.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Script(Noise):
         self.gather()
 
     def gather(self) -> None:
-        """The members join again, then synchronise; or stop half way."""
+        """Lets the members join again and then sync, or stops before the sync."""
         everyone = self.rng.sample(self.inside, len(self.inside))
         for actor in everyone:
             self.join(actor, "preparing")
@@ -107,7 +107,8 @@ class _Script(Noise):
         self.gather()
 
     def rejoin(self) -> None:
-        """A member rejoins without a rebalance: with its last metadata, or changed."""
+        """Lets a member rejoin with its last metadata, which causes no rebalance, or with changed
+        metadata."""
         actor = self.anyone()
         if self.maybe(0.5):
             self.lists[actor] = self._protocols()
@@ -169,7 +170,7 @@ class _Script(Noise):
         self.noise_DeleteGroups()
 
     def janitor(self) -> None:
-        """One LeaveGroup removes the stale member ids that clients have replaced."""
+        """Removes the stale member ids that clients have replaced, by one LeaveGroup."""
         gone = [[actor.index, "all stale", "none"] for actor in self.actors]
         self.add(0, "LeaveGroup", self.version("LeaveGroup", 3), members=gone, reason="tidy")
 
@@ -180,5 +181,5 @@ class _Script(Noise):
 
 
 def trace_of(seed: int) -> Trace:
-    """The trace of a seed: always the same."""
+    """Returns the trace of a seed, which is always the same."""
     return _Script(seed).run()

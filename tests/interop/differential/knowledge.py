@@ -1,8 +1,8 @@
-"""The state of a trace's clients on one broker, and the requests that their steps mean there.
+"""The state of a trace's clients on one broker, and the requests of their steps there.
 
-It is computed from responses, without sockets or clock. Generated member ids get names by their
-receiver ("c0#1" is the first id that client 0 was given), so that the responses of two brokers
-can be compared.
+The state is computed from responses, without sockets or clock. Generated member ids get names by
+their receiver ("c0#1" is the first id of client 0), so that the responses of two brokers can be
+compared.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Knowledge:
         self.known = [Known() for _ in trace.actors]
         self.names: dict[str, str] = {"": "", STRANGER: "stranger"}
         self.protocols_of: dict[str, list[str]] = {}
-        """Per member name, the protocols of its last JoinGroup, in order."""
+        """The protocols of each member's last JoinGroup, in order, by member name."""
         self.instance_of: dict[str, str | None] = {}
-        """Per member name, the instance id of its last JoinGroup."""
+        """The instance id of each member's last JoinGroup, by member name."""
         self.topics_of: dict[str, set[str]] = {}
-        """Per instance id, the topics of its last JoinGroup, for any protocol."""
+        """The topics of the last JoinGroup of each instance id, for any protocol."""
         self.came_with_other_topics = False
         """Whether the last answered JoinGroup had other topics than the previous one of its
         instance id."""
@@ -59,14 +59,14 @@ class Knowledge:
         self.leader_gone = False
         """Whether the previous leader is not a member of its generation."""
         self.members: list[str] = []
-        """The member names of the last generation in its leader's response."""
+        """The member names of the last generation, from its leader's response."""
         self._topic_ids = {**topic_ids, "nope": NO_SUCH_TOPIC_ID}
         self.topic_names = {id_: name for name, id_ in self._topic_ids.items()}
 
     # ------------------------------------------------------------------------------ requests
 
     def group_id(self, word: str) -> str:
-        """The group that "main", "ghost" (never created) or "empty" means."""
+        """Returns the group that "main", "ghost" (never created) or "empty" means."""
         return {"main": self.group, "ghost": f"{self.group}-ghost", "empty": ""}[word]
 
     def _member(self, actor: Actor, word: str) -> str:
@@ -87,7 +87,8 @@ class Knowledge:
         return {"own": own, "next": max(own, 0) + 1, "previous": max(own - 1, 0), "none": -1}[word]
 
     def request(self, step: Step, version: int) -> dict[str, Any]:
-        """The request of a step on this broker, as a value for the codec of that version."""
+        """Returns the request of a step on this broker, as a value for the codec of that
+        version."""
         actor = self.actors[step.actor]
         says = step.says
         made: dict[str, Any] = getattr(self, "_make_" + step.api)(actor, says, version, step)
@@ -256,7 +257,7 @@ class Knowledge:
     # ------------------------------------------------------------------------------- answers
 
     def name(self, member_id: str) -> str:
-        """The name of a member id: by its receiver, else by the client for which it was
+        """Returns the name of a member id: by its receiver, else by the client for which it was
         generated."""
         found = self.names.get(member_id)
         if found is not None:
@@ -265,7 +266,7 @@ class Knowledge:
         return f"{made_up[1]}#?" if made_up else member_id
 
     def learn(self, step: Step, sent: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Update the state from the response to a step, as a client does that sent `sent`."""
+        """Updates the state from the response to a step, whose request was `sent`."""
         known = self.known[step.actor]
         if step.api == "JoinGroup":
             self._learn_join(known, step, sent, answer)
@@ -291,7 +292,7 @@ class Knowledge:
         if code == 0:
             self.came_with_other_topics = self.has_other_topics(step, sent)
             name = self.names[member_id]
-            # A static member that rejoins by a version without instance ids is still static.
+            # A static member that rejoins by a version without instance ids remains static.
             instance = sent.get("group_instance_id") or self.instance_of.get(name)
             self.instance_of[name] = instance
             if instance:
@@ -302,12 +303,12 @@ class Knowledge:
             known.protocol_type = answer["protocol_type"]
 
     def has_other_topics(self, step: Step, sent: dict[str, Any]) -> bool:
-        """Whether a JoinGroup has other topics than the last one with its instance id."""
+        """Returns whether a JoinGroup has other topics than the last one with its instance id."""
         before = self.topics_of.get(sent.get("group_instance_id") or "")
         return before is not None and before != _topics(step)
 
     def learn_generation(self, joins: list[dict[str, Any]]) -> None:
-        """Update the leader from the successful JoinGroup responses of one step."""
+        """Updates the leader from the successful JoinGroup responses of one step."""
         for answer in joins:
             if answer["members"]:
                 self.members = [self.name(member["member_id"]) for member in answer["members"]]
@@ -317,12 +318,13 @@ class Knowledge:
             self.leader = leader
 
     def _same_member(self, name: str, other: str) -> bool:
-        """Whether two names are one member: a static member is the same under every id."""
+        """Returns whether two names are one member: a static member is the same under each of its
+        ids."""
         instance = self.instance_of.get(name)
         return name == other or (instance is not None and instance == self.instance_of.get(other))
 
     def offers(self) -> list[list[str]]:
-        """The protocols of each member of the last generation, in its order."""
+        """Returns the protocols of each member of the last generation, in its order."""
         return [self.protocols_of[name] for name in self.members if name in self.protocols_of]
 
     def _learn_leave(self, answer: dict[str, Any], sent: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"
 
 
 def versions(api: str) -> list[int]:
-    """The versions that traces use, oldest first."""
+    """Returns the versions that traces use, oldest first."""
     return list(BY_NAME[api].versions)
 
 
@@ -75,7 +75,7 @@ class Noise:
         return self.rng.random() < probability
 
     def version(self, api: str, least: int = 0, most: int = 99) -> int:
-        """The version that this trace has used least; the seed decides between equals."""
+        """Returns the version that this trace has used least; the seed decides between equals."""
         known = [v for v in versions(api) if least <= v <= most]
         turned = self.seed % len(known)
         chosen = min(known[turned:] + known[:turned], key=lambda v: self.used[api, v])
@@ -141,7 +141,7 @@ class Noise:
             "reason": None,
         }
         if says["member"] in ("none", "stranger", "stale") and says["group"] == "ghost":
-            says["group"] = "main"  # otherwise the ghost would become a group
+            says["group"] = "main"  # otherwise "ghost" would become a group
         if says["group"] == "ghost":
             says["member"] = "stranger"
         when = "always" if self.maybe(0.15) else "free"
@@ -177,7 +177,7 @@ class Noise:
         )
 
     def noise_LeaveGroup(self, actor: int | None = None, member: str | None = None) -> None:
-        """LeaveGroups that mostly fail: the goals have the successful ones."""
+        """Adds LeaveGroups that mostly fail: the goals have the successful ones."""
         actor = self.anyone() if actor is None else actor
         member = member or self.rng.choice(("stranger", "stale", "none", "self"))
         instance = self.rng.choice(("stranger", "none")) if member == "self" else self._instance()
@@ -202,7 +202,7 @@ class Noise:
         group = self._group() if version else "main"
         generation = generation or ("none" if nobody else self._generation())
         if group != "main" and generation != "next":
-            group = "main"  # otherwise the commit would create such a group
+            group = "main"  # otherwise the commit would create the group
         self.add(
             actor,
             "OffsetCommit",
@@ -216,7 +216,8 @@ class Noise:
         )
 
     def _positions(self) -> list[Any]:
-        """[topic, [[partition, offset, leader epoch, metadata], ...]], some of them invalid."""
+        """Returns [topic, [[partition, offset, leader epoch, metadata], ...]], some of them
+        invalid."""
         named = self.rng.choices(
             (["t0"], ["t1"], ["t0", "t1"], ["t0", "nope"], []), (6, 4, 4, 2, 1)
         )[0]

@@ -1,5 +1,4 @@
-"""Responses normalised for comparison: names for generated ids, sorted where the order has no
-meaning."""
+"""Responses normalised for comparison: generated ids are named, and unordered lists are sorted."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ Answer = dict[str, Any]
 
 
 def normal(step: Step, answer: Answer, knowledge: Knowledge) -> Answer:
-    """A response without values that may differ between equal brokers."""
+    """Returns a response without values that may differ between equal brokers."""
     if "closed" in answer:
         return answer
     plain = _plain(answer)
@@ -106,7 +105,7 @@ _SHAPES = {
 
 
 def errors(answer: Answer) -> list[int]:
-    """All error codes of a response, without repetition; [0] when all are 0."""
+    """Returns the error codes of a response, each once; [0] if all are 0."""
     found: set[int] = set()
 
     def look(value: Any) -> None:
@@ -125,7 +124,7 @@ def errors(answer: Answer) -> list[int]:
 
 
 def difference(mine: Any, other: Any, path: str = "") -> str:
-    """The differing parts of two responses, in one line."""
+    """Returns the differing parts of two responses in one line."""
     if isinstance(mine, dict) and isinstance(other, dict):
         keys = sorted(mine.keys() | other.keys())
         parts = [

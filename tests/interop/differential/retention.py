@@ -1,7 +1,8 @@
-"""Scenarios in which offsets expire: by time, and by the deletion of their topic.
+"""Scenarios in which offsets expire by time or by the deletion of their topic.
 
-Commits of version 1 have their own timestamp, so that an hour passes at once; only 3.9.2 serves
-them. The brokers check for expired offsets every CHECK_MS and retain them for one minute.
+Commits of version 1 have their own timestamp, so that a commit can be an hour old at once; of the
+Kafkas only 3.9.2 serves them. The brokers check for expired offsets every CHECK_MS and retain
+offsets for one minute.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ RETENTION_SETTINGS = {
 
 
 async def _commit(client: Client, topic: str, partition: int, **how: Any) -> int:
-    """Commit offset 7: by version 1 with `age_ms`, by version 2 with `retention_ms`."""
+    """Commits offset 7: with `age_ms` by version 1, with `retention_ms` by version 2."""
     wanted = 1 if "age_ms" in how else 2
     version = client.group.target.clamp("OffsetCommit", wanted)
     entry: dict[str, Any] = {
@@ -57,7 +58,7 @@ async def _until_gone(client: Client, topic: str, partition: int) -> str:
 
 
 async def _two_looks(group: ScenarioGroup) -> None:
-    """Wait until the broker has checked twice for expired offsets; another group shows it."""
+    """Waits until the broker has checked twice for expired offsets, which another group shows."""
     witness = ScenarioGroup(group.target, f"witness-{uuid.uuid4().hex[:6]}")
     for _ in range(2):
         client = witness.client("witness")
@@ -67,8 +68,8 @@ async def _two_looks(group: ScenarioGroup) -> None:
 
 
 async def an_old_commit_of_nobody_expires(group: ScenarioGroup) -> None:
-    """A group without members and protocol type: an hour exceeds the retention of one offset
-    only."""
+    """A group has no members and no protocol type; one of its offsets is an hour old, beyond the
+    retention."""
     a = group.client("a")
     group.saw(await _commit(a, "t0", 0, age_ms=HOUR_MS), await _commit(a, "t0", 1, age_ms=0))
     group.saw("the old one:", await _until_gone(a, "t0", 0))
@@ -76,7 +77,7 @@ async def an_old_commit_of_nobody_expires(group: ScenarioGroup) -> None:
 
 
 async def a_stable_group_keeps_what_it_subscribes_to(group: ScenarioGroup) -> None:
-    """The group's members subscribe only to t0."""
+    """The members of a stable group subscribe only to t0; only offsets of other topics expire."""
     a = group.client("a")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw(await _commit(a, "t0", 0, age_ms=HOUR_MS), await _commit(a, "t1", 0, age_ms=HOUR_MS))
@@ -86,7 +87,7 @@ async def a_stable_group_keeps_what_it_subscribes_to(group: ScenarioGroup) -> No
 
 
 async def an_emptied_group_keeps_its_offsets(group: ScenarioGroup) -> None:
-    """The retention counts from when the group became empty, not from its commits."""
+    """The retention of an emptied group begins when the group becomes empty, not at its commits."""
     a = group.client("a")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw(await _commit(a, "t1", 0, age_ms=0), await _commit(a, "t0", 0, age_ms=HOUR_MS))
@@ -97,7 +98,7 @@ async def an_emptied_group_keeps_its_offsets(group: ScenarioGroup) -> None:
 
 
 async def a_retention_time_of_its_own(group: ScenarioGroup) -> None:
-    """Versions 2 to 4 may set the retention of an offset."""
+    """Versions 2 to 4 of OffsetCommit may set the retention of an offset."""
     a = group.client("a")
     began = Since()
     group.saw(await _commit(a, "t0", 0, retention_ms=700), await _commit(a, "t0", 1))
@@ -106,7 +107,7 @@ async def a_retention_time_of_its_own(group: ScenarioGroup) -> None:
 
 
 async def a_topic_is_deleted(group: ScenarioGroup) -> None:
-    """The deletion of a topic removes its offsets; offsets of other topics stay."""
+    """The deletion of a topic removes its offsets and no others."""
     a = group.client("a")
     topic = f"short-lived-{uuid.uuid4().hex[:6]}"
     made = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]

@@ -1,6 +1,6 @@
-"""Where Muster differs on purpose, and where Kafka's response is random.
+"""Intended differences of Muster from Kafka, and responses of Kafka that are random.
 
-docs/use/differences.md lists these with the reasons; nothing else may differ.
+docs/use/differences.md lists these with the reasons; no other difference is allowed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID = -1, 0, 25
 GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 81, 82
 _OPERATIONS_OF_3_9 = 328
 _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
-"""Fields of a JoinGroup response that depend on the choice of leader or protocol."""
+"""The fields of a JoinGroup response that depend on the choice of leader or protocol."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why two brokers may differ, and how the reference continues.
+    """The reason why two brokers may differ, and the continuation of the trace at the reference.
 
-    "go on": their groups are in the same state. "delete": they are so once the reference's group
-    is deleted. "part": the reference is omitted from the rest of the trace.
+    "go on": the groups are in the same state. "delete": they are after the reference's group is
+    deleted. "part": the reference is omitted from the rest of the trace.
     """
 
     text: str
@@ -60,13 +60,14 @@ REASONS = (
     ID_LEAVES,
     EMPTIED,
 )
-"""A test finds each of them in docs/use/differences.md."""
+"""All reasons; a test finds each of them in docs/use/differences.md."""
 
 
 def of_answer(
     step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
 ) -> Reason | None:
-    """Why a reference's response may differ from the subject's; None when it may not.
+    """Returns the reason why a reference's response may differ from the subject's; None if it may
+    not.
 
     `step` is the step that is answered, `during` the step that caused the response.
     """
@@ -101,11 +102,11 @@ def _of_description(mine: Answer, other: Answer) -> Reason | None:
 
 
 def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
-    """Descriptions without the parts in which the two Kafkas differ.
+    """Returns descriptions without the parts in which the two Kafkas differ.
 
-    Only 4.3.1 shows the last assignments of a rebalancing group, and knows operations on a
-    group's configuration. With `owners` each member has the client id of the client that
-    received its member id.
+    Only 4.3.1 shows the last assignments of a rebalancing group and knows operations on a group's
+    configuration. With `owners` each member has the client id of the client that received its
+    member id.
     """
     shown = []
     for group in answer["groups"]:
@@ -136,13 +137,14 @@ def _of_choice(mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | No
 
 
 View = tuple[Any, ...]
-"""State, protocol type, members; see run.py."""
+"""State, protocol type and members; see run.py."""
 
 
 def of_group(
     step: Step, sent: Answer, before: str, mine: View, other: View, knowledge: Knowledge
 ) -> Reason | None:
-    """Why, after a step, a reference shows another group or parks another request.
+    """Returns the reason why, after a step, a reference may show another group or park another
+    request.
 
     `before` is the group's state before the step, `sent` the request to the subject.
     """
@@ -165,7 +167,7 @@ def of_group(
 
 
 def _several_leave(step: Step) -> bool:
-    """Whether more than one possible member is named."""
+    """Returns whether a LeaveGroup names more than one possible member."""
     named = [who for _, who, _ in step.says.get("members", ()) if who in ("self", "all stale")]
     return step.api == "LeaveGroup" and len(named) > 1
 
@@ -175,7 +177,8 @@ def _came_back(step: Step) -> bool:
 
 
 def _keeps_nothing(step: Step) -> bool:
-    """Whether a step is a commit whose every partition is rejected for its metadata or topic."""
+    """Returns whether a step is a commit of which all partitions are rejected for their metadata or
+    topic."""
     return step.api == "OffsetCommit" and all(
         text == "long" or partition >= TOPICS.get(topic, 0)
         for topic, positions in step.says["topics"]
@@ -187,8 +190,8 @@ _BLANK = ("Empty", "", [])
 
 
 def top_protocols(lists: list[list[str]]) -> set[str]:
-    """The protocols that a vote may choose: each member votes for its first protocol that all
-    support."""
+    """Returns the protocols that a vote may choose: each member votes for its first protocol that
+    all support."""
     candidates = set.intersection(*(set(names) for names in lists)) if lists else set()
     votes = Counter(next(n for n in names if n in candidates) for names in lists if candidates)
     most = max(votes.values(), default=0)

@@ -1,14 +1,14 @@
-"""Run a trace on several brokers at once and compare their responses, step by step.
+"""Runs a trace on several brokers at once and compares their responses step by step.
 
-One broker is the *subject*; the others, the *references*, are Apache Kafkas. A step's response
-must equal that of one reference that serves the step's version (a reference that does not serve
-it gets the nearest version, so that its group takes the same course, and is not compared). A
-reference that differs for a valid reason is omitted from the rest of the trace, since its group
-may be in another state.
+One broker is the *subject*; the others, the *references*, are Apache Kafkas. A step's response must
+equal that of a reference that serves the step's version. A reference that does not serve the
+version gets the nearest one, so that its group takes the same course, and its response is not
+compared. A reference that differs for a valid reason is omitted from the rest of the trace, because
+its group may be in another state.
 
-An unanswered request is detected as parked: after each step every broker has to describe the
-group, which its coordinator does after the step; a request that is then unanswered on every
-broker is parked. Brokers that disagree get time to agree.
+Parked requests are detected as follows: after each step each broker has to describe the group,
+which its coordinator does after the step. A request that is then unanswered on all brokers is
+parked. Brokers that disagree get time to agree.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from tests.interop.differential.trace import CHANGING, PARKABLE, Step, Trace
 from tests.interop.differential.wire import Target
 
 AGREE_WITHIN_S = 5.0
-"""How long brokers may disagree (one has responded, another has not) before it is a difference."""
+"""The time in seconds for which one broker may have answered and another not, before that is a
+difference."""
 JUDGED_AFTER_S = 0.4
-"""The same when one reference agrees with the subject, or the difference has its reason."""
+"""The same time if one reference agrees with the subject, or the difference has a valid reason."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""APIs for which a reference that got another version may still confirm a response."""
+"""The APIs for which a reference that got another version may confirm a response."""
 
 
 @dataclass
 class Outcome:
-    """The result of a trace: the differences (none, or those of its last step) and the story."""
+    """The result of a trace: its differences (none, or those of the last step) and its steps as
+    text."""
 
     trace: Trace
     differences: list[str] = field(default_factory=list)
@@ -48,7 +50,7 @@ class Outcome:
 
 
 class Run:
-    """One running trace. `subject` is the first of `targets`."""
+    """One run of a trace; `subject` is the first of `targets`."""
 
     def __init__(
         self,
@@ -67,14 +69,14 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The subject's ticket of the step that is compared."""
+        """The subject's ticket of the compared step."""
 
     @property
     def subject(self) -> Side:
         return self.sides[0]
 
     async def run(self) -> Outcome:
-        """Run the trace to its end, or to the first step that differs."""
+        """Runs the trace to its end, or to the first step that differs."""
         opened: list[Side] = []
         try:
             for target in self.targets:
@@ -120,9 +122,10 @@ class Run:
         await self._compare(number, displaced)
 
     def _displaced(self, number: int) -> frozenset[int]:
-        """Parked requests that Kafka may now never answer, and Muster does.
+        """Returns parked requests that Kafka may now never answer although Muster does.
 
-        The older of two with the same API and member; the SyncGroup of a member that leaves.
+        These are the older of two requests with the same API and member, and the SyncGroup of a
+        member that leaves.
         """
         new = self.subject.open[number]
         if new.step.api == "LeaveGroup":
@@ -148,7 +151,7 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Drop requests that the subject has answered and a reference has not."""
+        """Drops requests that the subject has answered and a reference has not."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -157,7 +160,7 @@ class Run:
                     del side.open[number]
 
     async def _settle(self, number: int, displaced: frozenset[int]) -> None:
-        """Describe the group until the brokers agree, or the time is over."""
+        """Describes the group until the brokers agree or the time limit is over."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -267,7 +270,7 @@ class Run:
                 )
 
     async def _excuse(self, side: Side, reason: rules.Reason) -> None:
-        """Record a difference with its reason, and bring the reference back, or omit it."""
+        """Records an excused difference, and restores or omits the reference."""
         self.legal[reason.text] += 1
         if reason.then == "part":
             self.sides.remove(side)
@@ -277,12 +280,13 @@ class Run:
             [side.glimpse] = (await side.control.send("DescribeGroups", 4, asked))["groups"]
 
     async def _has_offsets(self, side: Side) -> bool:
-        """Whether a reference keeps offsets for a group that the subject does not have."""
+        """Returns whether a reference keeps offsets for a group that the subject does not have."""
         asked = {"group_id": self.group, "topics": None}
         return bool((await side.control.send("OffsetFetch", 5, asked))["topics"])
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
-        """Omit the references that disagree; it is a difference when none agrees without reason."""
+        """Omits the references that disagree; records a difference if none agrees without a
+        reason."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]
         for side in others:

@@ -1,7 +1,7 @@
-"""Scenarios of time in a group, with the same steps for every broker.
+"""Timed scenarios of a group, with the same steps for each broker.
 
-A scenario records facts; the facts of the broker under test must equal those of one Kafka.
-Timeouts are small, and the initial delay of the brokers is INITIAL_DELAY_S.
+A scenario records facts; the facts of the broker under test must equal those of one Kafka. Timeouts
+are small, and the initial rebalance delay of the brokers is INITIAL_DELAY_S.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LONG_MS = 60000
 SHORT_MS = 2000
 SHORT_S = SHORT_MS / 1000
 TWO_JOIN_S = 2 * INITIAL_DELAY_S
-"""Duration of the first generation of two members: the second one extends the delay.
+"""The duration of the first join phase of two members: the second member extends the delay.
 
 A delay is measured from before the request that starts it, so that a response that is read late
-does not make it look short.
+does not make it seem short.
 """
 
 Scenario = Callable[[ScenarioGroup], Awaitable[None]]
 
 
 async def a_session_expires(group: ScenarioGroup) -> None:
-    """One member is silent, the other keeps its session alive by heartbeats only."""
+    """One member is silent; the other keeps its session by heartbeats only."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -44,7 +44,7 @@ async def a_session_expires(group: ScenarioGroup) -> None:
 
 
 async def commits_keep_a_session(group: ScenarioGroup) -> None:
-    """A member that commits but sends no heartbeat stays in the group."""
+    """A member that commits but sends no heartbeats stays in the group."""
     a = group.client("a")
     await group.form(a, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
     alone = Since()
@@ -56,7 +56,7 @@ async def commits_keep_a_session(group: ScenarioGroup) -> None:
 
 
 async def a_join_phase_ends(group: ScenarioGroup) -> None:
-    """A third member joins; one of the two heartbeats and never rejoins."""
+    """A third member joins; one of the first two sends heartbeats and never rejoins."""
     a, b, c = group.client("a"), group.client("b"), group.client("c")
     await group.form(a, b, session_ms=LONG_MS, rebalance_ms=SHORT_MS)
     began = Since()
@@ -70,7 +70,7 @@ async def a_join_phase_ends(group: ScenarioGroup) -> None:
 
 
 async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
-    """The sync deadline continues in a stable group."""
+    """A follower never sends SyncGroup; the sync deadline also applies in a stable group."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -86,7 +86,8 @@ async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
-    """The follower's SyncGroup is parked and fails with a rebalance; the leader is removed."""
+    """The leader never sends SyncGroup; the follower's SyncGroup is parked and fails with a
+    rebalance, and the leader is removed."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -101,7 +102,7 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
-    """An id from MEMBER_ID_REQUIRED keeps a join phase open for the length of its session."""
+    """A member id from MEMBER_ID_REQUIRED keeps a join phase open for the length of its session."""
     a, p = group.client("a"), group.client("p")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     began = Since()
@@ -113,7 +114,7 @@ async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
 
 
 async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
-    """The initial delay applies once, and once more when members join during it."""
+    """The initial rebalance delay applies once, and once more when members join during it."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     of_a = await a.join(LONG_MS, LONG_MS)
@@ -123,7 +124,7 @@ async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
 
 
 async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
-    """The initial delay applies also when no other member joins, and is not extended."""
+    """The initial rebalance delay applies without a second member too, and is not extended."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, LONG_MS)))
@@ -131,7 +132,7 @@ async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
 
 
 async def the_initial_delay_is_no_longer_than_the_rebalance_timeout(group: ScenarioGroup) -> None:
-    """A rebalance timeout shorter than the delay."""
+    """The rebalance timeout is shorter than the initial rebalance delay."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, 100)))
@@ -139,7 +140,7 @@ async def the_initial_delay_is_no_longer_than_the_rebalance_timeout(group: Scena
 
 
 async def a_static_member_restarts(group: ScenarioGroup) -> None:
-    """It returns with a new id within its session: the others notice nothing."""
+    """A static member returns with a new id within its session; no rebalance begins."""
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     old_id, generation = s.member_id, s.generation
@@ -153,7 +154,8 @@ async def a_static_member_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_leader_restarts(group: ScenarioGroup) -> None:
-    """The leader returns: before version 9 its JoinGroup response does not name it as leader."""
+    """A static leader returns; before version 9 its JoinGroup response does not name it as
+    leader."""
     s, a = group.client("s", "i-s"), group.client("a")
     await group.form(s, a, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     again = group.client("s", "i-s")
@@ -170,7 +172,7 @@ async def a_static_leader_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_member_stays_away(group: ScenarioGroup) -> None:
-    """Its partitions are kept for the length of its session."""
+    """The partitions of a static member remain assigned to it for the length of its session."""
     a, s = group.client("a"), group.client("s", "i-s")
     away = Since()
     await group.form(a, s, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -196,7 +198,7 @@ async def a_join_phase_ends_without_a_static_member(group: ScenarioGroup) -> Non
 
 
 async def everybody_is_silent(group: ScenarioGroup) -> None:
-    """A group whose sessions all expire is empty, and its next member starts a new generation."""
+    """A group whose sessions all expire is empty; its next member starts a new generation."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=SHORT_MS)

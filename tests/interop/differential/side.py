@@ -12,7 +12,8 @@ from tests.interop.differential.trace import APART, PARKABLE, Step
 from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
-"""How long to wait for a JoinGroup or SyncGroup response before describing the group."""
+"""The time in seconds for which a JoinGroup or SyncGroup response is awaited before the group is
+described."""
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Side:
     """The last description of the group."""
 
     async def ask(self, number: int, step: Step, state: str) -> None:
-        """Send a step's request on a free connection of its actor."""
+        """Sends a step's request on a free connection of its actor."""
         version = self.target.clamp(step.api, step.version)
         if (step.api, step.version) in APART and version != step.version:
             unasked: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -57,7 +58,7 @@ class Side:
         self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
 
     async def settle(self, number: int) -> None:
-        """Wait until the step is answered or appears to be parked, and describe the group."""
+        """Waits until the step is answered or appears to be parked, and describes the group."""
         ticket = self.open.get(number)
         if ticket and not ticket.future.done():
             parkable = ticket.step.api in PARKABLE
@@ -73,12 +74,12 @@ class Side:
             await asyncio.sleep(0.002)
 
     def answered(self) -> frozenset[int]:
-        """Requests answered and not yet compared."""
+        """Returns the requests that are answered and not yet compared."""
         return frozenset(number for number, each in self.open.items() if each.future.done())
 
     def view(self) -> tuple[Any, ...]:
-        """The state in which brokers must agree for the trace to continue: the group as both
-        Kafkas show it."""
+        """Returns the group as both Kafkas show it; brokers must agree in it for the trace to
+        continue."""
         group = self.glimpse
         members = sorted(
             (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
@@ -99,7 +100,7 @@ class Side:
 
 
 def known_view(side: Side) -> tuple[Any, ...]:
-    """The view without ids that this step's unread responses will name."""
+    """Returns the view without ids that this step's unread responses will name."""
     view = side.view()
     members = sorted((name.split("#")[0], instance) for name, instance in view[2])
     if view[0] != "Stable":

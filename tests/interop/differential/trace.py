@@ -1,9 +1,8 @@
-"""Traces: steps of several clients of one group, in words that have the same meaning for every
-broker.
+"""Traces: steps of several clients of one group, in words that each broker's values replace.
 
-A step never has a generated member id or a generation: it says "self", "the stale one", "one too
-many", and `knowledge.py` replaces them by that client's values on that broker. So a trace is a
-value, a pure function of its seed, and can be printed and run again.
+A step never has a generated member id or a generation: it says "self", "the stale one" or "one too
+many", and `knowledge.py` replaces these by the client's values on that broker. A trace therefore
+depends only on its seed, and can be printed and run again.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 PARKABLE = frozenset({"JoinGroup", "SyncGroup"})
-"""APIs whose response may depend on other clients."""
+"""The APIs whose response may depend on other clients."""
 
 CHANGING = frozenset(
     {"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", "DeleteGroups", "OffsetDelete"}
 )
-"""APIs after which two brokers with different responses may be in different states."""
+"""The APIs after which two brokers with different responses may be in different states."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
-"""Versions that keep their offsets in ZooKeeper's consumer paths: no other version is
-equivalent, so a broker that does not serve them is omitted."""
+"""Versions that store offsets in ZooKeeper's consumer paths. No other version is equivalent, so a
+broker that does not serve them is omitted."""
 
 MAX_SIZE = 4
-"""group.max.size of the brokers."""
+"""The setting group.max.size of the brokers."""
 
 TOPICS = {"t0": 3, "t1": 2}
 """The existing topics with their partition counts; "nope" does not exist."""
@@ -45,9 +44,9 @@ class Actor:
 class Step:
     """One request of one actor.
 
-    `when` is a guard on state in which all brokers agree: "always"; "free", only if no earlier
-    request of this actor is parked; "preparing" and "completing", if it is free and the group is
-    in that state. A step that its guard rejects is skipped on every broker.
+    `when` is a guard on state in which all brokers agree. "always": no condition. "free": no
+    earlier request of this actor is parked. "preparing" and "completing": the actor is free and the
+    group is in that state. A step that its guard rejects is skipped on all brokers.
     """
 
     actor: int
@@ -71,5 +70,5 @@ class Trace:
     steps: tuple[Step, ...]
 
     def with_steps(self, steps: list[Step]) -> Trace:
-        """The same clients with other steps."""
+        """Returns the same actors with other steps."""
         return replace(self, steps=tuple(steps))

@@ -13,9 +13,10 @@ from protocol.messages import BY_NAME
 from tests.raw_connection import MAX_ANSWER_BYTES
 
 ANSWERED_WITHIN_S = 40.0
-"""Long enough for a loaded machine. Members that must stay have longer session timeouts."""
+"""The time limit of a response, long enough for a loaded machine; members that must stay have
+longer session timeouts."""
 CLOSED: dict[str, Any] = {"closed": True}
-"""The value in place of a response if the broker closes the connection."""
+"""Replaces a response when the broker closes the connection."""
 
 
 class Wire(asyncio.Protocol):
@@ -31,7 +32,7 @@ class Wire(asyncio.Protocol):
 
     @classmethod
     async def open(cls, port: int, client_id: str) -> Wire:
-        """Connect to a broker of this machine."""
+        """Connects to a broker of this machine."""
         loop = asyncio.get_running_loop()
         _, wire = await loop.create_connection(lambda: cls(client_id), "127.0.0.1", port)
         return wire
@@ -58,13 +59,13 @@ class Wire(asyncio.Protocol):
 
     @property
     def free(self) -> bool:
-        """Whether a request may be sent now."""
+        """Returns whether a request may be sent now."""
         return self.waiting is None and not self.lost
 
     def send(
         self, name: str, version: int, value: dict[str, Any]
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send one request; the returned future gets its response."""
+        """Sends one request; the future is its response."""
         assert self.free
         assert self._transport is not None
         api = BY_NAME[name]
@@ -95,7 +96,7 @@ class Target:
         return await self.connection.open(self.port, client_id)
 
     def clamp(self, api: str, version: int) -> int:
-        """The version nearest to `version` that this broker serves."""
+        """Returns the version nearest to `version` that this broker serves."""
         least, most = self.ranges[BY_NAME[api].key]
         return min(max(version, least), most)
 
@@ -103,8 +104,8 @@ class Target:
         return self.clamp(api, version) == version
 
     async def prepare(self, topics: dict[str, int]) -> Target:
-        """Read the served versions, create the topics, and wait until they and the coordinators of
-        several groups serve requests."""
+        """Reads the served versions, creates the topics, and waits until the topics and the
+        coordinators of several groups serve requests."""
         wire = await self.open("differential")
         answer = await wire.send("ApiVersions", 0, {})
         self.ranges = {

@@ -12,7 +12,7 @@ positions = Positions()
 strategy = settings.get("strategy", "range")
 incremental = strategy == "cooperative-sticky"
 stands_at = {(t, p): offset for t, p, offset in settings.get("stands_at", [])}
-"""Records that this member can't process: it reads nothing of their partitions from there on."""
+"""The records that this member cannot process: it stops reading their partitions there."""
 each_takes_s = settings.get("each_takes_s", 0)
 """Processing time of a record in seconds."""
 
@@ -82,8 +82,7 @@ while (word := commands.next()) != "leave":
     elif message.offset() < stands_at.get((message.topic(), message.partition()), 1 << 62):
         positions.consumed(message.topic(), message.partition(), message.offset(), message.value())
         time.sleep(each_takes_s)
-# A static member gives up its partitions without a revocation: its consumed records are committed
-# here.
+# A static member leaves without a revocation, so its consumed records are committed here.
 commit(consumer, positions.all())
 consumer.close()
 emit("left")

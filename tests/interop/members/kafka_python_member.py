@@ -38,7 +38,7 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Runs on the client's own loop, which must not block."""
+    """A listener that runs on the client's own loop, which must not block."""
 
     async def on_partitions_revoked(self, revoked):
         keys = [(p.topic, p.partition) for p in revoked]
@@ -62,17 +62,17 @@ class Listener(AsyncConsumerRebalanceListener):
 
 
 def finish_joining():
-    """Make the next poll wait for a join that the last one left unfinished.
+    """Makes the next poll wait for a join that the last poll left unfinished.
 
-    kafka-python 3.0.12 forgets such a join when a metadata change was its only cause: it stops
-    heartbeating and hangs forever, against Apache Kafka too.
+    kafka-python 3.0.12 forgets a join whose only cause was a metadata change: it stops heartbeating
+    and hangs forever, with Apache Kafka too.
     """
     if consumer._coordinator.rejoining:
         consumer._coordinator.request_rejoin()
 
 
 def polled():
-    """The records of a poll. kafka-python 3.0.12 may raise in it while a broker is down."""
+    """Returns the records of a poll; kafka-python 3.0.12 may raise in it while a broker is down."""
     try:
         return consumer.poll(timeout_ms=200)
     except KafkaConnectionError:

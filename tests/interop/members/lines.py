@@ -1,5 +1,8 @@
-"""The protocol of a group member and its test: one JSON object per line on standard output, one
-word per line on standard input. Shared by the member scripts of this folder."""
+"""The protocol between a group member and its test: JSON objects on standard output, words on
+standard input, one per line.
+
+The member scripts of this folder share this module.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ faulthandler.register(signal.SIGQUIT, all_threads=True)
 
 
 def emit(event: str, **fields: Any) -> None:
-    """Report one event to the test."""
+    """Reports one event to the test."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def config() -> dict[str, Any]:
-    """The member's settings, one JSON object on the command line."""
+    """Returns the member's settings, one JSON object on the command line."""
     read: dict[str, Any] = json.loads(sys.argv[1])
     return read
 
@@ -39,7 +42,7 @@ class Commands:
         self._words.put("leave")
 
     def next(self) -> str | None:
-        """The next word, or None when none is there yet."""
+        """Returns the next word, or None if none has arrived."""
         try:
             return self._words.get_nowait()
         except queue.Empty:
@@ -47,13 +50,13 @@ class Commands:
 
 
 class Positions:
-    """Consumed and uncommitted positions: the next offset of each partition."""
+    """The positions that are consumed and not committed: the next offset of each partition."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
 
     def consumed(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
-        """Remember a record and report it."""
+        """Remembers a record and reports it."""
         self._next[topic, partition] = offset + 1
         emit(
             "record",
@@ -64,22 +67,22 @@ class Positions:
         )
 
     def of(self, partitions: Any) -> dict[tuple[str, int], int]:
-        """The positions in `partitions`, pairs of topic and partition, that have one."""
+        """Returns the positions of `partitions`, pairs of topic and partition."""
         return {key: self._next[key] for key in partitions if key in self._next}
 
     def all(self) -> dict[tuple[str, int], int]:
         return dict(self._next)
 
     def committed(self, offsets: dict[tuple[str, int], int]) -> None:
-        """Report acknowledged offsets."""
+        """Reports acknowledged offsets."""
         emit("committed", offsets=[[t, p, offset] for (t, p), offset in offsets.items()])
 
     def forget(self, partitions: Any) -> None:
-        """Forget partitions that this member lost."""
+        """Drops the positions of partitions that this member lost."""
         for key in partitions:
             self._next.pop(key, None)
 
 
 def pairs(partitions: Any) -> list[list[Any]]:
-    """Topic and partition of each, for a line."""
+    """Returns topic and partition of each as a list for JSON."""
     return sorted([p.topic, p.partition] for p in partitions)

@@ -1,7 +1,7 @@
 """A secured Muster and a secured Apache Kafka with equal settings, and their users.
 
-Four listeners, named as their protocols. An authorizer checks every user but ADMIN and the
-broker itself. PLAIN passwords are in the brokers' settings; ADMIN sets those of SCRAM.
+Each of the four listeners is named after its protocol. An authorizer checks all users except ADMIN
+and the broker itself. PLAIN passwords are in the brokers' settings; ADMIN sets the SCRAM passwords.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ UPSERT_OF = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 
 
 def password_of(user: str) -> str:
-    """The password of a user."""
+    """Returns the password of a user."""
     return f"secret-of-{user}"
 
 
 def jaas(mechanism: str, user: str, password: str | None = None) -> str:
-    """``sasl.jaas.config`` of a client."""
+    """Returns ``sasl.jaas.config`` of a client."""
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     secret = password_of(user) if password is None else password
     return f'{MODULES}.{module} required username="{user}" password="{secret}";'
@@ -46,15 +46,15 @@ class Secured(NamedTuple):
 
     broker: Broker
     listeners: Mapping[str, str]
-    """HOST:PORT by protocol, PLAINTEXT among them."""
+    """HOST:PORT of each listener, by protocol, including PLAINTEXT."""
     authority: Authority
     issuer: Issuer
 
     def properties(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> dict[str, str]:
-        """Properties with which a client of Apache's logs in as this user; on SSL by its
-        certificate."""
+        """Returns properties with which an Apache client logs in as ``user``; with SSL by the
+        user's certificate."""
         pairs = {"security.protocol": protocol}
         if mechanism is not None:
             pairs["sasl.mechanism"] = mechanism
@@ -81,17 +81,17 @@ class Secured(NamedTuple):
     def connect(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> Connection:
-        """A connection of Muster's own client."""
+        """Returns a connection of Muster's own client."""
         pairs = self.properties(protocol, mechanism, user, password)
         host, _, port = self.listeners[protocol].rpartition(":")
         return Connection(host, int(port), f"client-of-{user}", 20.0, settings_of(pairs).security)
 
     def as_admin(self) -> Connection:
-        """A connection that may do everything."""
+        """Returns a connection of ADMIN, who has all rights."""
         return self.connect("SASL_PLAINTEXT", "PLAIN", ADMIN)
 
     def add_scram_users(self, *users: str) -> None:
-        """Set the password of each user for both SCRAM mechanisms."""
+        """Sets the password of each user for both SCRAM mechanisms."""
         upsertions = [
             {"name": user, "mechanism": code, "iterations": ITERATIONS, "salt": SALT,
              "salted_password": salted(user, algorithm)}
@@ -108,7 +108,7 @@ class Secured(NamedTuple):
 
 
 def salted(user: str, algorithm: str) -> bytes:
-    """The salted password that a client derives."""
+    """Returns the salted password that a client derives."""
     return hashlib.pbkdf2_hmac(algorithm, password_of(user).encode(), SALT, ITERATIONS)
 
 
@@ -121,7 +121,7 @@ class SecuredMuster(Broker):
 
 
 def protection(authority: Authority, issuer: Issuer, users: Iterable[str]) -> dict[str, str]:
-    """The settings that both brokers share."""
+    """Returns the settings that both brokers share."""
     names = {ADMIN, BROKER, *users}
     accepted = " ".join(f'user_{user}="{password_of(user)}"' for user in sorted(names))
     plain = jaas("PLAIN", BROKER).replace(";", f" {accepted};")
@@ -145,7 +145,7 @@ def protection(authority: Authority, issuer: Issuer, users: Iterable[str]) -> di
         "super.users": f"User:{ADMIN};User:{BROKER}",
         "connection.failed.authentication.delay.ms": "100",
         "delegation.token.secret.key": "a secret for tests",
-        "log.retention.ms": "-1",  # records of tests are as old as 1970
+        "log.retention.ms": "-1",  # the records of the tests have timestamps of 1970
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
         "sasl.oauthbearer.jwks.endpoint.url": issuer.keys_url,
@@ -167,7 +167,7 @@ CONTROLLER = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
-"""Settings of Kafka only: its controller uses SASL too, so that ANONYMOUS has no rights."""
+"""Settings of Kafka only: its controller also uses SASL, so that ANONYMOUS has no rights."""
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def secured_kafka(
     more: Mapping[str, str] | None = None,
     version: str = java.KAFKA_NEW,
 ) -> Iterator[Secured]:
-    """Apache Kafka, secured."""
+    """Yields a secured Apache Kafka."""
     folder.mkdir(parents=True, exist_ok=True)
     authority, issuer = Authority(folder), Issuer(folder)
     settings = protection(authority, issuer, users)
@@ -194,7 +194,7 @@ def secured_kafka(
 def secured_muster(
     folder: Path, users: Iterable[str] = (), more: Mapping[str, str] | None = None
 ) -> Iterator[Secured]:
-    """Muster, secured."""
+    """Yields a secured Muster."""
     folder.mkdir(parents=True, exist_ok=True)
     authority, issuer = Authority(folder), Issuer(folder)
     where = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", *PROTOCOLS)}
@@ -206,7 +206,7 @@ def secured_muster(
 
 
 def called(secured: Secured, name: str, value: dict[str, Any], version: int) -> dict[str, Any]:
-    """One request of ADMIN."""
+    """Sends one request as ADMIN and returns the response."""
     admin = secured.as_admin()
     try:
         return admin.call(name, value, version=version)

@@ -1,4 +1,4 @@
-"""Python clients, each with its own names of the same settings."""
+"""Functions that produce and consume with each Python client over a login."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RECEIVED_WITHIN_S = 30.0
 
 
 class Who(NamedTuple):
-    """A login at a broker, which each client gets in its own settings."""
+    """A login at a broker, which each client translates into its own settings."""
 
     secured: Secured
     protocol: str
     mechanism: str | None
     user: str
     password: str
-    """With OAUTHBEARER the token."""
+    """The password, or the token of an OAUTHBEARER login."""
 
     @property
     def bootstrap(self) -> str:
@@ -33,12 +33,12 @@ class Who(NamedTuple):
         return str(self.secured.authority.certificate)
 
     def certificate(self) -> str:
-        """A file of the user's own key and certificate."""
+        """Returns a file with the user's key and certificate."""
         return str(self.secured.authority.issue(self.user).pem)
 
 
 def who(secured: Secured, protocol: str, mechanism: str | None, user: str) -> Who:
-    """A user with the right password or token."""
+    """Returns a user with the right password or token."""
     is_token = mechanism == "OAUTHBEARER"
     secret = secured.issuer.token(user) if is_token else password_of(user)
     return Who(secured, protocol, mechanism, user, secret)
@@ -72,7 +72,7 @@ def send_by_confluent(login: Who, topic: str, values: list[str]) -> None:
     from confluent_kafka import KafkaError, KafkaException, Producer
 
     failed: list[KafkaError] = []
-    # When its id is rejected, librdkafka reports only that it dropped the records.
+    # When its producer id is rejected, librdkafka reports only that it dropped the records.
     settings = {"enable.idempotence": login.protocol.endswith("SSL"), "error_cb": failed.append}
     producer = Producer({**_confluent(login), **settings})
     for value in values:
@@ -249,7 +249,7 @@ def receive_by_aiokafka(login: Who, topic: str, group: str, count: int) -> list[
 
 
 class Library(NamedTuple):
-    """The send and receive functions of a library."""
+    """The functions of a library that produce and consume."""
 
     send: Callable[[Who, str, list[str]], None]
     receive: Callable[[Who, str, str, int], list[str]]

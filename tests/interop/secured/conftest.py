@@ -1,5 +1,4 @@
-"""A secured broker of the kind under test and a secured Kafka, both shared by all tests of this
-folder."""
+"""A secured broker under test and a secured Kafka, shared by all tests of this folder."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ USERS = [WRITER, READER, *(cell.user for cell in CELLS)]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """Apache Kafka 4.3.1, whatever broker is under test."""
+    """Apache Kafka 4.3.1, independent of the broker under test."""
     with secured_kafka(tmp_path_factory.mktemp("kafka"), USERS) as shared:
         prepare(shared)
         yield shared
@@ -41,7 +40,7 @@ def secured(
 def secured_for_old_clients(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """A broker that also serves clients of 2017: the one under test, when it is Muster."""
+    """A broker that also serves clients of 2017: the broker under test if it is Muster."""
     if KIND == "muster":
         yield request.getfixturevalue("secured")
         return

@@ -1,7 +1,7 @@
-"""Conversations of a peer before its login: one row of the table.
+"""Conversations with a broker before login; each is one row of a table.
 
-A step is a request, raw bytes, or both in one write; its result is a response, the end of the
-connection, or nothing, when the next step is written at once.
+A step is a request, raw bytes, or several requests in one write. Its result is a response, the end
+of the connection, or nothing if the next step is written at once.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Value = dict[str, Any]
 
 
 class Said(NamedTuple):
-    """A request as it is written; without a name the frame has only its bytes."""
+    """A request as it is written; without an API name the frame has only the given bytes."""
 
     name: str
     version: int
     value: Value
     raw: bytes = b""
     answered_as: int | None = None
-    """The version of the response, if it differs."""
+    """The version of the response, if it differs from the request's."""
 
     def frame(self, correlation_id: int) -> bytes:
-        """The bytes with their length."""
+        """Returns the bytes with their length prefix."""
         data = self.raw
         if self.name:
             api = BY_NAME[self.name]
@@ -41,7 +41,7 @@ class Said(NamedTuple):
         return struct.pack(">i", len(data)) + data
 
     def heard(self, frame: bytes) -> Any:
-        """A response in its compared form."""
+        """Returns a response in the form that is compared."""
         if not self.name:
             return frame
         api = BY_NAME[self.name]
@@ -56,7 +56,7 @@ class Said(NamedTuple):
         if "mechanisms" in answer:
             answer["mechanisms"] = sorted(answer["mechanisms"])
         if answer.get("auth_bytes"):
-            answer["auth_bytes"] = answer["auth_bytes"][:2]  # nonces and salts follow
+            answer["auth_bytes"] = answer["auth_bytes"][:2]  # the nonce and the salt differ
         return answer
 
 
@@ -91,7 +91,7 @@ Step = Said | Together
 
 
 class Conversation(NamedTuple):
-    """The steps, and Kafka's responses."""
+    """The steps, and Kafka's results."""
 
     name: str
     steps: tuple[Step, ...]
@@ -100,7 +100,7 @@ class Conversation(NamedTuple):
 
 
 def hear(secured: Secured, conversation: Conversation) -> list[Any]:
-    """The result of each step; "closed" is the last."""
+    """Returns the result of each step; "closed" is the last result."""
     host, _, port = secured.listeners[conversation.listener].rpartition(":")
     heard: list[Any] = []
     with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
@@ -132,7 +132,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def gist(heard: list[Any]) -> tuple[str, ...]:
-    """The results in the table's form: error codes, and the bytes of a bare frame."""
+    """Returns the results in the table's form: error codes, and the bytes of a frame without a
+    header."""
     return tuple(_gist(each) for each in heard)
 
 
@@ -145,7 +146,7 @@ def _gist(heard: Any) -> str:
 
 
 def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
-    """Whether the broker closes the connection after these bytes."""
+    """Returns whether the broker closes the connection after these bytes."""
     host, _, port = secured.listeners[listener].rpartition(":")
     with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
         connection.sendall(data)
@@ -160,7 +161,7 @@ def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
 
 
 def hello_of_tls() -> bytes:
-    """The first bytes of a TLS client."""
+    """Returns the first bytes of a TLS client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     peer = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):

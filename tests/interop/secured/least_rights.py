@@ -9,7 +9,7 @@ from tests.waiting import until
 
 WRITER, READER = "writer", "reader"
 TOPICS, GROUPS = "orders-", "billing-"
-"""Prefixes of the names that they may use."""
+"""The prefixes of the topic and group names that the two users may use."""
 GRANTED = [
     *((WRITER, operation, "TOPIC", TOPICS) for operation in ("WRITE", "DESCRIBE", "CREATE")),
     *((READER, operation, "TOPIC", TOPICS) for operation in ("READ", "DESCRIBE")),
@@ -25,7 +25,7 @@ LOGINS = [
 
 
 def prepare(secured: Secured) -> None:
-    """Give the two their passwords and rights; ANONYMOUS may do what both may."""
+    """Sets the passwords and rights of both users; ANONYMOUS may do what both may."""
     secured.add_scram_users(WRITER, READER)
     creations = [
         {
@@ -47,7 +47,7 @@ def prepare(secured: Secured) -> None:
 
 
 def make_topic(secured: Secured, name: str) -> str:
-    """Create one of their topics, with one partition."""
+    """Creates a topic with one partition whose name the users may use."""
     topic = f"{TOPICS}{name}"
     asked = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     answer = called(secured, "CreateTopics", {"topics": [asked], "timeout_ms": 20_000}, 5)

@@ -1,8 +1,8 @@
 """The matrix of requests and rights: its cells, their requests and their responses.
 
-A request of the table has several cells: one for each list of rights of its user. The expected
-response is next to the rights, in the form of `told`. Every cell has its own user, so that the
-rights of cells do not interfere.
+A request of the table has one cell for each list of rights. The expected response is next to the
+rights, in the form of `told`. Each cell has its own user, so that the rights of cells do not
+interfere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tests.waiting import until
 Value = dict[str, Any]
 
 OWN = "{own}"
-"""In a request, the name of the cell's user: a resource of only this cell."""
+"""In a request, the name of the cell's user, which is also the name of a resource of this cell
+alone."""
 RESOURCES = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5, "TOKEN": 6, "USER": 7}
 LITERAL, PREFIXED = 3, 4
 NOBODYS_ID = b"no topic has this"[:16]
@@ -41,7 +42,7 @@ class Fact(str):
 
 
 def id_of(topic: str) -> Fact:
-    """The id of a topic."""
+    """Returns the id of a topic."""
     return Fact(f"id of {topic}")
 
 
@@ -49,9 +50,9 @@ def id_of(topic: str) -> Fact:
 class Request:
     """One request, and its response by the rights of its user.
 
-    The rights are `deny? OPERATION TYPE NAME` with `;` between; NAME ends with `*` if it is a
-    prefix, and is `*` for all. `as certificate` among them logs in only by TLS; `as ANONYMOUS`
-    and `as admin` select these users.
+    The rights are `deny? OPERATION TYPE NAME`, separated by `;`. NAME ends with `*` if it is a
+    prefix, and is `*` for all names. `as certificate` logs in by TLS alone; `as ANONYMOUS` and `as
+    admin` select these users.
     """
 
     name: str
@@ -60,13 +61,13 @@ class Request:
     value: Value
     cells: Mapping[str, str]
     topic: str = ""
-    """A topic made for each cell."""
+    """A topic that is created for each cell."""
     group: str = ""
-    """A group with committed offsets, made for each cell."""
+    """A group with committed offsets that is created for each cell."""
     transaction: str = ""
-    """A transactional id, made for each cell."""
+    """A transactional id that is created for each cell."""
     again_after: int | None = None
-    """The error after which a client repeats the request."""
+    """The error after which the request is repeated, as by clients."""
 
 
 class Cell(NamedTuple):
@@ -79,17 +80,17 @@ class Cell(NamedTuple):
 
     @property
     def id(self) -> str:
-        """For pytest."""
+        """Returns the cell's id for pytest."""
         rights = self.rights.replace(OWN, "own") or "no rights"
         return f"{self.request.name}, {self.request.api} {self.request.version}: {rights}"
 
     def own(self, text: str) -> str:
-        """A text of the request with the cell's own name."""
+        """Returns a text of the request with the cell's own name."""
         return text.replace(OWN, self.user)
 
     @property
     def login(self) -> tuple[str, str | None, str]:
-        """Protocol, mechanism and user."""
+        """Returns protocol, mechanism and user."""
         if self.rights.startswith("as ANONYMOUS"):
             return "PLAINTEXT", None, "ANONYMOUS"
         if self.rights.startswith("as admin"):
@@ -99,7 +100,7 @@ class Cell(NamedTuple):
         return (*_LOGINS[int(self.user[1:]) % len(_LOGINS)], self.user)
 
     def acls(self) -> Iterator[Value]:
-        """The entries of CreateAcls."""
+        """Yields the entries of CreateAcls."""
         for right in filter(None, self.rights.split("; ")):
             if right.startswith("as "):
                 continue
@@ -120,7 +121,7 @@ class Cell(NamedTuple):
 
 
 def cells_of(requests: Iterable[Request]) -> list[Cell]:
-    """The cells of a table, each with its user."""
+    """Returns the cells of a table, each with its user."""
     found = [(request, *cell) for request in requests for cell in request.cells.items()]
     return [Cell(*each, user=f"c{number:03}") for number, each in enumerate(found)]
 
@@ -132,9 +133,9 @@ class Side:
     name: str
     secured: Secured
     facts: dict[str, Any] = field(default_factory=dict)
-    """The values of each Fact."""
+    """The value of each Fact."""
     topics: dict[bytes, str] = field(default_factory=dict)
-    """The name of each topic by its id."""
+    """The name of each topic, by its id."""
 
     def prepare(
         self,
@@ -143,7 +144,7 @@ class Side:
         groups: list[str],
         transactions: list[str],
     ) -> None:
-        """Create the topics, groups, transactions and rights of all cells."""
+        """Creates the topics, groups, transactions and rights of all cells."""
         made = dict(topics)
         made |= {cell.own(cell.request.topic): 1 for cell in cells if cell.request.topic}
         self._make_topics(made)
@@ -171,13 +172,13 @@ class Side:
         until("all rights are there", lambda: self._count(any_acl) == asked)
 
     def _count(self, any_acl: Value) -> int:
-        """The number of ACLs of cells."""
+        """Returns the number of ACLs of cells."""
         found = self.call("DescribeAcls", 3, any_acl)["resources"]
         principals = [acl["principal"] for resource in found for acl in resource["acls"]]
         return len([each for each in principals if _OF_A_CELL.fullmatch(each)])
 
     def _keep_for_kept(self) -> None:
-        """Give the user KEPT credentials, a quota and a token."""
+        """Gives the user KEPT credentials, a quota and a token."""
         self.secured.add_scram_users(KEPT)
         entity = {"entity_type": "user", "entity_name": KEPT}
         quota = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
@@ -195,12 +196,12 @@ class Side:
             "DescribeDelegationToken", 3, {"owners": None})["tokens"])  # fmt: skip
 
     def _have_led(self, kind: int, key: str) -> None:
-        """Have the coordinator's own topic created."""
+        """Has the internal topic of a coordinator created."""
         asked = {"key": key, "key_type": kind}
         until(f"{key} is led", lambda: _if_fine(self.call("FindCoordinator", 3, asked)))
 
     def call(self, name: str, version: int, value: Value) -> Value:
-        """One request of the administrator."""
+        """Sends one request as the administrator."""
         return called(self.secured, name, value, version)
 
     def _make_topics(self, made: Mapping[str, int]) -> None:
@@ -242,7 +243,8 @@ class Side:
         self.facts[f"producer of {transactional_id}"] = answer["producer_id"]
 
     def ask(self, cell: Cell) -> Value:
-        """The normalised response of a cell; closed: the broker ended the connection."""
+        """Returns the normalised response of a cell; "closed" if the broker closed the
+        connection."""
         connection = self.secured.connect(*cell.login)
         try:
             if cell.request.again_after is None:
@@ -300,14 +302,14 @@ _FREE = {
     "transaction_start_time_ms", "session_lifetime_ms", "synonyms", "documentation",
     "error_message", "last_timestamp",
 }  # fmt: skip
-"""Fields for place, time and wording, which differ between two brokers."""
+"""The fields for addresses, times and messages, which differ between two brokers."""
 _KINDS = {"records", "hmac", "token_id", "member_id", "leader", "configs"}
-"""Fields of which only the presence is compared."""
+"""The fields of which only the presence is compared."""
 _SIGNS = {
     "base_offset", "producer_id", "producer_epoch", "high_watermark", "last_stable_offset",
     "offset", "end_offset", "timestamp", "low_watermark",
 }  # fmt: skip
-"""Fields of which only the sign is compared."""
+"""The fields of which only the sign is compared."""
 
 
 class Normal:
@@ -318,7 +320,7 @@ class Normal:
         self._side = side
 
     def of(self, value: Any) -> Any:
-        """A part of a response."""
+        """Returns a part of a response, normalised."""
         if isinstance(value, dict):
             return {key: self._field(key, part) for key, part in value.items() if key not in _FREE}
         if isinstance(value, list):
@@ -338,7 +340,7 @@ class Normal:
 
 
 def told(answer: Value) -> str:
-    """The names and error codes of a normalised response: `open: 0 0/0 1/29, ...`."""
+    """Returns the names and error codes of a normalised response: `open: 0 0/0 1/29, ...`."""
     if "closed" in answer:
         return "closed"
     return " ".join(_told(answer))

@@ -1,4 +1,4 @@
-"""Rights and quotas that change while a client is connected take effect as in Kafka 4.3.1."""
+"""Changed rights and quotas take effect on connected clients as in Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MUTATED_TOPICS = 12
 def on_each(
     kafka: Secured, request: pytest.FixtureRequest, told: Callable[[Secured], Any]
 ) -> list[Any]:
-    """The result at Kafka, then at the broker under test."""
+    """Returns the results at Kafka and at the broker under test."""
     others = [request.getfixturevalue("secured")] if KIND == "muster" else []
     return [told(each) for each in (kafka, *others)]
 
@@ -135,19 +135,19 @@ def set_quota(secured: Secured, user: str, key: str, value: float | None) -> Non
     )["entries"]) == (value is not None))  # fmt: skip
 
 
-def test_produce_beyond_a_quota_returns_the_throttle_time(
+def test_produce_above_a_quota_returns_the_throttle_time(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> int:
         topic, user = make_topic(secured, name), f"slow-{name}"
         secured.add_scram_users(user)
-        for operation in ("WRITE", "DESCRIBE"):  # in this order: describe comes last
+        for operation in ("WRITE", "DESCRIBE"):  # DESCRIBE is added last
             add(secured, entry(user, operation, topic, ALLOW))
         set_quota(secured, user, "producer_byte_rate", 1000.0)
         connection = until(
             "the user may enter", lambda: secured.connect("SASL_SSL", "SCRAM-SHA-512", user)
         )
-        # A rejected Produce would count against the quota as well.
+        # A rejected Produce would also count against the quota.
         until("it may see the topic", lambda: may_see(connection, topic))
         answer = until("it may write", lambda: _taken(produce(connection, topic, b"x" * 30_000)))
         connection.close()
@@ -157,7 +157,7 @@ def test_produce_beyond_a_quota_returns_the_throttle_time(
 
     waits = on_each(kafka, request, told)
 
-    # 30,000 bytes and the rest of the frame, at 1000 a second, less a window of 10 s.
+    # 30,000 bytes and the rest of the frame, at 1,000 bytes/s, less a window of 10 s.
     assert all(20_000 <= each <= 20_400 for each in waits), waits
 
 

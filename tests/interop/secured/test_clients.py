@@ -1,4 +1,4 @@
-"""Real Python clients on each protocol and mechanism, with the least rights that they need."""
+"""Python clients on each protocol and mechanism, with the least rights that they need."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_reader_cannot_produce_and_writer_cannot_consume(
     with pytest.raises(Exception) as read:  # noqa: PT011
         client.receive(writer, topic, group, 1)
 
-    # A producer that requests its id first is rejected there: it has no right to write anywhere.
+    # A producer that requests its producer id first is rejected there: it may write to no topic.
     assert re.search(r"(?i)(topic|cluster)_?authorization_?failed", repr(written.value))
     assert re.search(r"(?i)group_?authorization_?failed", repr(read.value))
 
@@ -69,7 +69,7 @@ def test_wrong_password_and_forged_token_are_rejected(
 
     told = r"(?i)authentication_?failed|_AUTHENTICATION"
     if (library, mechanism) == ("aiokafka", "OAUTHBEARER"):
-        # It takes a token error for success, and is disconnected at its next request.
+        # kafka-python treats a token error as success, and is disconnected at its next request.
         told = "KafkaConnectionError: Connection at [0-9.:]+ closed"
     if KIND == "kafka":
         # It sometimes closes before its response is read; and aiokafka believes its advertised

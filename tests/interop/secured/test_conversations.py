@@ -1,4 +1,4 @@
-"""Logins at the wire: Muster's responses to an unauthenticated peer equal those of Kafka 4.3.1."""
+"""Muster's responses to unauthenticated clients equal those of Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.proves("security 22")]
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=[each.name for each in CONVERSATIONS])
-def test_login_conversation_equals_kafkas(
+def test_login_conversation_equals_that_of_kafka(
     kafka: Secured, request: pytest.FixtureRequest, conversation: Conversation
 ) -> None:
     theirs = hear(kafka, conversation)

@@ -1,7 +1,8 @@
-"""Java clients of three ages on each protocol and mechanism, with the least rights they need.
+"""Java clients of three versions on each protocol and mechanism, with the least rights that they
+need.
 
-Each age runs in one JVM. The client of 2017 uses SaslHandshake 0 and raw tokens; it can read no
-PEM, so all three use PKCS12 stores.
+The clients of a version run in one JVM. The client of 2017 uses SaslHandshake 0 and raw tokens; it
+cannot read PEM, so all versions use PKCS12 stores.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ class Properties:
         self._trust = folder / "trust.p12"
         self._trust.write_bytes(secured.authority.trust_pkcs12(STORE_PASSWORD))
         self.urls: list[str] = []
-        """Token URLs; a client of Kafka 4 opens only URLs that it was configured for."""
+        """The token URLs: a client of Kafka 4 opens only URLs that its configuration allows."""
 
     def file(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None,
         **more: str,
     ) -> str:  # fmt: skip
-        """The file of one login."""
+        """Returns the file of one login."""
         pairs = self._secured.properties(protocol, mechanism, user, password)
         pairs = {key: value for key, value in pairs.items() if not key.startswith("ssl.")}
         pairs["bootstrap.servers"] = self._secured.listeners[protocol]
@@ -64,7 +65,7 @@ class Properties:
 
 
 def run(jars: str, *calls: tuple[str, ...], urls: Sequence[str] = ()) -> dict[str, str]:
-    """The program's output for each call, by the call's name; ``urls`` are those of tokens."""
+    """Returns the program's output for each call, by the call's name; ``urls`` are token URLs."""
     done = subprocess.run(
         java.source(
             jars,
@@ -80,14 +81,14 @@ def run(jars: str, *calls: tuple[str, ...], urls: Sequence[str] = ()) -> dict[st
 
 @pytest.fixture
 def age(request: pytest.FixtureRequest) -> tuple[str, Secured]:
-    """The jars, and a broker that serves them."""
+    """The jars of a version, and a broker that serves its clients."""
     is_old = request.param == java.KAFKA_OLD
     fixture = "secured_for_old_clients" if is_old else "secured"
     return request.param, request.getfixturevalue(fixture)
 
 
 def logins_of(jars: str) -> list[tuple[str, str | None]]:
-    """The supported logins: tokens came with Kafka 2.0."""
+    """Returns the supported logins: OAUTHBEARER came with Kafka 2.0."""
     return [each for each in LOGINS if jars != java.KAFKA_OLD or each[1] != "OAUTHBEARER"]
 
 
@@ -119,7 +120,7 @@ def test_writer_can_produce_and_reader_can_consume_with_each_login(
 
 
 @AGES
-def test_denied_operations_fail_with_their_exception(
+def test_denied_operation_fails_with_its_exception(
     age: tuple[str, Secured], name: str, tmp_path: Path
 ) -> None:
     jars, secured = age
@@ -139,11 +140,11 @@ def test_denied_operations_fail_with_their_exception(
 
     told = run(jars, *calls, urls=files.urls)
 
-    # A newer producer requests an id first, and this one has no right to write anywhere.
+    # A newer producer requests a producer id first, and this user may write to no topic.
     written = "TopicAuthorizationException" if is_old else "ClusterAuthorizationException"
     assert f"errors.{written}" in told["write"]
     assert "errors.GroupAuthorizationException" in told["read"]
-    # Before Kafka 1.0 a client could not learn of a rejected login.
+    # Before Kafka 1.0 a client was not notified of a rejected login.
     entered = "TimeoutException" if is_old else "SaslAuthenticationException"
     assert f"errors.{entered}" in told["enter"]
     if not is_old:

@@ -1,7 +1,7 @@
-"""Requests and rights, cell by cell: Muster and Apache Kafka 4.3.1 get the same requests.
+"""Muster and Apache Kafka 4.3.1 get the same requests with the same rights, cell by cell.
 
-The table has Kafka's responses too, so that the two cannot agree by accident. `BROKER=kafka`
-tests only Kafka.
+The table also has Kafka's responses, so that the two brokers cannot agree by accident.
+`BROKER=kafka` tests only Kafka.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.proves("security 21")]
 
 @pytest.fixture(scope="session")
 def kafka_side(kafka: Secured) -> Side:
-    """Apache Kafka with everything that the cells need."""
+    """Apache Kafka with the resources and rights of all cells."""
     side = Side("Kafka", kafka)
     side.prepare(CELLS, TOPICS, GROUPS, TRANSACTIONS)
     return side
@@ -28,7 +28,7 @@ def kafka_side(kafka: Secured) -> Side:
 
 @pytest.fixture(scope="session")
 def muster_side(secured: Secured) -> Side:
-    """Muster with the same."""
+    """Muster with the resources and rights of all cells."""
     side = Side("Muster", secured)
     side.prepare(CELLS, TOPICS, GROUPS, TRANSACTIONS)
     return side

@@ -21,7 +21,7 @@ _PORTS = ("9092", "9093", "9644")
 
 
 def commands() -> list[tuple[str, str]]:
-    """Each command of the page, with its input lines and its printed output."""
+    """Returns each command of the page, with its input lines and its printed output."""
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         given = ""
@@ -67,12 +67,12 @@ def test_security_page_commands_print_their_output(tmp_path: Path) -> None:
         if got != said
     ]
     assert not wrong, (wrong[0], (tmp_path / "errors.log").read_text()[-2000:])
-    assert "denied" not in logged  # of the last broker, whose log starts empty
+    assert "denied" not in logged  # the log of the last broker, which started empty
 
 
-def test_security_page_settings_are_those_of_the_tests() -> None:
-    """The library settings are those with which tests/interop/secured logs in; `muster` knows
-    Java's."""
+def test_security_page_has_the_client_settings_of_the_tests() -> None:
+    """The page has the library settings with which tests/interop/secured logs in; `muster` reads
+    those of Java clients."""
     table = PAGE.split("\n## Clients\n")[1].split("\n\n")[1]
     rows = [line.strip("|").split("|") for line in table.splitlines()]
     assert len(rows) > 6

@@ -1,4 +1,4 @@
-"""Kafka's tools for ACLs, users, quotas, certificates and tokens, with their own login."""
+"""Kafka's tools for ACLs, users, quotas, certificates and tokens, with a login of their own."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LISTENER = "SASL_SSL"
 
 
 class Tools:
-    """Runs tools, as the administrator unless another user is named."""
+    """Runs tools as ADMIN or as another user."""
 
     def __init__(self, secured: Secured, folder: Path) -> None:
         self._secured = secured
         self._folder = folder
 
     def properties(self, user: str = ADMIN, **pairs: str) -> str:
-        """A file of client properties, with these overrides."""
+        """Returns a file of client properties, with these overrides."""
         found = self._secured.properties(LISTENER, "PLAIN", user)
         found |= {key.replace("_", "."): value for key, value in pairs.items()}
         found["bootstrap.servers"] = self._secured.listeners[LISTENER]
@@ -40,7 +40,7 @@ class Tools:
         return str(file)
 
     def run(self, tool: str, *arguments: str, code: int = 0, user: str = ADMIN) -> str:
-        """The output of a tool; also its errors, when it must fail."""
+        """Runs a tool and returns its output, including its errors if it must fail."""
         where = self._secured.listeners[LISTENER]
         given = ("--bootstrap-server", where, "--command-config", self.properties(user))
         done = java.run(java.KAFKA_NEW, tool, *given, *arguments)
@@ -68,7 +68,7 @@ def test_kafka_acls_adds_all_rights_that_a_client_needs(
     )  # fmt: skip
     refused = tools.run(ACLS, "--list", user=WRITER, code=1)
 
-    # The topic is created by the producer's right to create.
+    # The right to create topics lets the producer create the topic.
     client.send(who(secured, LISTENER, "SCRAM-SHA-512", sends), topic, ["a", "b"])
     got = client.receive(who(secured, LISTENER, "SCRAM-SHA-512", receives), topic, group, 2)
     assert got == ["a", "b"]
@@ -99,7 +99,7 @@ def test_kafka_configs_changes_users_and_quotas(tools: Tools, secured: Secured, 
 
 
 def enters(secured: Secured, user: str, password: str) -> bool:
-    """Whether the user may log in."""
+    """Returns whether the user may log in."""
     try:
         secured.connect(LISTENER, "SCRAM-SHA-256", user, password).close()
     except ClientError as error:
@@ -110,7 +110,7 @@ def enters(secured: Secured, user: str, password: str) -> bool:
 
 
 def served_serial(secured: Secured) -> int:
-    """The serial number of the certificate that new connections get."""
+    """Returns the serial number of the certificate that new connections get."""
     host, _, port = secured.listeners[LISTENER].rpartition(":")
     text = ssl.get_server_certificate((host, int(port)))
     return x509.load_pem_x509_certificate(text.encode()).serial_number
@@ -145,7 +145,7 @@ def test_kafka_configs_replaces_a_certificate(
     old.close()
 
 
-def test_kafka_delegation_tokens_creates_renews_and_expires(
+def test_kafka_delegation_tokens_creates_renews_and_expires_tokens(
     tools: Tools, secured: Secured, name: str
 ) -> None:
     made = tools.run(

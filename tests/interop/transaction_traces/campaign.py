@@ -1,4 +1,4 @@
-"""A run of many traces over the same brokers: each response and each state is compared."""
+"""Runs many traces on the same brokers and compares each response and each state."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.interop.transaction_traces.trace import (
 )
 
 TOGETHER = 8
-"""Concurrent traces, each with its own ids, topics and group."""
+"""The number of concurrent traces, each with its own ids, topics and group."""
 PREPARED_AT_ONCE = 40
-"""Traces whose topics are created together."""
+"""The number of traces whose topics are created together."""
 ENOUGH = 20
-"""The number of comparisons that a run must reach per version of every API."""
+"""The number of comparisons that a run must reach for each version of each API."""
 COLUMNS = ("Dead", "Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
-"""States in DescribeTransactions; "Dead" is an unknown id. Every broker is between Prepare and
-Complete while it writes markers: a step waits until that is over."""
+"""The states in DescribeTransactions; "Dead" is an unknown id. A broker is between Prepare and
+Complete while it writes markers; a step waits until that is over."""
 _STATE_ROWS = {
     TV1: (
         "InitProducerId none",
@@ -73,16 +73,16 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """Traces of the seeds from `first_seed` on, until `steps` responses were compared."""
+    """Runs the traces of the seeds from `first_seed` on, until `steps` responses were compared."""
 
     targets: list[Target]
-    """The broker under test, and the brokers that it is compared with."""
+    """The broker under test, and the brokers with which it is compared."""
     rules: str
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     whole: bool = False
-    """Continue for half as many steps again when something was not reached."""
+    """Whether to continue for half as many steps again when the coverage is incomplete."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -95,7 +95,7 @@ class Campaign:
     errors of one client's version."""
 
     async def run(self) -> None:
-        """Run the traces; `failed` has the differences."""
+        """Runs the traces; `failed` has the differences."""
         last = self.first_seed + self.seeds
         for first in range(self.first_seed, last, PREPARED_AT_ONCE):
             if self._over:
@@ -146,7 +146,7 @@ class Campaign:
                 return
 
     async def _answer(self, side: Side, step: Step) -> tuple[dict[str, Any], str]:
-        """The normalised response, and the state after it."""
+        """Returns the normalised response, and the state after it."""
         answer = of_trace(side, step.api, await side.ask(step))
         return normal(side, answer), await side.settle(step.actor)
 
@@ -157,7 +157,7 @@ class Campaign:
         answers: list[tuple[dict[str, Any], str]],
         sides: list[Side],
     ) -> str | Reason | None:
-        """The difference, or the reason why the trace ends here without one."""
+        """Returns the difference, or the reason why the trace ends here without one."""
         mine, state = answers[0]
         for (other, other_state), side in zip(answers[1:], sides[1:], strict=True):
             if mine != other:
@@ -180,7 +180,7 @@ class Campaign:
         return None
 
     def missing(self) -> list[str]:
-        """The coverage that the run has not reached."""
+        """Returns the coverage that the run has not reached."""
         lines = [
             f"{api} v{version} was compared {self.compared[api, version]} times, not {ENOUGH}"
             for api, (first, last) in self.ranges.items()
@@ -201,7 +201,7 @@ class Campaign:
         return min(last, last_of_tv1.get(api, last)) if self.rules == TV1 else last
 
     def report(self) -> str:
-        """The comparisons as text."""
+        """Returns the comparisons as text."""
         errors: dict[str, list[str]] = {}
         for (api, code), count in sorted(self.errors.items()):
             errors.setdefault(api, []).append(f"{code}: {count}")
@@ -217,7 +217,7 @@ async def _nobody() -> AsyncIterator[None]:
 
 
 async def _prepare(target: Target, topics: dict[str, int]) -> None:
-    """Create topics, whose partitions are served, and the transaction coordinator."""
+    """Creates topics, and waits for their partitions and the transaction coordinator."""
     await target.prepare(topics)
     wire = await target.open("differential")
     places = [
@@ -236,7 +236,7 @@ async def _prepare(target: Target, topics: dict[str, int]) -> None:
 
 
 def row_of(step: Step) -> str:
-    """The row of a step in the table of requests by state."""
+    """Returns the row of a step in the table of requests by state."""
     who = step.says.get("who", "")
     if step.api == "EndTxn":
         rules = TV2 if step.version >= 5 else TV1

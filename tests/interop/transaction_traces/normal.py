@@ -1,4 +1,5 @@
-"""Responses normalised for comparison: producer ids by name, without random and clock values."""
+"""Responses normalised for comparison: producer ids are named, and random and clock values
+removed."""
 
 from __future__ import annotations
 
@@ -28,17 +29,17 @@ _DROPPED = frozenset(
     }
 )
 _ONLY_WHETHER = frozenset({"transaction_start_time_ms", "coordinator_epoch"})
-"""Times and epochs of one broker: only their presence is compared."""
+"""Times and epochs of one broker, of which only the presence is compared."""
 
 
 def normal(side: Side, value: Any, key: str = "") -> Any:
-    """A response without values that may differ between equal brokers."""
+    """Returns a response without values that may differ between equal brokers."""
     if isinstance(value, dict):
         plain = {k: normal(side, v, k) for k, v in value.items() if k not in _DROPPED}
         if value.get("error_code") and "transaction_state" in value:
             plain["producer_id"] = value["producer_id"]  # the field's default is not a producer id
         if value.get("error_code"):
-            plain.pop("log_start_offset", None)  # 3.9.2 has one in addition to an error
+            plain.pop("log_start_offset", None)  # 3.9.2 returns the field in addition to an error
         topic_id = plain.pop("topic_id", None)
         if topic_id and topic_id != bytes(16):
             [plain["name"]] = [n for n, i in side.target.topic_ids.items() if i == topic_id]
@@ -55,7 +56,7 @@ def normal(side: Side, value: Any, key: str = "") -> Any:
 
 
 def _records(side: Side, data: bytes) -> list[Any]:
-    """Batches in order, with their values for consumers and for producer state."""
+    """Returns the batches in order, with their values for consumers and for producer state."""
     found = []
     for header, _ in iter_stored(data, partial=True):
         records = records_of(data, header)
@@ -70,7 +71,7 @@ def _records(side: Side, data: bytes) -> list[Any]:
 
 
 def of_trace(side: Side, api: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """A response without values from other traces of the same run."""
+    """Returns a response without values from other traces of the same run."""
     if api != "ListTransactions":
         return answer
     mine = [
@@ -82,7 +83,7 @@ def of_trace(side: Side, api: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def codes(value: Any) -> list[int]:
-    """All error codes of a response but 0; [0] if every code is 0."""
+    """Returns all error codes of a response except 0; [0] if all are 0."""
 
     def found(part: Any) -> set[int]:
         if isinstance(part, dict):

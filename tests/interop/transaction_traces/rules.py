@@ -1,4 +1,4 @@
-"""Where Muster's transactions differ from Kafka's.
+"""The differences between transactions of Muster and of Kafka.
 
 docs/use/differences.md has each difference with its reason.
 """
@@ -25,12 +25,12 @@ from tests.interop.transaction_traces.trace import Step
 
 @dataclass(frozen=True)
 class Reason:
-    """Why two brokers may differ, and whether the trace can continue."""
+    """The reason why two brokers may differ, and whether the trace can continue."""
 
     text: str
     goes_on: bool
     nothing_appended: bool = False
-    """The partition must end at the same offset for both."""
+    """Whether the partition must have the same end offset on both brokers."""
 
 
 TIMED_OUT = Reason("EndTxn with commit is repeated after a timeout aborted the transaction", True)
@@ -53,11 +53,11 @@ REASONS = (
     NEW_GROUP,
     NEVER_COMPLETE,
 )
-"""A test finds each of them in docs/use/differences.md."""
+"""All reasons; a test finds each of them in docs/use/differences.md."""
 
 
 def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any]) -> Reason | None:
-    """Why two responses may differ; None when they may not."""
+    """Returns the reason why two responses may differ; None if they may not."""
     both = (codes(mine), codes(other))
     who = step.says.get("who")
     if who == "other" and both == ([INVALID_PRODUCER_ID_MAPPING], [INVALID_PRODUCER_EPOCH]):
@@ -97,12 +97,12 @@ def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
 
 
 def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """The listed ids, without those that have had no transaction since InitProducerId."""
+    """Returns the listed ids, without those that have had no transaction since InitProducerId."""
     return [each for each in answer["transaction_states"] if each["transaction_state"] != "Empty"]
 
 
 def _undated(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Descriptions without the transaction time of ids that have no transaction."""
+    """Returns descriptions without the transaction time of ids that have no transaction."""
     return [
         {**each, "transaction_start_time_ms": each["transaction_state"] == "Empty" or each}
         for each in answer["transaction_states"]

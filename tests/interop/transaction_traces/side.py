@@ -27,7 +27,8 @@ PASSING = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
 )
-"""Errors of a broker that is not ready yet; the last one is their form in a Produce response."""
+"""Errors of a broker that is not ready yet; NOT_ENOUGH_REPLICAS is their form in a Produce
+response."""
 UNSETTLED = ("PrepareCommit", "PrepareAbort")
 
 Request = dict[str, Any]
@@ -39,12 +40,12 @@ class Producer:
 
     given: list[tuple[int, int]] = field(default_factory=lambda: [(-1, -1)])
     sequences: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
-    """By producer id, epoch and partition: the number of accepted records."""
+    """The number of accepted records, by producer id, epoch and partition."""
     fresh: set[tuple[int, int, str, int]] = field(default_factory=set)
-    """Keys with records accepted since the last InitProducerId or EndTxn."""
+    """The keys with records that were accepted since the last InitProducerId or EndTxn."""
 
     def claims(self, who: str, others: tuple[int, int]) -> tuple[int, int]:
-        """The producer id and epoch that a request claims."""
+        """Returns the producer id and epoch that a request claims."""
         producer_id, epoch = self.given[-1]
         match who:
             case "none":
@@ -65,7 +66,7 @@ class Side:
 
     target: Target
     name: str
-    """The trace's name: prefix of its ids, its group and its topics."""
+    """The trace's name, which is the prefix of its ids, its group and its topics."""
     wire: Wire
     producers: list[Producer] = field(default_factory=lambda: [Producer() for _ in IDS])
     pid_names: dict[int, str] = field(default_factory=dict)
@@ -77,7 +78,8 @@ class Side:
         return f"{self.name}-{IDS[actor]}"
 
     async def ask(self, step: Step) -> dict[str, Any]:
-        """The broker's response to a step; repeated while the broker is not ready."""
+        """Returns the broker's response to a step, which is repeated while the broker is not
+        ready."""
         if step.api == AWAIT_ABORT:
             await self._until(lambda state: state.startswith("CompleteAbort"), step.actor)
             return {}
@@ -96,13 +98,13 @@ class Side:
         return answer
 
     async def state(self, actor: int) -> str:
-        """The state of a producer's id, "Dead" if it is unknown."""
+        """Returns the state of a producer's id, "Dead" if the id is unknown."""
         asked = {"transactional_ids": [self.transactional_id(actor)]}
         answer = await self.wire.send("DescribeTransactions", 0, asked)
         return answer["transaction_states"][0]["transaction_state"] or "Dead"
 
     async def end_offset(self, partition: tuple[str, int]) -> int:
-        """The end offset of a partition."""
+        """Returns the end offset of a partition."""
         topic, index = partition
         asked = {"partition_index": index, "timestamp": -1}
         topics = [{"name": self.topic(topic), "partitions": [asked]}]
@@ -112,12 +114,12 @@ class Side:
         return end
 
     async def settle(self, actor: int) -> str:
-        """Wait until all markers are written, which a broker does after its response; returns
-        the state."""
+        """Waits until all markers are written, which a broker does after its response; returns the
+        state."""
         return await self._until(lambda state: state not in UNSETTLED, actor)
 
     async def _until(self, holds: Callable[[str], bool], actor: int) -> str:
-        """Wait until ``holds`` accepts the state of the actor's id; return the last state."""
+        """Waits until ``holds`` accepts the state of the actor's id; returns the last state."""
         for _ in range(int(SETTLED_WITHIN_S / PAUSE_S)):
             if holds(state := await self.state(actor)):
                 break
@@ -142,7 +144,7 @@ class Side:
                     producer.fresh.add(key)
 
     def _kind(self, step: Step) -> str:
-        """The kind of a Produce; only records of this transaction are repeated."""
+        """Returns the kind of a Produce; only records of this transaction are repeated."""
         kind: str = step.says["kind"]
         if kind == "repeat" and self._key(step) not in self.producers[step.actor].fresh:
             return "next"
@@ -294,7 +296,7 @@ class Side:
 
 
 def _codes(value: Any) -> set[int]:
-    """All error codes of an answer."""
+    """Returns all error codes of a response."""
     if isinstance(value, dict):
         own = {part for key, part in value.items() if key.endswith("error_code")}
         return own.union(*map(_codes, value.values()))

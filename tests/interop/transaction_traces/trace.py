@@ -1,9 +1,9 @@
-"""Traces of transactional requests, decided by a seed alone.
+"""Traces of transactional requests that depend only on a seed.
 
-Three producers: 0 and 1 share the transactional id "x" and fence each other, 2 has "y". A step
-names the claimed identity in words ("own", "before", "other"), which are replaced by each
-broker's own producer ids. Goals lead an id through whole transactions; single requests, valid
-and invalid, are mixed in.
+Producers 0 and 1 share the transactional id "x" and fence each other; producer 2 has "y". A step
+names the claimed identity in words ("own", "before", "other"), which each broker's own producer ids
+replace. Goals lead an id through complete transactions; single valid and invalid requests are mixed
+in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ IDS = ("x", "x", "y")
 """The transactional id of each producer."""
 PARTITIONS = {"t": 3, "u": 2}
 WHO = ("own", "before", "next", "other")
-"""Producer id and epoch: its own; the previous and the next epoch; another producer id."""
+"""The claimed producer id and epoch: its own; the previous or the next epoch; another
+producer's."""
 
 VERSIONS = {
     "InitProducerId": (0, 5),
@@ -38,7 +39,8 @@ VERSIONS = {
     "OffsetFetch": (7, 10),
     "FindCoordinator": (1, 6),
 }
-"""First and last version of each API in traces; limited to the versions that a broker serves."""
+"""The first and last version of each API in traces, limited to the versions that a broker
+serves."""
 LAST_OF_TV1 = {"EndTxn": 4, "TxnOffsetCommit": 4, "Produce": 11, "AddPartitionsToTxn": 5}
 _FIRST_OF_TV2 = {"EndTxn": 5, "TxnOffsetCommit": 5, "Produce": 12, "InitProducerId": 3}
 
@@ -65,10 +67,10 @@ _NOISE = {
     "ListOffsets": 8,
     "Produce": 4,
 }
-"""Frequencies of single requests, default 2; higher for APIs with many versions."""
+"""The frequencies of single requests, by default 2; higher for APIs with many versions."""
 
 AWAIT_ABORT = "await abort"
-"""No request: wait until the transaction has timed out and a sweep has run."""
+"""A step without a request: waits until the transaction has timed out and a sweep has run."""
 
 
 class Script:
@@ -99,7 +101,7 @@ class Script:
         return self.rng.random() < probability
 
     def version(self, api: str, rules: str = "") -> int:
-        """The versions in turn; the seed decides the first one."""
+        """Returns the versions in turn; the seed decides the first one."""
         first, last = self.ranges[api]
         if TV1 in (rules, self.rules):
             last = min(last, LAST_OF_TV1.get(api, last))
@@ -127,7 +129,7 @@ class Script:
             self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def transaction(self) -> None:
-        """A whole transaction, with one of the transaction versions."""
+        """Adds a complete transaction, with one of the transaction versions."""
         actor = self.rng.randrange(len(IDS))
         rules = self.rng.choice((TV1, TV2)) if self.rules == TV2 else TV1
         self.start(actor)
@@ -165,7 +167,7 @@ class Script:
             self.noise_OffsetFetch(actor)
 
     def fence(self) -> None:
-        """A transaction is open, and another producer takes over its id."""
+        """Adds an open transaction whose transactional id another producer takes over."""
         self.start(0)
         self.add(0, "AddPartitionsToTxn", who="own", partitions=self.partitions())
         self.started.add(1)
@@ -176,7 +178,7 @@ class Script:
         self.produce(0, self.partitions()[0])
 
     def timeout(self) -> None:
-        """A transaction times out; its producer learns of it."""
+        """Adds a transaction that times out, and the producer's next requests."""
         actor = self.rng.randrange(len(IDS))
         self.started.add(actor)
         self.add(actor, "InitProducerId", who="none", timeout_ms=1)
@@ -189,7 +191,8 @@ class Script:
         self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def go_on(self, actor: int | None = None) -> None:
-        """After an error: InitProducerId with the own id, and perhaps once more (KIP-360)."""
+        """Adds InitProducerId with the producer's own id after an error, and sometimes once more
+        (KIP-360)."""
         actor = self.rng.randrange(len(IDS)) if actor is None else actor
         who = self.rng.choice(("own", "own", "before"))
         self.add(actor, "InitProducerId", TV2, who=who, timeout_ms=60_000)
@@ -239,7 +242,7 @@ class Script:
         self.produce(actor, self.partitions()[0])
 
     def noise_WriteTxnMarkers(self, actor: int) -> None:
-        """Markers that are rejected: of an old epoch, or to an unknown partition."""
+        """Adds markers that are rejected: of an old epoch, or to an unknown partition."""
         partition = self.rng.choice((("nope", 0), ("t", 17)))
         self.add(actor, "WriteTxnMarkers", partition=partition)
 
@@ -272,12 +275,12 @@ class Script:
 
 
 def trace_of(seed: int, rules: str, ranges: dict[str, tuple[int, int]]) -> list[Step]:
-    """The steps of a seed: always the same."""
+    """Returns the steps of a seed, which are always the same."""
     return Script(seed, rules, ranges).run()
 
 
 def common_ranges(served: list[dict[int, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """The versions in traces that all of these brokers serve."""
+    """Returns the versions for traces that all of these brokers serve."""
     found = {}
     for api, (least, most) in VERSIONS.items():
         key = BY_NAME[api].key

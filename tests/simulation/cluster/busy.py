@@ -1,4 +1,5 @@
-"""A busy cluster: topics of three replicas, all kinds of clients, and all kinds of failures."""
+"""A simulated cluster with topics of three replicas, all kinds of clients, and all kinds of
+failures."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFF
 
 
 class BusyCluster(ClusterWorld):
-    """See the module; everything from one seed."""
+    """The busy cluster of one seed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -45,7 +46,7 @@ class BusyCluster(ClusterWorld):
         self.ledger = Ledger()
         self.faults = ClusterFaults(self, self.fork())
         self.flushes = self.chance.random() < 0.5
-        """Each record is flushed before it is acknowledged: power may fail."""
+        """Whether each record is flushed before it is acknowledged; then the power may fail."""
         if self.flushes:
             for machine in self.machines:
                 machine.settings["log.flush.interval.messages"] = "1"
@@ -53,7 +54,7 @@ class BusyCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """The served requests of each client when the rest began."""
+        """The number of served requests of each client when the rest began."""
         self.mover = Mover(self, "mover", "10.1.0.2", self.fork(), TOPICS, GROWING)
         self.transactors = [
             Transactor(self, f"transactor-{number}", f"10.4.0.{number}", self.fork())
@@ -104,14 +105,14 @@ class BusyCluster(ClusterWorld):
     def looked_at(self, machine: BrokerMachine) -> None:
         self.checkers.look(machine)
 
-    # -- what transactional clients ask: see `Market`
+    # -- requests of transactional clients: see `Market`
 
     @property
     def wall_ms(self) -> int:
         return WALL_S * 1000 + self.agenda.now_ns // MS
 
     def ends(self) -> dict[Place, int]:
-        """The log ends; a log whose leader is down may end anywhere."""
+        """Returns the log ends; the log of a leader that is down has an unknown end."""
         found = dict.fromkeys((*OUT, *OFFSETS), 0)
         there = {each.node_id: self.checkers.replicas(each) for each in self.machines}
         for place in found:
@@ -124,7 +125,7 @@ class BusyCluster(ClusterWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """A client's connection delivers nothing twice here."""
+        """Does nothing: here no connection delivers a request twice."""
 
     # -- rest
 
@@ -157,7 +158,7 @@ class BusyCluster(ClusterWorld):
         assert grown >= self.mover.partitions, f"{GROWING} has {grown} partitions"
 
     def _check_transactions(self) -> None:
-        """Compare the logs, which are equal, with the clients' records."""
+        """Compares the logs, which are equal, with the clients' ledger."""
         found = {}
         for place in (*OUT, *OFFSETS):
             state = self.checkers.states.now.get(place)

@@ -2,15 +2,13 @@
 
 After each turn of a process its replicas are checked, and the new writes to ZooKeeper.
 
-| law | where |
-|---|---|
-| records that a leader shows as committed have the same bytes on every later leader | `Committed` |
-| members of the in-sync replicas have all committed records | `Committed` |
-| committed records are never truncated | `Committed.cut` |
-| one broker writes in a leader epoch | `ClusterCheckers.appended` |
-| epochs and versions never fall at a receiver | `ClusterCheckers._look_at` |
-| the controller's writes are of the last election, and raise the leader epoch | `states.py` |
-| in due time each partition has a leader, all replicas in sync, equal logs | `unrest` |
+| law | where | |---|---| | records below a leader's high watermark have the same bytes on every
+later leader | `Committed` | | members of the ISR have all committed records | `Committed` | |
+committed records are never truncated | `Committed.cut` | | only one broker writes in a leader epoch
+| `ClusterCheckers.appended` | | epochs and versions never decrease at a receiver |
+`ClusterCheckers._look_at` | | the controller's writes are of the last election, and raise the
+leader epoch | `states.py` | | within a bounded time each partition has a leader, all replicas in
+sync, and equal logs | `unrest` |
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _PARTITION = re.compile(r"/data/(.+)-(\d+)")
 _Known = tuple[int, int]
 """Leader epoch and partition epoch."""
 _Seen = dict[Replica, tuple[PartitionState | None, int]]
-"""State and high watermark of each replica."""
+"""The state and the high watermark of each replica."""
 
 
 class ClusterCheckers:
@@ -49,18 +47,18 @@ class ClusterCheckers:
         self.states = WrittenStates(world.zookeeper.ensemble)
         self.committed: dict[Place, Committed] = {}
         self._writers: dict[tuple[Place, int], int] = {}
-        """The broker that appended in a leader epoch. It may lead in the same epoch again when
-        it restarted so fast that the controller's successor finds it registered."""
+        """The broker that appended in each leader epoch. It may lead in the same epoch again if it
+        restarted before a new controller noticed its failure."""
         self._known: dict[tuple[int, int, Place], _Known] = {}
-        """The last known epochs of a replica, in one life of its broker."""
+        """The last known epochs of a replica, by life of its broker."""
         self._seen: dict[int, tuple[int, _Seen]] = {}
-        """By broker and life: the state of its replicas at the last check."""
+        """The life of each broker, and the state of its replicas at the last check."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
 
     def look(self, machine: BrokerMachine) -> None:
-        """Check a process after its turn."""
+        """Checks a process after its turn."""
         for place, written in self.states.look():
             if written is None:
                 self._forget(place)
@@ -82,7 +80,7 @@ class ClusterCheckers:
             self._controller_epochs[life] = epoch
 
     def _seen_in(self, life: tuple[int, int]) -> _Seen:
-        """The state seen in this life of a broker; state of an earlier life is dropped."""
+        """Returns the state seen in this life of a broker; drops the state of earlier lives."""
         node_id, number = life
         known = self._seen.get(node_id)
         if known is None or known[0] != number:
@@ -90,7 +88,7 @@ class ClusterCheckers:
         return known[1]
 
     def _changed(self, machine: BrokerMachine, life: tuple[int, int], replica: Replica) -> None:
-        """A replica's role or high watermark has changed since the last check."""
+        """Checks a replica whose role or high watermark has changed since the last check."""
         place = (replica.topic, replica.index)
         if replica.state is not None:
             self._look_at(life, place, replica)
@@ -118,17 +116,17 @@ class ClusterCheckers:
         return found
 
     def _forget(self, place: Place) -> None:
-        """Its topic is deleted: the next topic of that name starts empty.
+        """Drops the state of a deleted partition: the next topic with its name starts empty.
 
-        During the deletion a new controller may let the topic exist once more and delete it
-        again, as Kafka's does: its replicas may be recreated, and be empty.
+        During the deletion a new controller may restore the topic and delete it again, as Kafka's
+        does; its replicas may then be recreated empty.
         """
         self.committed.pop(place, None)
         self._writers = {key: each for key, each in self._writers.items() if key[0] != place}
         self._known = {key: each for key, each in self._known.items() if key[2] != place}
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Whether a broker is the leader according to ZooKeeper, and knows it."""
+        """Returns whether a broker is the leader in ZooKeeper, and knows it."""
         state = self.states.now.get((topic, partition))
         process = self.world.by_id[node_id].process
         logs = None if process is None else getattr(process.broker, "logs", None)
@@ -144,7 +142,7 @@ class ClusterCheckers:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Observe the appends of leaders, and truncations."""
+        """Observes the appends and the truncations of replicas in the block."""
         real_appended, real_cut = Replica.appended, Replica._cut
 
         def appended(replica: Replica, size_bytes: int) -> None:
@@ -164,7 +162,7 @@ class ClusterCheckers:
             Replica._cut = real_cut  # type: ignore[method-assign]
 
     def appended(self, replica: Replica) -> None:
-        """A replica has appended as leader."""
+        """Checks a replica that has appended as leader."""
         if replica.topic in self.states.going:
             return
         machine = self.world.running
@@ -174,7 +172,7 @@ class ClusterCheckers:
         assert first == machine.node_id, f"{key} is written by {first} and {machine.node_id}"
 
     def cut(self, replica: Replica, offset: int) -> None:
-        """A replica is about to be truncated."""
+        """Checks a replica before it is truncated at ``offset``."""
         machine = self.world.running
         assert machine is not None
         place = (replica.topic, replica.index)
@@ -190,11 +188,11 @@ class ClusterCheckers:
         return [] if logs is None else [each for each in logs.all() if isinstance(each, Replica)]
 
     def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
-        """The replicas of a machine's broker, by topic and partition."""
+        """Returns the replicas of a machine's broker, by topic and partition."""
         return {(each.topic, each.index): each for each in self._logs(machine)}
 
     def unrest(self) -> list[str]:
-        """Why the world is not at rest yet."""
+        """Returns the reasons why the world is not yet at rest."""
         found: list[str] = []
         everywhere = {each.node_id: self.replicas(each) for each in self.world.machines}
         if not self.states.now:
@@ -207,7 +205,7 @@ class ClusterCheckers:
         return found + self._moving() + self._strays()
 
     def _moving(self) -> list[str]:
-        """Topics that are being moved or deleted."""
+        """Returns the topics that are being moved or deleted."""
         nodes = self.world.zookeeper.ensemble.nodes
         found = [f"{path} is left" for path in nodes if path.startswith(f"{DELETE_TOPICS}/")]
         for name in sorted(nodes[TOPICS].children):
@@ -217,10 +215,10 @@ class ClusterCheckers:
         return found
 
     def _strays(self) -> list[str]:
-        """Directories of deleted topics.
+        """Returns the remaining directories of deleted topics.
 
-        A directory whose partition moved away while its broker was down is never deleted, as
-        with Kafka: it is used again when the partition returns.
+        The directory of a partition that moved away while its broker was down is never deleted, as
+        with Kafka: the broker uses it again when the partition returns.
         """
         return [
             f"broker {machine.node_id} has {path}"
@@ -247,12 +245,12 @@ class ClusterCheckers:
         return decode_topic(place[0], node.data or b"").partitions[place[1]]
 
     def end(self, place: Place) -> int:
-        """The end of a leader's log."""
+        """Returns the log end offset of a partition's leader."""
         leader = self.world.by_id[self.states.now[place].leader]
         return self.replicas(leader)[place].log.log_end_offset
 
     def unequal(self) -> list[str]:
-        """Differing replicas, while no client writes."""
+        """Returns differences between replicas, while no client writes."""
         found = []
         for place in sorted(self.states.now):
             state = self.states.now[place]
@@ -271,7 +269,7 @@ class ClusterCheckers:
         return found
 
     def check_equal(self) -> None:
-        """Every replica of a partition has the same batches."""
+        """Checks that all replicas of a partition have the same batches."""
         for place in sorted(self.states.now):
             logs = {
                 node: batches_of(machine.files, *place, synced=False)

@@ -1,8 +1,8 @@
-"""The common part of a cluster's clients: they look for the broker that serves them.
+"""The common part of a cluster's clients, which search for the broker that serves them.
 
-Such a client asks any broker for the leader, and connects to it. When that broker does not serve
-it, or is down, it asks again. It knows only the brokers in responses. It has one connection at a
-time: a client that needs several brokers uses them in turn (`errand`).
+A client asks any broker for the leader and connects to the leader. It asks again when that broker
+does not serve the request or is down. It knows only brokers that responses name. It has one
+connection at a time: a client that needs several brokers uses one after another (`errand`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 ANYBODY = -1
 ASKS_AGAIN_NS = (20 * MS, 100 * MS, 500 * MS)
 _LOOKS = object()
-"""The subject of a request that looks for the broker of an errand."""
+"""The note of a request that searches for the broker of an errand."""
 
 
 class ClusterClient(Client):
-    """Subclasses say how they find their broker (`look`), and what they do there."""
+    """A client whose subclasses define how to find its broker (`look`), and its requests there."""
 
     writes = True
-    """It sends nothing more when the world is hushed."""
+    """Whether it stops sending requests when the world is hushed."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, **more: Any
@@ -40,40 +40,43 @@ class ClusterClient(Client):
         self._found: dict[Hashable, int] = {}
         """The known broker of each errand."""
         self._at = ANYBODY
-        """The broker that it is connected to."""
+        """The broker to which it is connected."""
         self.served = 0
         """The number of served requests."""
 
     @property
     def node_id(self) -> int:
-        """The broker that serves the present errand, or ANYBODY."""
+        """Returns the broker of the present errand, or ANYBODY."""
         return self._found.get(self.errand, ANYBODY)
 
     @property
     def errand(self) -> Hashable:
-        """The present errand; each has its own broker, which `look` and `found` find."""
+        """Returns the present errand; each errand has its own broker, which `look` and `found`
+        find."""
         return None
 
     # -- for subclasses
 
     def look(self) -> WireRequest:
-        """The request that finds the broker that serves this client."""
+        """Returns the request that finds the broker of the present errand."""
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
-        """That broker, according to the response to `look`'s request; ANYBODY if it is unknown."""
+        """Returns that broker from the response to the request of `look`; ANYBODY if it is
+        unknown."""
         raise NotImplementedError
 
     def work(self) -> None:
-        """At the broker that serves it: send a request, or think later."""
+        """Sends a request to the broker that serves it, or thinks later."""
         raise NotImplementedError
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
-        """Process the response to a request of `work`, and think later."""
+        """Processes the response to a request of `work`, and thinks later."""
         raise NotImplementedError
 
     def go_elsewhere(self) -> None:
-        """The broker does not serve it: look for another one."""
+        """Drops the known broker and searches again, after an error that says that the broker does
+        not serve it."""
         self._found.pop(self.errand, None)
         self.think_after(self.chance.choice(ASKS_AGAIN_NS))
 
@@ -119,7 +122,7 @@ class ClusterClient(Client):
 
 
 def metadata_request(topics: list[str]) -> WireRequest:
-    """Metadata: the leaders of some topics, and the controller."""
+    """Returns a Metadata request: the leaders of some topics, and the controller."""
     return WireRequest(
         "Metadata",
         9,
@@ -133,7 +136,7 @@ def metadata_request(topics: list[str]) -> WireRequest:
 
 
 def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
-    """A partition's leader according to Metadata, or ANYBODY."""
+    """Returns a partition's leader in a Metadata response, or ANYBODY."""
     for each in answer["topics"]:
         for found in each["partitions"]:
             if (each["name"], found["partition_index"]) == (topic, partition):
@@ -142,15 +145,15 @@ def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
 
 
 def controller_in(answer: dict[str, Any], brokers: int) -> int:
-    """The controller according to Metadata; ANYBODY if fewer than so many brokers are listed."""
+    """Returns the controller in a Metadata response; ANYBODY if it lists fewer than ``brokers``."""
     return int(answer["controller_id"]) if len(answer["brokers"]) >= brokers else ANYBODY
 
 
 def coordinator_request(key: str, kind: int) -> WireRequest:
-    """FindCoordinator of a group (0) or a transactional id (1)."""
+    """Returns FindCoordinator for a group (0) or a transactional id (1)."""
     return WireRequest("FindCoordinator", 2, {"key": key, "key_type": kind})
 
 
 def coordinator_in(answer: dict[str, Any]) -> int:
-    """The coordinator in a FindCoordinator response."""
+    """Returns the coordinator in a FindCoordinator response."""
     return int(answer["node_id"]) if answer["error_code"] == NONE else ANYBODY

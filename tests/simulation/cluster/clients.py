@@ -1,4 +1,4 @@
-"""Clients of a simulated cluster: producers, consumers, keepers of offsets."""
+"""Clients of a simulated cluster: producers, consumers, and clients that commit offsets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ THINKS_MS = (1, 20, 100, 500)
 
 
 class PartitionClient(ClusterClient):
-    """A client of one partition, at its leader."""
+    """A client of one partition's leader."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
@@ -55,12 +55,12 @@ class PartitionClient(ClusterClient):
 
     @property
     def is_at_leader(self) -> bool:
-        """Whether the responding broker is the leader according to ZooKeeper, and knows it."""
+        """Returns whether the responding broker is the leader in ZooKeeper, and knows it."""
         return self.cluster.leads(self._at, self.truth.topic, self.truth.partition)
 
 
 class Producer(PartitionClient):
-    """Produces with acks=all; idempotent, or not."""
+    """Produces with acks=all, with or without idempotence."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Producer(PartitionClient):
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []
-        """Values of the batch that is being sent, perhaps again."""
+        """The values of the batch in flight, which may be repeated."""
         self._made = 0
 
     def work(self) -> None:
@@ -123,7 +123,7 @@ class Producer(PartitionClient):
             self._sequence += len(sent.about)
             self._values.clear()
         elif code in _BEGIN_ANEW:
-            # A deposed leader that does not know it yet lacks its successor's records.
+            # A deposed leader that does not know of its successor lacks the successor's records.
             assert not self.is_at_leader, f"{self.name} gets {code} for {self._sequence}"
         if code == NONE:
             self.think_after(self.chance.choice(THINKS_MS) * MS)
@@ -134,7 +134,7 @@ class Producer(PartitionClient):
 
 
 class Consumer(PartitionClient):
-    """Reads a partition from its start, repeatedly."""
+    """Reads a partition from its start to its end, repeatedly."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
@@ -167,7 +167,7 @@ class Consumer(PartitionClient):
         code = fetched["error_code"]
         self.cluster.happened[f"fetch {code}"] += 1
         if code != NONE:
-            # A deposed leader that does not know it yet may have less.
+            # A deposed leader that does not know of its successor may have fewer records.
             assert code != OFFSET_OUT_OF_RANGE or not self.is_at_leader, (
                 f"{self.name} was told of {self._position}"
             )
@@ -191,33 +191,34 @@ class Consumer(PartitionClient):
 
 
 class RisingOffset:
-    """Ever rising offsets that one client commits for one partition: the last commit in the log
-    counts.
+    """Increasing offsets that one client commits for one partition; the last commit in the log is
+    the committed offset.
 
-    An abandoned commit may still be executed, after one that the client sent later by another
-    connection. So the fetched offset may go back, to such a commit and to no other.
+    An abandoned commit may be executed after a commit that the client sent later by another
+    connection. The fetched offset may decrease only to such a commit.
     """
 
     def __init__(self) -> None:
         self._tried = 0
         self._last = -1
-        """The committed offset as far as the client knows: acknowledged, or fetched."""
+        """The committed offset that the client knows from an acknowledgement or a fetch."""
         self._unheard: set[int] = set()
-        """Commits that were neither acknowledged nor fetched."""
+        """The commits that were neither acknowledged nor fetched."""
 
     def next(self) -> int:
-        """The offset to commit now."""
+        """Returns the next offset to commit."""
         self._tried += 1
         self._unheard.add(self._tried)
         return self._tried
 
     def acknowledged(self, offset: int) -> None:
-        """Its commit was acknowledged."""
+        """Notes that a commit was acknowledged."""
         self._last = offset
         self._unheard.discard(offset)
 
     def told(self, name: str, offset: int, log: Callable[[], list[int]]) -> None:
-        """The coordinator returned it; ``log``: the commits in its log, in order."""
+        """Checks an offset that the coordinator returned; ``log`` returns the commits in its log,
+        in order."""
         if offset == self._last:
             return
         told = f"{name} has committed {self._last}, and is told {offset}"
@@ -230,7 +231,7 @@ class RisingOffset:
 
 
 class CoordinatorClient(ClusterClient):
-    """A client of one group, at its coordinator."""
+    """A client of one group's coordinator."""
 
     def __init__(
         self,
@@ -252,7 +253,7 @@ class CoordinatorClient(ClusterClient):
 
     @property
     def is_at_coordinator(self) -> bool:
-        """Whether the responding broker leads the group's partition, and knows it."""
+        """Returns whether the responding broker leads the group's partition, and knows it."""
         return self.cluster.leads(self._at, *self._place)
 
     @property
@@ -260,13 +261,13 @@ class CoordinatorClient(ClusterClient):
         return OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
 
     def told(self, rising: RisingOffset, partition: int, offset: int) -> None:
-        """The responding broker returned ``offset`` as a partition's committed offset."""
-        # A deposed coordinator that does not know it yet may have less.
+        """Checks a committed offset that the responding broker returned."""
+        # A deposed coordinator that does not know of its successor may have fewer commits.
         if self.is_at_coordinator:
             rising.told(self.name, offset, lambda: self._in_log(partition))
 
     def _in_log(self, partition: int) -> list[int]:
-        """The group's commits of a partition, in the order of the broker's log."""
+        """Returns the group's commits of a partition, in the order of the broker's log."""
         found = transactions.read(self.cluster.by_id[self._at].files, self._place)
         return [
             commit.offset
@@ -276,7 +277,7 @@ class CoordinatorClient(ClusterClient):
 
 
 class OffsetsKeeper(CoordinatorClient):
-    """Commits ever rising offsets of a group without members, and fetches the committed ones."""
+    """Commits increasing offsets of a group without members, and fetches the committed offsets."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topic: str

@@ -1,9 +1,8 @@
-"""Everything that was ever visible as committed in a partition, and the brokers that must have
-it.
+"""The records of a partition that were ever committed, and the brokers that must have them.
 
-A leader's high watermark makes records visible. The records below it are read from the leader's
-disk once and are then fixed: every later leader and every in-sync replica has the same bytes,
-and no replica truncates them.
+A leader's high watermark makes records committed. The records below it are read from the leader's
+disk once: each later leader and each in-sync replica must have the same bytes, and no replica may
+truncate them.
 """
 
 from __future__ import annotations
@@ -30,14 +29,16 @@ class Committed:
         self._directory = directory_of(topic, index)
         self._batches: list[Batch] = []
         self._seen: dict[tuple[int, int, int], int] = {}
-        """The last seen high watermark of a leader: by broker, its life, and leader epoch."""
+        """The last seen high watermark of a leader: by broker, life of the broker, and leader
+        epoch."""
         self._shown: dict[int, int] = {}
-        """The last visible end, by leader epoch."""
+        """The last high watermark in each leader epoch."""
         self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
-        """By broker and segment: its file, an offset at which a batch begins, and its position."""
+        """The file, the offset at which a batch begins, and its position, by broker and segment."""
 
     def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
-        """A leader's high watermark is ``end``; ``isr`` are the members while it is the last."""
+        """Notes that a leader's high watermark is ``end`` and that ``isr`` are the in-sync
+        replicas."""
         key = (leader.node_id, leader.lives, epoch)
         before = self._seen.get(key)
         if before == end:
@@ -62,7 +63,7 @@ class Committed:
         self.end = self._shown[epoch] = end
 
     def in_sync(self, isr: Iterable[int]) -> None:
-        """These replicas are in sync from now on, according to ZooKeeper."""
+        """Checks replicas that are in sync from now on, according to ZooKeeper."""
         for node_id in isr:
             end = self._end_of(self._machines[node_id])
             assert end >= self.end, (
@@ -71,7 +72,7 @@ class Committed:
             )
 
     def cut(self, machine: BrokerMachine, offset: int, end: int) -> None:
-        """A replica is about to be truncated at ``offset``: it must not lose committed records."""
+        """Checks that a truncation at ``offset`` loses no committed record."""
         lost = self._between(machine, offset, min(end, self.end))
         mine = set(lost) & set(self._batches)
         assert not mine, (
@@ -79,8 +80,7 @@ class Committed:
         )
 
     def _has_all(self, leader: BrokerMachine, epoch: int) -> None:
-        """A leader has the records visible in its epoch or before; it need not know later
-        epochs."""
+        """Checks that a leader has the records that were committed in its epoch or before."""
         end = max((end for shown, end in self._shown.items() if shown <= epoch), default=0)
         wanted = [batch for batch in self._batches if batch[0] < end]
         found = self._between(leader, 0, end)
@@ -89,14 +89,14 @@ class Committed:
             assert one == other, f"{told} other bytes at {one[0]}"
         assert len(found) == len(wanted), f"{told} {_told(found)} of {end}"
 
-    # -- what is on a disk
+    # -- records on a disk
 
     def _segments(self, machine: BrokerMachine) -> list[tuple[int, str]]:
         paths = segments_of(machine.files, self._directory)
         return [(int(path.rpartition("/")[2].removesuffix(".log")), path) for path in paths]
 
     def _between(self, machine: BrokerMachine, start: int, end: int) -> list[Batch]:
-        """A machine's batches from ``start`` to ``end``."""
+        """Returns a machine's batches from ``start`` to ``end``."""
         found: list[Batch] = []
         segments = self._segments(machine)
         for number, (base, path) in enumerate(segments):

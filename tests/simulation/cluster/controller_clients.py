@@ -42,7 +42,7 @@ class ControllerClient(ClusterClient):
 
 
 def created(name: str, partitions: int, copies: int) -> dict[str, Any]:
-    """A topic in CreateTopics."""
+    """Returns a topic for CreateTopics."""
     return {
         "name": name,
         "num_partitions": partitions,
@@ -53,7 +53,7 @@ def created(name: str, partitions: int, copies: int) -> dict[str, Any]:
 
 
 class TopicMaker(ControllerClient):
-    """Creates the topics."""
+    """Creates the topics of the world."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topics: dict[str, int]
@@ -79,7 +79,7 @@ class TopicMaker(ControllerClient):
 
 
 class Mover(ControllerClient):
-    """Reassigns partitions, cancels that, and adds partitions to a topic."""
+    """Reassigns partitions, cancels reassignments, and adds partitions to a topic."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Mover(ControllerClient):
         self.topics = topics
         self.grows = grows
         self.partitions = 0
-        """Acknowledged partition count of the growing topic."""
+        """The acknowledged partition count of the growing topic."""
 
     def work(self) -> None:
         dice = self.chance.random()
@@ -114,7 +114,7 @@ class Mover(ControllerClient):
             self.send(WireRequest("AlterPartitionReassignments", 0, value))
 
     def _replicas(self) -> list[int] | None:
-        """Two or three brokers, also ones that are down; None: cancel the reassignment."""
+        """Returns two or three brokers, up or down; None to cancel the reassignment."""
         if self.chance.random() < 0.1:
             return None
         brokers = sorted(self.cluster.by_id)
@@ -138,9 +138,9 @@ class Mover(ControllerClient):
 
 
 class FleetingTopic(ControllerClient):
-    """One topic's life, repeatedly: create, write, read, delete.
+    """Creates, writes, reads and deletes one topic repeatedly.
 
-    Records read in one life were written in that life.
+    Records that are read must have been written since the last creation.
     """
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
@@ -149,9 +149,9 @@ class FleetingTopic(ControllerClient):
         self._stage: Callable[[], None] = self._create
         self._made = 0
         self._surely_made = False
-        """In this life: the topic is not that of an earlier life whose deletion is pending."""
+        """Whether the topic is certainly new: no deletion of an earlier topic is pending."""
         self._known: dict[int, bytes] = {}
-        """Acknowledged values of this life, by offset."""
+        """The values that were acknowledged since the last creation, by offset."""
 
     @property
     def errand(self) -> Hashable:
@@ -181,7 +181,7 @@ class FleetingTopic(ControllerClient):
         else:
             self.go_elsewhere()
 
-    # -- a life
+    # -- one life of the topic
 
     def _create(self) -> None:
         value = {
@@ -246,7 +246,8 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _check(self, found: dict[int, bytes], end: int) -> None:
-        """The records are of this life; below ``end`` none is missing."""
+        """Checks that all records were written since the last creation, and none below ``end`` is
+        missing."""
         for offset, value in found.items():
             life, _, _ = value.partition(b"/")
             assert int(life) == self.life or not self._surely_made, (
@@ -262,7 +263,8 @@ class FleetingTopic(ControllerClient):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> int:
-        """It may have been deleted by a request whose response was lost."""
+        """Returns the error of a deletion; an earlier request whose response was lost may have
+        deleted the topic."""
         code = int(answer["responses"][0]["error_code"])
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._begin_anew()
@@ -270,7 +272,7 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _begin_anew(self) -> None:
-        """The topic is deleted, on request or late: the next one of that name has none of its
+        """Notes that the topic is deleted: the next topic of its name must have none of its
         records."""
         self.life += 1
         self._known, self._stage, self._surely_made = {}, self._create, False

@@ -1,7 +1,7 @@
 """Faults of a simulated cluster: processes, power, links, sessions, the controller, disks.
 
-A fault happens every few seconds; its kind and its target are random. A machine whose process is
-gone restarts it by itself.
+A fault happens every few seconds; its kind and its target are random. A machine restarts a dead
+process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAULTS_WORTH = {
     "full disk": 3,
     "alone": 3,
 }
-"""Relative frequencies."""
+"""The relative frequency of each fault."""
 
 
 class ClusterFaults:
@@ -69,7 +69,7 @@ class ClusterFaults:
         assert set(self._deeds) == set(FAULTS_WORTH)
 
     def begin(self) -> None:
-        """Schedule the first fault."""
+        """Schedules the first fault."""
         self.world.agenda.after(self._first_ns, self._next)
 
     def _next(self) -> None:
@@ -82,18 +82,18 @@ class ClusterFaults:
             self.do(name, machine)
 
     def do(self, name: str, machine: BrokerMachine) -> None:
-        """Cause a fault at a machine whose process is alive."""
+        """Causes a fault at a machine whose process is alive."""
         self.world.happened[name] += 1
         self.world.excuse(20 * S)
         self._deeds[name](machine)
 
     def _stop(self, machine: BrokerMachine) -> None:
-        """SIGTERM."""
+        """Sends SIGTERM to the broker."""
         assert machine.process is not None
         machine.process.ask_to_stop()
 
     def controller(self) -> BrokerMachine | None:
-        """The machine whose broker is the controller, while its process is alive."""
+        """Returns the machine of the controller, while its process is alive."""
         node = self.world.zookeeper.ensemble.nodes.get(cluster.CONTROLLER)
         node_id = -1 if node is None else cluster.decode_controller(node.data or b"")
         machine = self.world.by_id.get(node_id)
@@ -105,7 +105,7 @@ class ClusterFaults:
             machine.kill()
 
     def _pause(self, machine: BrokerMachine, lengths_ms: tuple[int, ...]) -> None:
-        """The process gets no CPU time; a long pause exceeds its session."""
+        """Suspends the process; a long pause exceeds its session."""
         assert machine.process is not None
         ns = self.chance.choice(lengths_ms) * MS
         machine.process.loop.stand_still(ns)
@@ -118,19 +118,19 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)
 
     def _cut_between(self, machine: BrokerMachine) -> None:
-        """Nothing gets from this broker to another one; both reach ZooKeeper and clients."""
+        """Cuts the links from this broker to another one; both reach ZooKeeper and clients."""
         others = [each for each in self.world.machines if each is not machine]
         self._cut(machine.host, self.chance.choice(others).host)
 
     def _alone(self, machine: BrokerMachine) -> None:
-        """Only clients reach it, or also ZooKeeper."""
+        """Cuts the links between a broker and all others; sometimes also its link to ZooKeeper."""
         seconds = self.chance.choice((1, 4, 8, 15))
         hosts = [each.host for each in self.world.machines if each is not machine]
         for host in hosts + [HOST] * self.chance.randint(0, 1):
             self._cut(machine.host, host, seconds)
 
     def _slow_link(self, machine: BrokerMachine) -> None:
-        """Delay everything on a link for some time."""
+        """Delays all data on a link for some time."""
         hosts = [each.host for each in self.world.machines if each is not machine]
         other = self.chance.choice([*hosts, HOST])
         ns = self.chance.choice((20, 300, 2_000)) * MS
@@ -140,19 +140,19 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.delay, machine.host, other, 0)
 
     def _break_off(self, machine: BrokerMachine) -> None:
-        """The session's connection breaks and returns soon; requests in flight are lost, or were
+        """Breaks the session's connection for a short time; requests in flight are lost or
         executed."""
         if machine.session is not None:
             machine.session.break_off()
 
     def _no_controller(self) -> None:
-        """An operator deletes the controller's node."""
+        """Deletes the controller's node, as an operator can."""
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """Requests about a stopping broker reach another one late.
+        """Delays the requests about a stopping broker to another one.
 
-        By then the controller has lost its session, and there is a new controller.
+        When they arrive, the controller has lost its session, and there is a new controller.
         """
         old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]
@@ -169,13 +169,13 @@ class ClusterFaults:
             self.world.excuse(12 * S)
 
     def _slow_disk(self, machine: BrokerMachine) -> None:
-        """Each disk job is slow for some time."""
+        """Slows down each disk job for some time."""
         machine.disk_ns = self.chance.choice((30, 300)) * MS
         self.world.excuse(10 * S)
         self.world.agenda.after(self.chance.choice((1, 5)) * S, self._disk_is_fast, machine)
 
     def _full_disk(self, machine: BrokerMachine) -> None:
-        """The disk has little or no space left for some time."""
+        """Leaves little or no space on the disk for some time."""
         files = machine.files
         files.capacity_bytes += self.chance.choice((0, 50, 3_000)) - files.room(0)
         seconds = self.chance.choice((1, 3, 10))

@@ -1,7 +1,7 @@
-"""The event loop of one process among several: its world decides when it has a turn.
+"""The event loop of one process among several; its world decides when it has a turn.
 
-A turn is one iteration. It takes no time of the world while it runs: afterwards the process is
-ahead, and has its next turn when the world has caught up.
+A turn is one iteration. The world's time does not advance during a turn: afterwards the process is
+ahead of the world, and has its next turn when the world has caught up.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tests.simulation.whole.virtual_loop import ITERATION_NS, VirtualLoop
 
 
 class FellowLoop(VirtualLoop):
-    """See the module."""
+    """The event loop of one process."""
 
     def wakes_ns(self) -> int | None:
-        """The time of its next turn, as far as is known now; None: never."""
+        """Returns the time of the next turn, as known now; None: never."""
         if self._ready or self.network.news:
             return max(self.now_ns, self.agenda.now_ns)
         return self._next_timer_ns()
 
     def turn(self) -> None:
-        """One iteration: received data, due timers, ready callbacks."""
+        """Runs one iteration: received data, due timers, ready callbacks."""
         self.iterations += 1
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ITERATION_NS
         asyncio._set_running_loop(self)

@@ -1,8 +1,8 @@
-"""Members of consumer groups at the wire, and the group state that must survive a moved
+"""Members of consumer groups in a cluster, and the group state that must survive a moved
 coordinator.
 
 `tests/simulation/clients.py` decides a member's requests and processes replies. Here the member
-connects to its group's coordinator, and its responses are compared with earlier ones of any
+connects to its group's coordinator, and responses are compared with earlier responses of any
 broker.
 """
 
@@ -33,28 +33,29 @@ if TYPE_CHECKING:
 _OF_COORDINATORS = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 SESSION_S = 20
 _PUT_OUT_S = 12
-"""A member whose coordinator responded within this time is not removed."""
+"""A member whose coordinator answered within this time must not be removed."""
 
 
 class GroupTruth:
-    """The responses that the members of one group got."""
+    """The responses that the members of one group have received."""
 
     def __init__(self, group_id: str, topic: str) -> None:
         self.group_id = group_id
         self.topic = topic
         self.generation = -1
-        """The newest generation with an assignment: it is in the log."""
+        """The newest generation with an assignment, which is in the log."""
         self._assigned_by: dict[int, bytes] = {}
-        """By generation, the leader's assignment."""
+        """The leader's assignment of each generation."""
 
     def joined(self, reply: JoinReply, newest: int, name: str) -> None:
-        """The present coordinator answers a member; ``newest`` is the generation at its request."""
+        """Checks a join response of the present coordinator; ``newest`` is the generation at the
+        request."""
         assert reply.generation_id >= newest, (
             f"{self.group_id} had generation {newest}, and {name} joins {reply.generation_id}"
         )
 
     def synced(self, generation: int, assignment: bytes, name: str) -> None:
-        """A member got its assignment."""
+        """Checks the assignment of a member."""
         self.generation = max(self.generation, generation)
         if assignment:
             _, _, whose = assignment.partition(b":")
@@ -66,7 +67,7 @@ class GroupTruth:
 
 
 class _Logic(Member):
-    """Commits rising offsets of one partition; the group's members agree in everything else."""
+    """A member that commits increasing offsets of one partition."""
 
     def __init__(self, group: GroupTruth, name: str, number: int, chance: Random) -> None:
         self.group = group
@@ -104,7 +105,7 @@ class _Logic(Member):
 
 
 class GroupMember(CoordinatorClient):
-    """A member of a group; it may crash, and return as another member."""
+    """A member of a group; it may crash and return as another member."""
 
     def __init__(
         self,
@@ -119,8 +120,7 @@ class GroupMember(CoordinatorClient):
         self.group = group
         self.logic = _Logic(group, name, number, chance)
         self._alive: tuple[str, int, int] | None = None
-        """Its member id and generation, and the time of the request that its coordinator
-        answered."""
+        """Its member id and generation, and the time of its last answered request."""
 
     def work(self) -> None:
         if not self.calm and self.chance.random() < 0.01:
@@ -131,7 +131,7 @@ class GroupMember(CoordinatorClient):
             return
         call = self.logic.next_call(self._correlation_id + 1, calm=self.calm)
         if isinstance(call, LeaveGroup):
-            self._alive = None  # whatever the response is
+            self._alive = None  # for any response
         self.send(request_of(call, self.chance), (call, self.group.generation))
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
@@ -170,7 +170,7 @@ class GroupMember(CoordinatorClient):
 
 
 def _code(reply: Reply) -> int:
-    """The one error of a reply."""
+    """Returns the only error code of a reply."""
     if isinstance(reply, int):
         return reply
     if isinstance(reply, CommitReply):

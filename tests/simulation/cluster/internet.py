@@ -1,8 +1,7 @@
-"""The network between the machines of a cluster: connections of brokers, and broken links.
+"""The network between the machines of a cluster, with connections of brokers and broken links.
 
-Each machine has its `MachineNetwork`; `Internet` knows them by their hosts, and the cut links.
-Data in flight on a cut link waits, as in TCP, and arrives when the link is restored, unless one
-side gave up before.
+Each machine has a `MachineNetwork`; `Internet` has the hosts and the cut links. Data in flight on a
+cut link waits, as in TCP, and arrives when the link is restored, unless one peer gave up before.
 """
 
 from __future__ import annotations
@@ -20,50 +19,50 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.fellow_loop import FellowLoop
 
 REACHED_AGAIN_NS = (0, 1 * MS, 200 * MS)
-"""Delay of an arrival after its link is restored: it is retransmitted after a while."""
+"""The delays of data after its link is restored: TCP retransmits after a while."""
 UNDER_WAY_NS = 200 * MS
-"""Upper bound of the time in flight on a link without delays."""
+"""The upper bound of the time in flight on a link without delays."""
 Link = frozenset[str]
 
 
 class Internet:
-    """Which hosts reach each other."""
+    """The links between hosts."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
         self.chance = chance
         self.networks: dict[str, MachineNetwork] = {}
         self._delays: dict[Link, int] = {}
-        """Extra delay of a link in nanoseconds."""
+        """The extra delay of a link in ns."""
         self._not_before: dict[Link, int] = {}
-        """Earliest arrival per link, so that data does not overtake earlier data."""
+        """The earliest arrival on a link, so that data does not overtake earlier data."""
         self._held: dict[Link, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
-        """The cut links, with their waiting data."""
+        """The waiting data of each cut link."""
 
     def is_cut(self, one: str, other: str) -> bool:
-        """Whether nothing gets from the one to the other."""
+        """Returns whether the link from ``one`` to ``other`` is cut."""
         return frozenset((one, other)) in self._held
 
     def cut(self, one: str, other: str) -> None:
-        """Let nothing get from the one to the other."""
+        """Cuts the link from ``one`` to ``other``."""
         self._held.setdefault(frozenset((one, other)), [])
 
     def mend(self, one: str, other: str) -> None:
-        """Restore a link; its waiting data arrives first."""
+        """Restores a link; its waiting data arrives first."""
         link = frozenset((one, other))
         self._not_before[link] = self.agenda.now_ns + self.chance.choice(REACHED_AGAIN_NS)
         for arrives, args in self._held.pop(link, []):
             self._arrives(link, arrives, args)
 
     def delay(self, one: str, other: str, ns: int) -> None:
-        """Delay data sent from now on by a link; 0: no extra delay."""
+        """Delays all later data on a link; 0: no extra delay."""
         link = frozenset((one, other))
         now_ns, delay_ns = self.agenda.now_ns, self._delays.get(link, 0)
         self._not_before[link] = now_ns + delay_ns + UNDER_WAY_NS if ns < delay_ns else now_ns
         self._delays[link] = ns
 
     def mend_all(self) -> None:
-        """Restore every link, without delays."""
+        """Restores all links and ends all delays."""
         for link in sorted(self._delays, key=sorted):
             self.delay(*sorted(link), ns=0)
         for link in sorted(self._held, key=sorted):
@@ -72,7 +71,7 @@ class Internet:
     def carry(
         self, one: str, other: str, at_ns: int, arrives: Callable[..., None], *args: Any
     ) -> None:
-        """Deliver something then, or later."""
+        """Calls ``arrives`` at ``at_ns``, or later if the link is slow or cut."""
         link = frozenset((one, other))
         self.agenda.at(at_ns + self._delays.get(link, 0), self._arrives, link, arrives, args)
 
@@ -87,22 +86,22 @@ class Internet:
 
 
 class MachineNetwork(Network):
-    """The connections of one machine: incoming ones, and those of its process."""
+    """The incoming and outgoing connections of one machine."""
 
     def __init__(self, internet: Internet, host: str, chance: Random) -> None:
         super().__init__(internet.agenda, chance)
         self.internet = internet
         self.host = host
         self.calls: dict[CallTransport, None] = {}
-        """Connections opened by the machine's process."""
+        """The connections that the machine's process opened."""
         internet.networks[host] = self
 
     def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
-        """See `Network`."""
+        """Implements `Network.carry`."""
         self.internet.carry(wire.address[0], self.host, at_ns, arrives, *args)
 
     def cut(self) -> None:
-        """See `Network`."""
+        """Implements `Network.cut`."""
         super().cut()
         for call in list(self.calls):
             call.vanish()
@@ -110,7 +109,7 @@ class MachineNetwork(Network):
     async def call(
         self, factory: Callable[[], asyncio.Protocol], host: str, port: int, loop: FellowLoop
     ) -> tuple[CallTransport, asyncio.Protocol]:
-        """A connection to another machine. Raises ConnectionRefusedError."""
+        """Opens a connection to another machine. Raises ConnectionRefusedError."""
         reached: asyncio.Future[Wire | None] = loop.create_future()
         there = self.internet.networks[host]
 
@@ -147,7 +146,7 @@ class MachineNetwork(Network):
 
 
 class CallWire(Wire):
-    """A connection whose client is also a broker."""
+    """A connection between two brokers."""
 
     caller: CallTransport | None = None
 
@@ -156,21 +155,21 @@ class CallWire(Wire):
         return max(self.network.agenda.now_ns, ahead_ns)
 
     def _take(self, data: bytes | None) -> None:
-        """Data waits in the caller's kernel until its loop reads it."""
+        """Stores data in the caller's kernel until its loop reads the data."""
         if self.caller is not None:
             self.caller.arrives(data)
         elif data is None:
             self.closed = True
 
     def was_read(self, size: int) -> None:
-        """The caller's process has read so many bytes."""
+        """Notes that the caller's process has read ``size`` bytes."""
         self.unread_bytes -= size
         if self.transport.waits_for_room:
             self.has_news()
 
 
 class CallTransport(asyncio.Transport):
-    """The end of the broker that opened the connection."""
+    """The endpoint of the broker that opened the connection."""
 
     def __init__(
         self, network: MachineNetwork, wire: CallWire, loop: FellowLoop, protocol: asyncio.Protocol
@@ -188,13 +187,13 @@ class CallTransport(asyncio.Transport):
             self.arrives(None)
 
     def arrives(self, data: bytes | None) -> None:
-        """Bytes, or the end (None), have arrived at this machine."""
+        """Stores arrived bytes, or the end of the stream (None)."""
         if not self._closing:
             self._arrived.append(data)
             self._network.news[self] = None
 
     def ready(self) -> None:
-        """See `Transport`."""
+        """Implements `Transport.ready`."""
         if self._closing:
             return
         received, ended = bytearray(), False
@@ -211,7 +210,7 @@ class CallTransport(asyncio.Transport):
             self._network.news[self] = None
 
     def vanish(self) -> None:
-        """The process is gone: its kernel closes the connection."""
+        """Closes the connection, as the kernel of a dead process does."""
         self._closing = True
         self._network.calls.pop(self, None)
         self._wire.close(reset=True)

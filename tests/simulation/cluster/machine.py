@@ -1,4 +1,5 @@
-"""One machine of the cluster: its disk, its network, and one process after the other."""
+"""One machine of a simulated cluster: its disk, its network, and its successive broker
+processes."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 DOWN_MS = (50, 500, 4_000, 15_000)
-"""How long a machine is down before its broker restarts, in ms."""
+"""The times in ms that a machine may be down before its broker restarts."""
 _LOOKS_S = 0.2
 
 
 class BrokerMachine:
-    """See the module, and `Machine`: the machine of one broker."""
+    """Implements `Machine` for one broker of a cluster."""
 
     def __init__(self, world: ClusterWorld, node_id: int, chance: Random) -> None:
         self.world = world
@@ -43,14 +44,14 @@ class BrokerMachine:
         self.process: Process | None = None
         self.session: Session | None = None
         self.lives = 0
-        """The number of processes so far."""
+        """The number of processes that were started."""
         self.disk_ns = 0
-        """Extra time of each disk job now."""
+        """The extra time of each disk job now, in ns."""
         self.network.on_written = world.written
         self.network.on_closed = world.closed
 
     def start(self) -> None:
-        """Start the broker."""
+        """Starts the broker."""
         assert self.process is None
         self.lives += 1
         chance = Random(self.chance.random())
@@ -60,12 +61,12 @@ class BrokerMachine:
         process.begin()
 
     def serves(self) -> None:
-        """See `Machine`."""
+        """Implements `Machine.serves`."""
         self.happened["served"] += 1
 
     @property
     def is_serving(self) -> bool:
-        """Whether its broker listens and takes part in the cluster."""
+        """Returns whether the broker listens and has joined the cluster."""
         return self.process is not None and self.process.serves
 
     async def _connect(self, where: Where, time: Time) -> ZooKeeper:
@@ -78,10 +79,10 @@ class BrokerMachine:
         self.session = Session(self.world.zookeeper, process, self.host, timeout_ns)
         return self.session
 
-    # -- its process's turns and its end
+    # -- turns and end of the process
 
     def turn(self) -> None:
-        """One iteration of the process's loop, and its consequences."""
+        """Runs one iteration of the process's loop and handles an end of the process."""
         process = self.process
         assert process is not None
         loop = process.loop
@@ -92,14 +93,14 @@ class BrokerMachine:
             self.bury()
 
     def kill(self, *, power_fails: bool = False) -> None:
-        """SIGKILL, or a power failure; outside its turn."""
+        """Kills the process (SIGKILL), or fails its power; not allowed during its turn."""
         assert self.process is not None
         self.process.loses_power = power_fails
         self.process.kill()
         self.bury()
 
     def bury(self) -> None:
-        """The process is gone, with everything that it had open."""
+        """Closes all connections and files of a dead process."""
         process = self.process
         assert process is not None
         self.world.check_errors(self, process)

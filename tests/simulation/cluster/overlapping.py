@@ -1,4 +1,4 @@
-"""A busy cluster whose transactors have a second connection: commits arrive around the EndTxn."""
+"""A busy cluster in which commits on a second connection arrive around EndTxn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SecondOfTransactor(ClusterClient, SecondConnection):
-    """A transactor's other connection, to the coordinator of its group."""
+    """A transactor's second connection, to the coordinator of its group."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, of: Transactor
@@ -55,10 +55,10 @@ class SecondOfTransactor(ClusterClient, SecondConnection):
 
 
 class OverlappingCluster(BusyCluster):
-    """See the module."""
+    """A busy cluster whose transactors have a second connection."""
 
     def _settings(self) -> dict[str, str]:
-        # Accepted records are appended later by this time: a turn has room for many requests.
+        # Accepted records are appended this much later, so that a turn has time for many requests.
         linger_ms = self.chance.choice(("0", "5"))
         return {**super()._settings(), "group.coordinator.append.linger.ms": linger_ms}
 
@@ -71,5 +71,5 @@ class OverlappingCluster(BusyCluster):
         return [*super()._clients(), *seconds]
 
     def unrest(self) -> list[str]:
-        # In calm nothing is sent again, so they need not be served.
+        # In calm they repeat no request, so they need not be served.
         return [each for each in super().unrest() if " again is not served" not in each]

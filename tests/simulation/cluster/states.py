@@ -1,4 +1,5 @@
-"""Writes of partition states to ZooKeeper, in order: the permitted writers and changes."""
+"""The writes of partition states to ZooKeeper, in order, and their permitted writers and
+changes."""
 
 from __future__ import annotations
 
@@ -15,17 +16,18 @@ _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 
 
 class WrittenStates:
-    """Follows the writes of an ensemble."""
+    """Checks the writes of an ensemble in order."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.now: dict[Place, StateNode] = {}
         self.going: set[str] = set()
-        """Topics under deletion: their states are not checked any more."""
+        """The topics under deletion, whose states are no longer checked."""
         self._ensemble = ensemble
         self._controller_epoch = 0
 
     def look(self) -> list[tuple[Place, StateNode | None]]:
-        """Check the writes since the last call; returns their states, None for a deletion."""
+        """Checks the writes since the last call; returns the written states, None for a
+        deletion."""
         written: list[tuple[Place, StateNode | None]] = []
         writes = self._ensemble.writes
         for each in writes:
@@ -63,14 +65,14 @@ class WrittenStates:
         if before is None:
             assert state.leader_epoch == 0, told
         elif state.leader_epoch == before.leader_epoch:
-            # By the leader, or on its behalf: only the in-sync replicas change.
+            # The leader, or the controller for it, changes only the in-sync replicas.
             assert state.leader == before.leader, told
             return
         else:
             assert state.leader_epoch == before.leader_epoch + 1, told
             assert state.controller_epoch >= before.controller_epoch, told
             assert set(state.isr) <= set(before.isr), told
-        # An older controller's writes are fenced.
+        # Writes of an older controller are fenced.
         assert state.controller_epoch == self._controller_epoch, (
             f"{told}, in controller epoch {self._controller_epoch}"
         )

@@ -1,7 +1,7 @@
-"""Clusters in simulated worlds: the laws of replication hold under all failures.
+"""The laws of replication hold in simulated clusters under all failures.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. The
-soak runs fresh seeds for SOAK_S seconds, and SOAK_SEEDS long ones.
+soak runs new seeds for SOAK_S seconds, and SOAK_SEEDS long worlds.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.tiers import SLICES
 
 SEEDS = 200
 SOME = 6
-"""Seeds in `make test`; the campaign has the others, in as many tests as it has slices."""
+"""The number of seeds in `make test`; the campaign has the others, in one test per slice."""
 SLICED = [list(range(SOME + first, SEEDS, SLICES)) for first in range(SLICES)]
 ONE_OR_SOME = [int(os.environ["SEED"])] if "SEED" in os.environ else range(SOME)
 SECONDS = int(os.environ.get("SECONDS", "30"))
 SOAK_S = float(os.environ.get("SOAK_S", "3600"))
-"""Duration of the soak in seconds; ten virtual seconds cost about half a second of one core."""
+"""The duration of the soak in seconds; ten virtual seconds cost about half a second of one core."""
 SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
 SOAK_SECONDS = 300
 
@@ -47,7 +47,8 @@ HAPPENS = {
     "producer died",
     "unstable offset",
 }
-"""Events that each slice must have: each fault, each kind of use, and truncated logs."""
+"""The events that must happen in each slice: each fault, each kind of request, and truncated
+logs."""
 
 
 @pytest.mark.parametrize("seed", ONE_OR_SOME)
@@ -70,7 +71,7 @@ def test_replication_laws_hold_in_many_simulated_clusters(
 
 
 def played(seed: int, record_property: Record) -> BusyCluster:
-    """Run a world in which records must be acknowledged all the time."""
+    """Runs a world and checks that its records are acknowledged."""
     world = run(BusyCluster(seed), SECONDS, record_property)
     assert world.happened["records acknowledged"] > SECONDS, f"seed {seed}"
     return world

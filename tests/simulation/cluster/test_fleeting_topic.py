@@ -1,7 +1,7 @@
-"""The records that a client of a repeatedly deleted topic may read in each life of the topic.
+"""Checks of the client that deletes and recreates a topic: the records that it may read.
 
-A deletion may be answered before the topic's nodes are deleted. Then a new controller shows the
-topic once more, clients write to it, and it is deleted after all.
+A deletion may be answered before the topic's nodes are deleted. A new controller may then restore
+the topic; clients write to it, and it is deleted after all.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tests.simulation.whole.agenda import Agenda
 
 
 class _LastChoice(Random):
-    """Chooses a read after a write, and a deletion after a read."""
+    """A random source that chooses a read after a write, and a deletion after a read."""
 
     def choice(self, seq: Any) -> Any:
         return seq[-1]
 
 
 class _Conversation:
-    """A client that gets hand-made responses."""
+    """A client that gets responses of the test."""
 
     def __init__(self) -> None:
         cluster = SimpleNamespace(
@@ -75,8 +75,8 @@ class _Conversation:
 
 @pytest.fixture
 def gone_late() -> _Conversation:
-    """A client that wrote 1/1 to a topic whose deletion was pending, and then created the next
-    one."""
+    """Returns a client that wrote 1/1 to a topic with a pending deletion, and then created the next
+    topic."""
     client = _Conversation()
     client.creates(TOPIC_ALREADY_EXISTS)
     client.writes(NONE, offset=0)
@@ -85,7 +85,7 @@ def gone_late() -> _Conversation:
     return client
 
 
-def test_records_lost_by_a_late_deletion_are_not_expected_in_the_next_life(
+def test_records_lost_by_a_late_deletion_are_not_expected_in_the_next_topic(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)
@@ -116,7 +116,9 @@ def test_records_of_a_deleted_topic_must_not_reappear() -> None:
         client.reads([b"1/1", b"2/2"])
 
 
-def test_acknowledged_record_is_expected_in_its_life(gone_late: _Conversation) -> None:
+def test_acknowledged_record_is_expected_until_its_topic_is_deleted(
+    gone_late: _Conversation,
+) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)
     gone_late.writes(NONE, offset=0)
 

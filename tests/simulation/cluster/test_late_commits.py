@@ -1,4 +1,4 @@
-"""Keepers that abandon commits in flight: some are executed after the next one."""
+"""Clients that abandon commits in flight: some of these commits are executed after later ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEEPERS = 8
 
 
 class ImpatientKeeper(OffsetsKeeper):
-    """Abandons every second commit after a millisecond, while its end is in flight."""
+    """Abandons every second commit after a millisecond, while the request is in flight."""
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
         if request.name != "OffsetCommit" or about % 2 or self.calm:
@@ -40,7 +40,7 @@ class ImpatientKeeper(OffsetsKeeper):
 
 
 class LateCommits(BusyCluster):
-    """A busy cluster that also has impatient keepers."""
+    """A busy cluster with impatient clients that commit offsets."""
 
     def _clients(self) -> list[ClusterClient]:
         keepers = [

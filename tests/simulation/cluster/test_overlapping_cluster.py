@@ -1,4 +1,5 @@
-"""Transactions in simulated clusters whose commits are repeated while they end."""
+"""The laws of transactions hold in clusters where commits are repeated while their transaction
+ends."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
 
 
 def test_laws_hold_when_commits_are_repeated_during_end_txn(record_property: Record) -> None:
-    """Worlds run until all of these events have happened: one or two suffice."""
+    """Worlds run until all of the events have happened; one or two worlds suffice."""
     happened: Counter[str] = Counter()
     for seed in range(WORLDS_MAX):
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened
@@ -28,7 +29,9 @@ def test_laws_hold_when_commits_are_repeated_during_end_txn(record_property: Rec
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
-def test_laws_hold_in_many_clusters_with_commits_during_end_txn(record_property: Record) -> None:
+def test_laws_hold_in_many_clusters_when_commits_are_repeated_during_end_txn(
+    record_property: Record,
+) -> None:
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened

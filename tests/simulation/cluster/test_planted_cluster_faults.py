@@ -1,7 +1,8 @@
-"""Faults planted into a cluster's brokers, one at a time: the simulated clusters must find each.
+"""Faults planted into the brokers of simulated clusters, one at a time; the checkers must detect
+each.
 
-As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by wrong code with
-`monkeypatch`. Its name says what is wrong. A fault that `MOST_SEEDS` worlds do not find has no
+As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by faulty code with
+`monkeypatch`, and is named after its fault. A fault that `MOST_SEEDS` worlds do not reveal has no
 checker.
 """
 
@@ -207,7 +208,7 @@ def who_was_not_told_that_its_replica_moved_leads_on(patch: pytest.MonkeyPatch) 
 
 
 class Killed(BusyCluster):
-    """Brokers of 2.6 are killed, and nothing else fails."""
+    """A cluster of version 2.6 in which brokers are killed; no other fault happens."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -218,7 +219,7 @@ class Killed(BusyCluster):
 
 
 class CutOff(BusyCluster):
-    """Brokers lose ZooKeeper, and nothing else fails."""
+    """A cluster in which brokers lose ZooKeeper; no other fault happens."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -229,7 +230,7 @@ WORLDS: dict[Plant, type[BusyCluster]] = {
     a_coordinator_that_loads_ends_no_transaction: Killed,
     who_was_not_told_that_its_replica_moved_leads_on: CutOff,
 }
-"""Worlds for faults that need one failure often."""
+"""The worlds for faults that need one kind of failure often."""
 FOUND_BY: dict[Plant, int] = {
     an_older_controller_is_obeyed: 6,
     a_new_leader_does_not_write_its_epoch_down: 3,
@@ -237,7 +238,7 @@ FOUND_BY: dict[Plant, int] = {
     a_marker_is_given_up_when_the_leader_moves: 9,
     who_was_not_told_that_its_replica_moved_leads_on: 11,
 }
-"""The seed that runs first, for faults that earlier seeds do not find within minutes."""
+"""The first seed for faults that earlier seeds take minutes to reveal."""
 
 PLANTS = [
     an_older_controller_is_obeyed,
@@ -269,13 +270,13 @@ FOUND_SOON = {
     a_coordinator_that_loads_knows_no_members,
     a_follower_begins_at_its_high_watermark,
 }
-"""Found within seconds; the campaign covers the others."""
+"""Faults that are detected within seconds; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated cluster")
-@pytest.mark.timeout(900)  # worlds run until one shows the fault
+@pytest.mark.timeout(900)  # worlds run until one reveals the fault
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
-def test_planted_cluster_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_cluster_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     first = FOUND_BY.get(plant, 0)
     seeds = [first, *(seed for seed in range(MOST_SEEDS) if seed != first)]

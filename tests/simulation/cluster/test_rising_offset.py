@@ -1,5 +1,4 @@
-"""Committed offsets that a client of a simulated cluster may get: a late commit counts, none is
-lost.
+"""The committed offsets that a client may fetch: a late commit counts, and none is lost.
 
 `log` has the coordinator's commits.
 """
@@ -12,7 +11,8 @@ from tests.simulation.cluster.clients import RisingOffset
 
 
 def committed(offsets: int, unheard: int) -> RisingOffset:
-    """A client that committed 1 to ``offsets``, one of which was not acknowledged."""
+    """Returns a client that committed 1 to ``offsets``; the commit ``unheard`` was not
+    acknowledged."""
     rising = RisingOffset()
     for _ in range(offsets):
         offset = rising.next()
@@ -25,7 +25,7 @@ def tell(rising: RisingOffset, offset: int, log: list[int]) -> None:
     rising.told("keeper", offset, lambda: log)
 
 
-def test_abandoned_commit_counts_when_it_is_executed_after_the_next() -> None:
+def test_abandoned_commit_is_accepted_when_it_is_executed_late() -> None:
     rising = committed(16, unheard=15)
 
     tell(rising, 16, log=[14, 16])
@@ -33,7 +33,7 @@ def test_abandoned_commit_counts_when_it_is_executed_after_the_next() -> None:
     tell(rising, 15, log=[14, 16, 15])
 
 
-def test_abandoned_commit_counts_when_it_is_the_last() -> None:
+def test_abandoned_commit_is_accepted_when_it_is_the_last_commit() -> None:
     tell(committed(15, unheard=15), 15, log=[14, 15])
 
 
@@ -49,12 +49,12 @@ def test_abandoned_commit_counts_when_it_is_the_last() -> None:
         pytest.param(15, [14, 16], id="one that was given up, and never came"),
     ],
 )
-def test_lost_acknowledged_commit_is_found(offset: int, log: list[int]) -> None:
+def test_fetch_of_a_wrong_committed_offset_is_detected(offset: int, log: list[int]) -> None:
     with pytest.raises(AssertionError, match=f"has committed 16, and is told {offset}"):
         tell(committed(16, unheard=15), offset, log)
 
 
-def test_commit_superseded_by_a_late_commit_does_not_count_again() -> None:
+def test_fetch_of_a_commit_before_a_late_commit_is_detected() -> None:
     rising = committed(16, unheard=15)
     tell(rising, 15, log=[14, 16, 15])
 

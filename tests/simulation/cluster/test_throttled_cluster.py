@@ -1,4 +1,4 @@
-"""On virtual time a replica that was down catches up as fast as its throttle allows."""
+"""In virtual time a replica that was down catches up at its throttled rate."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.simulation.whole.client import WireRequest
 
 TOPIC = "moved"
 RATE = 200_000
-"""Bytes per second."""
+"""The replication quota in bytes per second."""
 RECORDS, RECORD_BYTES = 60, 50_000
 AT_ONCE = 1 << 20
-"""The first response: the throttle applies after it was sent."""
+"""The size of the first response: the throttle applies after it was sent."""
 
 
 class ThrottledTopic(TopicMaker):
-    """Creates a topic whose replicas are all throttled on one side."""
+    """Creates a topic whose replicas are all throttled, on leaders or on followers."""
 
     side = ""
 
@@ -38,7 +38,7 @@ class ThrottledTopic(TopicMaker):
 
 
 def replica_at(machine: BrokerMachine) -> Replica | None:
-    """The replica of one broker."""
+    """Returns the replica of one broker."""
     assert machine.process is not None
     found = machine.process.broker.logs.get(TOPIC, 0)
     return found if isinstance(found, Replica) else None
@@ -47,7 +47,7 @@ def replica_at(machine: BrokerMachine) -> Replica | None:
 def run_until(
     world: ClusterWorld, what: str, condition: Callable[[], object], within_s: float = 60
 ) -> float:
-    """Run until a condition holds; returns the elapsed seconds."""
+    """Runs the world until a condition holds; returns the elapsed seconds."""
     began = world.seconds
     while not condition():
         world.run(0.1)
@@ -85,11 +85,11 @@ def _comes_back(world: ClusterWorld, maker: TopicMaker, side: str) -> None:
     known = led.led
     assert leader.process is not None
     append = partial(led.append, batch(0, b"v" * RECORD_BYTES), 1_000)
-    leader.process.loop.call_soon(append)  # a replica with all records stays in sync, down or not
+    leader.process.loop.call_soon(append)  # a complete replica stays in the ISR
     run_until(world, "it is out of sync", lambda: away.node_id not in known.state.isr)
     for _ in range(RECORDS - 1):
         leader.process.loop.call_soon(append)
-    world.run(20)  # the other follower is in sync, and its bytes are out of the quota windows
+    world.run(20)  # until the bytes of the other, in-sync follower leave the quota windows
     assert led.high_watermark == led.log.log_end_offset == RECORDS
     assert behind.log.log_end_offset == 0
     world.internet.mend(leader.host, away.host)

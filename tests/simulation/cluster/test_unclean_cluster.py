@@ -1,4 +1,4 @@
-"""Unclean elections in simulated clusters: records may be lost, but replicas agree."""
+"""Replicas agree after unclean elections in simulated clusters, although records may be lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulation.whole.runs import Record, find_fault, run
 pytestmark = [] if "SEED" in os.environ else [pytest.mark.campaign]
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(24)
 SECONDS = int(os.environ.get("SECONDS", "40"))
-"""About 1.2 s of one core per seed."""
+"""The virtual seconds of each world; a seed costs about 1.2 s of one core."""
 HAPPENS = {
     "unclean election",
     "leader left alone",
@@ -40,7 +40,7 @@ def test_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -
 
 @pytest.mark.planted("simulated cluster")
 @pytest.mark.timeout(600)
-def test_unclean_clusters_find_a_follower_that_keeps_diverging_records(
+def test_unclean_clusters_detect_a_follower_that_keeps_diverging_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a_follower_is_never_told_that_it_diverges(monkeypatch)

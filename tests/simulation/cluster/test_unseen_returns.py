@@ -1,5 +1,8 @@
-"""A leader that loses power and returns before a controller noticed: it does not lead in that
-leader epoch again, whether the controller or the leader writes in-sync replicas."""
+"""A leader that loses power and returns before a controller notices does not lead in its old epoch
+again.
+
+This holds whether the controller or the leader writes the in-sync replicas.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def test_leader_that_returned_unnoticed_is_treated_as_failed(
 
 @pytest.mark.campaign
 @pytest.mark.planted("simulated cluster")
-def test_controller_that_ignores_unnoticed_returns_is_found(
+def test_controller_that_ignores_unnoticed_returns_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())

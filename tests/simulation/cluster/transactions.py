@@ -1,9 +1,8 @@
-"""Transactions in a cluster: their producers and readers, which connect to each of their
-brokers.
+"""Transactional producers and readers in a cluster, which connect to each broker that they need.
 
-`tests/simulation/transactions` decides their requests and checks; `truth.py` there reads the
-logs at rest. Here a transaction's coordinator, its group's, and the leaders of its partitions
-are different brokers, and each may move while it is open.
+`tests/simulation/transactions` decides their requests and checks; `truth.py` there reads the logs
+at rest. Here the coordinators of a transaction and of its group, and the leaders of its partitions,
+are different brokers, and each may move during the transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _OF_GROUP, _OF_ID = "group", "transactional id"
 
 
 class Transactor(ClusterClient, TransactionalProducer):
-    """A producer of transactions; in calm it ends its open one, and does one more."""
+    """A transactional producer; in calm it ends its open transaction and makes one more."""
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(cluster, name, host, chance, rules=1)
@@ -45,7 +44,7 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def errand(self) -> Hashable:
-        """The subject of its next step: a partition, or a coordinator's key."""
+        """Returns the target of its next step: a partition or a coordinator's key."""
         steps = self.state.steps
         name = steps[0].request.name if steps else ""
         if name == "Produce":
@@ -69,7 +68,8 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Whether the responding broker leads what it must, and knows it."""
+        """Returns whether the responding broker is the right leader or coordinator, and knows
+        it."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)
@@ -104,7 +104,7 @@ class Transactor(ClusterClient, TransactionalProducer):
 
 
 class ReaderOfCommitted(ClusterClient, CommittedReader):
-    """Reads the committed records of one partition, from its leader."""
+    """Reads the committed records of one partition from its leader."""
 
     writes = False
 
@@ -134,7 +134,7 @@ class ReaderOfCommitted(ClusterClient, CommittedReader):
 
 
 class ReaderOfOffsets(ClusterClient, OffsetsReader):
-    """Fetches the offsets of a transactor's group, at their coordinator."""
+    """Fetches the offsets of a transactor's group from its coordinator."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, of: Transactor

@@ -1,4 +1,4 @@
-"""Records that clients saw in a partition, and the records of its replicas."""
+"""The records of a partition that clients have seen, compared with its replicas."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tests.simulation.whole.disk_log import batches_of
 
 
 class PartitionTruth:
-    """The known records of one partition: acknowledged to a producer, or read by a consumer."""
+    """The known records of one partition: acknowledged to a producer or read by a consumer."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self.known: dict[int, bytes] = {}
-        """Offset to value."""
+        """The known values, by offset."""
         self.once: dict[bytes, int] = {}
-        """Values of idempotent producers to the offset at which they were seen."""
+        """The offset at which each value of an idempotent producer was seen."""
 
     def learn(self, offset: int, value: bytes) -> None:
-        """``value`` is at ``offset``, and stays there."""
+        """Notes that ``value`` is at ``offset``, where it must stay."""
         known = self.known.setdefault(offset, value)
         assert known == value, f"{self.topic}-{self.partition} {offset}: {known!r}, then {value!r}"
         if value.startswith(b"once "):
@@ -28,7 +28,7 @@ class PartitionTruth:
             assert first == offset, f"{value!r} is at {first} and at {offset}"
 
     def check(self, files: SimulatedFiles) -> None:
-        """All known records are in a replica's log, in the order of their producer."""
+        """Checks that a replica's log has all known records, in the order of their producer."""
         found = {
             record.offset: record.value or b""
             for _, _, data in batches_of(files, self.topic, self.partition, synced=False)

@@ -1,9 +1,9 @@
 """A cluster that elects leaders outside the ISR: records may be lost, and replicas must agree.
 
-Topics allow unclean elections, by the setting and by ElectLeaders, while partitions move,
-watches are late, sessions expire and the controller fails over. Committed records may be lost
-then. Everything else holds: one broker writes in a leader epoch, epochs never fall, and at rest
-each partition has a leader, all its replicas in sync and the same batches everywhere.
+Topics allow unclean elections by their setting and by ElectLeaders, while partitions move, watches
+are late, sessions expire and the controller fails over. Committed records may then be lost. All
+other laws hold: one broker writes in a leader epoch, epochs never decrease, and at rest each
+partition has a leader, all replicas in sync, and the same batches on all replicas.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from tests.simulation.whole.client import Sent, WireRequest
 TOPIC, GROWING = "unclean", "growing"
 TOPICS = {TOPIC: 2, GROWING: 1}
 UNCLEAN = 1
-"""Election type of ElectLeaders."""
+"""The election type of ElectLeaders."""
 
 
 class AnyRecords(PartitionTruth):
-    """Records that may be lost, and replaced."""
+    """Known records that may be lost and replaced."""
 
     def learn(self, offset: int, value: bytes) -> None:
-        """Seen records need not stay."""
+        """Does nothing: seen records need not stay."""
 
 
 class AnyEnd(Committed):
-    """The visible end of a leader, which another leader may not have."""
+    """The high watermarks of leaders, which later leaders need not have."""
 
     def in_sync(self, isr: Any) -> None: ...
     def shown(self, *_: Any) -> None: ...
@@ -51,7 +51,7 @@ class AnyEnd(Committed):
 
 
 class AnyLeader(WrittenStates):
-    """A leader may come from outside the ISR, and is then alone in it."""
+    """Accepts a leader from outside the ISR that is then alone in the ISR."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world.zookeeper.ensemble)
@@ -67,7 +67,7 @@ class AnyLeader(WrittenStates):
 
 
 class LooseCheckers(ClusterCheckers):
-    """All laws but those of committed records."""
+    """All laws of a cluster except those of committed records."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
@@ -92,7 +92,7 @@ class Reader(Consumer):
 
 
 class Elector(ControllerClient):
-    """Requests unclean elections, and preferred ones."""
+    """Requests unclean and preferred elections."""
 
     def work(self) -> None:
         partitions = [{"topic": TOPIC, "partitions": [0, 1]}]
@@ -117,7 +117,7 @@ class Elector(ControllerClient):
 
 
 class UncleanCluster(ClusterWorld):
-    """See the module; everything from one seed."""
+    """The cluster of one seed in which unclean elections are allowed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -134,16 +134,16 @@ class UncleanCluster(ClusterWorld):
         }
         self.checkers = LooseCheckers(self)
         self._served: dict[str, int] = {}
-        """The served requests of each client when the rest began."""
+        """The number of served requests of each client when the rest began."""
         self.populate(self._clients(self.fork()))
         self.faults.begin()
         self.agenda.after(8 * S, self._leave_a_leader_alone)
         self.agenda.after(6 * S, self._delay_watches)
 
     def _delay_watches(self) -> None:
-        """A broker's requests to ZooKeeper and the responses are late, watches among them.
+        """Delays a broker's requests to ZooKeeper, its responses and its watches.
 
-        The delay is less than a session timeout. The controller is delayed more often: it then
+        The delay is less than a session timeout. The controller is delayed more often, so that it
         acts on old state.
         """
         if self.calm:
@@ -158,7 +158,7 @@ class UncleanCluster(ClusterWorld):
         self.agenda.after(8 * S, self.internet.delay, machine.host, HOST, 0)
 
     def _leave_a_leader_alone(self) -> None:
-        """A leader is left alone in the ISR, and then loses its session, or crashes."""
+        """Leaves a leader alone in the ISR, and then expires its session or crashes it."""
         if self.calm:
             return
         self.agenda.after(self.chance.choice((10, 15, 25)) * S, self._leave_a_leader_alone)

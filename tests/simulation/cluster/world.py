@@ -1,7 +1,7 @@
 """A cluster in a simulated world: machines with brokers, a ZooKeeper, a network, and clients.
 
-One seed decides everything. Each process has its own loop; the one that is due first has the
-next turn, and outside events happen in between, so that no process ever sees the future.
+One seed decides everything. Each process has its own loop. The process with the earliest due time
+has the next turn, and outside events happen in between, so that no process sees the future.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 
 BROKERS = (3, 3, 3, 4, 5)
 VERSIONS = ("3.9-IV0", "3.9-IV0", "2.6-IV0")
-"""Inter-broker versions: the controller writes in-sync replicas, or leaders do."""
+"""The inter-broker versions: with 3.9 the controller writes the in-sync replicas, with 2.6 leaders
+do."""
 NOTHING_FAILS_S = 20
-"""How long after the last fault the cluster may still be recovering."""
+"""The seconds after the last fault in which the cluster may still recover."""
 REST_S = 120
-"""The longest time in calm until all partitions have all replicas in sync."""
+"""The longest time in calm, in seconds, until all partitions have all replicas in sync."""
 
 
 class ClusterWorld:
-    """The whole world of one seed."""
+    """The cluster and its clients, from one seed."""
 
     kind = "simulated cluster"
 
@@ -51,11 +52,11 @@ class ClusterWorld:
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.digest = hashlib.sha256()
-        """Digest of all responses to clients, in order."""
+        """The digest of all responses to clients, in order."""
         self.calm = False
-        """No failures any more, and well-behaved clients."""
+        """Whether failures have ended and clients are correct."""
         self.hushed = False
-        """No client sends requests any more."""
+        """Whether clients have stopped sending requests."""
         self.machines = [
             BrokerMachine(self, node_id, self.fork()) for node_id in range(1, brokers + 1)
         ]
@@ -63,7 +64,7 @@ class ClusterWorld:
         self.clients: Sequence[ClusterClient] = ()
         self.by_host: dict[str, ClusterClient] = {}
         self.running: BrokerMachine | None = None
-        """The machine whose process has, or had, the last turn."""
+        """The machine whose process has the present turn, or had the last one."""
         self._excused_until_ns = 20 * S
         for each in self.machines:
             self.agenda.after(int(self.chance.random() * S), each.start)
@@ -94,18 +95,18 @@ class ClusterWorld:
         }
 
     def populate(self, clients: Sequence[ClusterClient]) -> None:
-        """Start ``clients``, each after a while."""
+        """Starts ``clients``, each after a random time."""
         self.clients = clients
         self.by_host = {client.host: client for client in clients}
         for client in clients:
             client.think_after(int((3 + self.chance.random()) * S))
 
     def fork(self) -> Random:
-        """A new random generator."""
+        """Returns a new random generator that is seeded from the world's."""
         return Random(self.chance.random())
 
     def fingerprint(self) -> str:
-        """A digest of all answers so far, in order, and of every byte on the disks."""
+        """Returns a digest of all responses, in order, and of all bytes on the disks."""
         digest = self.digest.copy()
         for machine in self.machines:
             for path in sorted(machine.files.names):
@@ -115,34 +116,34 @@ class ClusterWorld:
 
     @property
     def seconds(self) -> float:
-        """How much time has passed."""
+        """Returns the virtual seconds since the start."""
         return self.agenda.now_ns / S
 
     # -- for subclasses
 
     def watched(self) -> AbstractContextManager[None]:
-        """A context in which the brokers run."""
+        """Returns a context in which the brokers run."""
         return nullcontext()
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Whether a broker is the leader of a partition according to ZooKeeper, and knows it."""
+        """Returns whether a broker is the leader of a partition in ZooKeeper, and knows it."""
         raise NotImplementedError
 
     def looked_at(self, machine: BrokerMachine) -> None:
         """Called after each turn of a process."""
 
     def unrest(self) -> list[str]:
-        """Why the world is not at rest yet."""
+        """Returns the reasons why the world is not yet at rest."""
         return []
 
     def unequal(self) -> list[str]:
-        """Differing logs, while no client sends requests."""
+        """Returns differences between logs, while no client sends requests."""
         return []
 
     # -- life
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Advances virtual time by ``seconds``."""
         until_ns = self.agenda.now_ns + int(seconds * S)
         with self.watched(), silent():
             while self.agenda.now_ns < until_ns:
@@ -151,7 +152,7 @@ class ClusterWorld:
                     raise self.failure
 
     def _step(self, until_ns: int) -> None:
-        """Run what is due first: a process's turn, or an outside event."""
+        """Runs the earliest item: a process's turn or an outside event."""
         due_ns, due = until_ns, None
         for machine in self.machines:
             if machine.process is not None:
@@ -171,7 +172,7 @@ class ClusterWorld:
             self.guarded(self.looked_at, due)
 
     def check_errors(self, machine: BrokerMachine, process: Process) -> None:
-        """No unhandled error, and no bug of the broker that was caught."""
+        """Checks that no error was unhandled, and that the broker caught no bug of its own."""
         broker = process.broker
         if process.died_of is not None:
             self.happened["gave up"] += 1
@@ -180,18 +181,18 @@ class ClusterWorld:
         assert not caught, f"errors of broker {machine.node_id}'s own: {caught}"
 
     def excuse(self, ns: int) -> None:
-        """Brokers may be late for this long, and some time more."""
+        """Allows late responses of brokers for ``ns`` and some more time."""
         until_ns = self.agenda.now_ns + ns + NOTHING_FAILS_S * S
         self._excused_until_ns = max(self._excused_until_ns, until_ns)
 
     def excused(self, since_ns: int) -> bool:
-        """Whether something has kept brokers from answering since then."""
+        """Returns whether a fault since ``since_ns`` excuses late responses of brokers."""
         return self._excused_until_ns >= since_ns
 
-    # -- what the checkers hear
+    # -- hooks for the checkers
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Check without raising into the broker's code; a failure ends the world."""
+        """Runs a check without raising into the broker's code; a failure ends the world."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world
@@ -199,7 +200,7 @@ class ClusterWorld:
                 self.failure = error
 
     def written(self, wire: Wire, frame: bytes) -> None:
-        """A broker passes a response to a transport."""
+        """Called when a broker passes a response to a transport."""
         client = self.by_host.get(wire.address[0])
         if client is not None:
             self.digest.update(client.name.encode())
@@ -207,10 +208,10 @@ class ClusterWorld:
             self.guarded(client.written, frame)
 
     def closed(self, wire: Wire) -> None:
-        """A broker closes a connection."""
+        """Called when a broker closes a connection."""
 
     def end(self) -> None:
-        """End the world for good."""
+        """Ends the world."""
         for machine in self.machines:
             if machine.process is not None:
                 machine.process.bury()
@@ -218,7 +219,7 @@ class ClusterWorld:
     # -- rest
 
     def calm_down(self) -> None:
-        """End all failures, and make clients behave well."""
+        """Ends all failures and makes clients correct."""
         self.calm = True
         self.internet.mend_all()
         for machine in self.machines:
@@ -231,7 +232,8 @@ class ClusterWorld:
                 client.think_after(int(self.chance.random() * S))
 
     def rest(self) -> None:
-        """In due time every client is served, and every replica is in sync; then logs are equal."""
+        """Checks that each client is served and each replica in sync within a bounded time, and
+        that logs are then equal."""
         self.calm_down()
         self._until_none(self.unrest, 2)
         self.hushed = True

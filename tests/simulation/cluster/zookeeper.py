@@ -1,10 +1,9 @@
 """The ZooKeeper of a simulated cluster: sessions in virtual time, over a network.
 
-A session's client is on a machine of the cluster. Its requests reach the ensemble in order and
-are answered in order, each way after a while. While its process is suspended, or its link is
-cut, the ensemble gets no heartbeats, and expires its session. The client learns of it
-afterwards: of a lost connection after two thirds of the session timeout, as kazoo does, and of
-an expired session when it has reconnected.
+A session's client is on a machine of the cluster. Its requests reach the ensemble in order, and the
+responses return in order, each after a delay. While the process is suspended or its link is cut,
+the ensemble gets no heartbeats and expires the session. The client notices a lost connection after
+two thirds of the session timeout, as kazoo does, and an expired session when it has reconnected.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ if TYPE_CHECKING:
 HOST = "zookeeper"
 ONE_WAY_NS = (100_000, 300_000, 1 * MS, 4 * MS)
 BEATS = 12
-"""Heartbeats per session timeout."""
+"""The number of heartbeats per session timeout."""
 
 Result = TypeVar("Result")
 
 
 class Server:
-    """The ensemble, and its sessions."""
+    """The ensemble and its sessions."""
 
     def __init__(self, internet: Internet, chance: Random) -> None:
         self.internet = internet
@@ -52,34 +51,34 @@ class Server:
         self.chance = chance
         self.ensemble = Ensemble()
         self.alive_until_ns: dict[int, int] = {}
-        """Expiry time of each session."""
+        """The expiry time of each session in ns."""
         self.agenda.after(100 * MS, self._look)
 
     def _look(self) -> None:
-        """Expire the sessions whose time is over."""
+        """Expires the sessions whose expiry time is over."""
         for session, until_ns in sorted(self.alive_until_ns.items()):
             if until_ns < self.agenda.now_ns:
                 self.end(session)
         self.agenda.after(100 * MS, self._look)
 
     def end(self, session: int) -> None:
-        """Expire a session."""
+        """Expires a session."""
         self.alive_until_ns.pop(session, None)
         self.now()
         self.ensemble.end_session(session)
 
     def delete(self, path: str) -> None:
-        """Delete a node on behalf of another client, if it exists."""
+        """Deletes a node, if it exists, as another client would."""
         if path in self.ensemble.nodes:
             self.ensemble.do([Delete(path)], 0)
 
     def now(self) -> None:
-        """Set the creation time of new nodes to the present."""
+        """Sets the creation time of new nodes to the present."""
         self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
 
 
 class Session(SimulatedZooKeeper):
-    """The successive sessions of one process. See `ZooKeeper`."""
+    """Implements `ZooKeeper`: the successive sessions of one process."""
 
     def __init__(self, server: Server, process: Process, host: str, timeout_ns: int) -> None:
         super().__init__(server.ensemble)
@@ -88,20 +87,20 @@ class Session(SimulatedZooKeeper):
         self.host = host
         self.timeout_ns = timeout_ns
         self._heard_ns = server.agenda.now_ns
-        """When the client last heard from the server."""
+        """The time in ns at which the client last heard from the server."""
         self._number = 0
-        """Number of the connection: messages of another one are lost."""
+        """The number of the present connection; messages of earlier connections are lost."""
         self._sent_until_ns = 0
         self._answered_until_ns = 0
         self._under_way: dict[asyncio.Future[Any], None] = {}
         self._untold: dict[int, Watch] = {}
-        """Triggered watches whose event is in flight."""
+        """The triggered watches whose event is in flight."""
         self._calls = 0
         self._reconnecting = False
         self._stays_alive()
         self._beat()
 
-    # -- signs of life
+    # -- heartbeats
 
     @property
     def _is_gone(self) -> bool:
@@ -111,13 +110,13 @@ class Session(SimulatedZooKeeper):
         self.server.alive_until_ns[self.session] = self.server.agenda.now_ns + self.timeout_ns
 
     def _beat(self) -> None:
-        """A heartbeat, unless the process is suspended or the link is cut."""
+        """Sends a heartbeat, unless the process is suspended or the link is cut."""
         if self._is_gone:
             return
         agenda = self.server.agenda
         agenda.after(self.timeout_ns // BEATS, self._beat)
         if self.process.loop.now_ns > agenda.now_ns + self.timeout_ns // BEATS:
-            return  # it is suspended
+            return  # the process is suspended
         if not self.server.internet.is_cut(self.host, HOST):
             if self.connection is not Connection.CONNECTED:
                 if not self._reconnecting:
@@ -162,7 +161,7 @@ class Session(SimulatedZooKeeper):
             self._stays_alive()
 
     def break_off(self) -> None:
-        """The connection is lost at once, and the client learns of it."""
+        """Closes the connection at once; the client notices."""
         if not self._is_gone:
             self._on_loop(self._is_lost, self._number)
 
@@ -171,7 +170,7 @@ class Session(SimulatedZooKeeper):
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.create`."""
         wanted = Create(path, data, ephemeral, sequence)
 
         def make() -> tuple[str, Stat]:
@@ -185,14 +184,14 @@ class Session(SimulatedZooKeeper):
             raise failed.error from None
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.multi`."""
         return await self._written(lambda: self.ensemble.do(operations, self.session))
 
     async def close(self) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.close`."""
         if not self._closed:
             self._closed = True
-            self._connected.set()  # waiting callers are released
+            self._connected.set()  # wakes the waiting callers
             self.server.agenda.after(self._latency_ns(), self.server.end, self.session)
 
     async def _written(self, write: Callable[[], Result]) -> Result:
@@ -217,7 +216,7 @@ class Session(SimulatedZooKeeper):
                 continue
 
     async def _once(self, request: Callable[[], Result]) -> Result:
-        """The result of a request that is sent once. Raises _Lost, SessionExpired, Closed."""
+        """Sends a request once and returns its result. Raises _Lost, SessionExpired, Closed."""
         session = self.session
         while not self._connected.is_set():
             await self._connected.wait()
@@ -246,9 +245,9 @@ class Session(SimulatedZooKeeper):
     def _served(
         self, request: Callable[[], Result], future: asyncio.Future[Result], number: int
     ) -> None:
-        """A request has reached the server."""
+        """Executes a request that has reached the server."""
         if number != self._number or self.process.loop.is_closed():
-            return  # of an earlier connection, or of one that its process has left
+            return  # the connection is an earlier one, or its process has left it
         if self.session not in self.server.alive_until_ns:
             self._on_loop(self._is_lost, number)
             return
@@ -278,7 +277,7 @@ class Session(SimulatedZooKeeper):
     # -- watches
 
     def _call(self, watch: Watch) -> None:
-        """The server reports a change."""
+        """Delivers a change of a node to a watch."""
         self._calls += 1
         key = self._calls
         self._untold[key] = watch

@@ -1,9 +1,8 @@
-"""The transactions that clients intend, and what they know of their ends.
+"""The transactions of clients, and what the clients know about their outcomes.
 
-A `Deed` is one transaction as its producer intends it: its records by partition, in order, and
-the offsets of its group. Whatever happens, read_committed consumers must see all of it or
-nothing: all if its commit was acknowledged, nothing if no commit was requested, and either if
-the response was lost.
+A `Deed` is one transaction as its producer intends it: its records by partition, in order, and the
+offsets of its group. read_committed consumers must see all of it or nothing: all if its commit was
+acknowledged, nothing if no commit was requested, and either if the response was lost.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ Place = tuple[str, int]
 
 
 class Outcome(Enum):
-    """The known end of a deed."""
+    """The outcome of a deed, as its client knows it."""
 
     OPEN = "open"
-    """Its client is working on it."""
+    """The client is working on the deed."""
     COMMITTED = "committed"
-    """Its commit was acknowledged."""
+    """The commit was acknowledged."""
     ABORTED = "aborted"
-    """No commit was or will be requested."""
+    """No commit was requested, and none will be."""
     UNKNOWN = "unknown"
-    """Its commit was requested without a response: either outcome is possible."""
+    """The commit was requested and not answered: either outcome is possible."""
 
 
 @dataclass(eq=False)
@@ -34,67 +33,68 @@ class Deed:
 
     producer: str
     number: int
-    """It increases with each of the producer's transactions."""
+    """The number of the deed, which increases with each deed of the producer."""
     rules: int
     parts: dict[Place, list[bytes]] = field(default_factory=dict)
     offsets: dict[int, int] = field(default_factory=dict)
-    """By partition of the source topic, for the producer's group."""
+    """The offsets that the deed commits for the producer's group, by partition of the source
+    topic."""
     outcome: Outcome = Outcome.OPEN
     commit_asked: bool = False
     producer_ids: set[tuple[int, int]] = field(default_factory=set)
-    """Producer ids and epochs of its requests."""
+    """The producer ids and epochs of the deed's requests."""
 
     def value(self, index: int) -> bytes:
-        """The value of its record of that number; no other record has it."""
+        """Returns the value of the deed's record ``index``; no other record has this value."""
         return b"%b/%d/%d" % (self.producer.encode(), self.number, index)
 
     @property
     def metadata(self) -> str:
-        """The metadata of its committed offsets."""
+        """Returns the metadata of the deed's committed offsets."""
         return f"{self.producer}/{self.number}"
 
     def given_up(self) -> None:
-        """Its client abandons it."""
+        """Notes that the client abandons the deed."""
         if self.outcome is Outcome.OPEN:
             self.outcome = Outcome.UNKNOWN if self.commit_asked else Outcome.ABORTED
 
 
 class Ledger:
-    """All deeds of a world, by the name that is in their records."""
+    """All deeds of a world, by the name that their records contain."""
 
     def __init__(self) -> None:
         self.deeds: dict[str, Deed] = {}
         self.strays: dict[tuple[int, int], int] = {}
-        """By producer id and epoch, the earliest deed of which a request may arrive late."""
+        """The earliest deed of each producer id and epoch of which a request may arrive late."""
         self.fences: dict[tuple[int, int], dict[Place, int]] = {}
-        """By producer id and epoch, the log ends when a client was given these: no record of the
-        same id and an older epoch may follow."""
+        """The log ends when a client got a producer id and epoch: no record of the same id and an
+        older epoch may follow."""
 
     def begin(self, deed: Deed) -> Deed:
         self.deeds[deed.metadata] = deed
         return deed
 
     def fence(self, producer_id: int, epoch: int, ends: dict[Place, int]) -> None:
-        """A response leaves that gives a client this producer id and epoch."""
+        """Notes that a response gives a client this producer id and epoch."""
         self.fences.setdefault((producer_id, epoch), ends)
 
     def of_value(self, value: bytes) -> Deed:
-        """The deed of a record."""
+        """Returns the deed of a record."""
         producer, number, _ = value.decode().rsplit("/", 2)
         return self.deeds[f"{producer}/{number}"]
 
     def stray(self, deed: Deed, producer_id: int, epoch: int) -> None:
-        """A request of a deed may arrive again, late."""
+        """Notes that a request of a deed may be delivered again, late."""
         key = producer_id, epoch
         self.strays[key] = min(deed.number, self.strays.get(key, deed.number))
 
     def excused(self, deed: Deed) -> bool:
-        """Whether a delayed request may have torn a deed that its client did correctly.
+        """Returns whether a delayed request may have split a deed of a correct client.
 
-        With transaction.version 1 a transaction has no own epoch: a request of an earlier one
-        that arrives while it is open counts for it, the hole that KIP-890 closes with version 2.
-        A delayed EndTxn ends it too early, a delayed TxnOffsetCommit writes old offsets into it.
-        Version 2 is never excused.
+        With transaction.version 1 a transaction has no epoch of its own: a request of an earlier
+        transaction that arrives during the next one counts for the next one, the gap that KIP-890
+        closes with version 2. A delayed EndTxn ends the transaction too early, and a delayed
+        TxnOffsetCommit writes old offsets into it. Version 2 is never excused.
         """
         return deed.rules == 1 and any(
             self.strays.get(key, deed.number) < deed.number for key in deed.producer_ids

@@ -1,10 +1,10 @@
-"""Transactional producers at the wire, with transaction.version 1 or 2, and their crashes.
+"""Transactional producers with transaction.version 1 or 2, and their crashes.
 
-A producer writes deed after deed: records to some partitions, offsets of its group, then EndTxn.
-It repeats unanswered requests, with the same bytes and sequence numbers, as Kafka's clients do.
-Around the end of a transaction its commits may arrive again, by its second connection. Sometimes
-its process crashes: the next one fences it by InitProducerId, and aborts its open transaction. A
-`Zombie` is a process that is thought dead and continues.
+A producer makes one transaction (`Deed`) after another: records to some partitions, offsets of its
+group, then EndTxn. It repeats unanswered requests with the same bytes and sequence numbers, as
+Kafka's clients do. Its commits may arrive again, on its second connection, around the end of the
+transaction. Sometimes its process crashes: the next process fences it by InitProducerId, which
+aborts its open transaction. A `Zombie` is a process that is thought dead and continues.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class Market(Protocol):
 
     @property
     def wall_ms(self) -> int:
-        """The clock of producers."""
+        """Returns the clock of producers in ms."""
 
     def ends(self) -> dict[Place, int]:
-        """The present log ends."""
+        """Returns the present log end offsets."""
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """A producer sends a request: it may be delivered again, late."""
+        """Called when a producer sends a request, which the world may deliver again, late."""
 
 
 SOURCE = "out"
 SOURCE_PARTITIONS = 3
 OUT: tuple[Place, ...] = (("out", 0), ("out", 1), ("out", 2), ("more", 0))
 TIMEOUT_S = 8
-"""transaction.timeout.ms of every producer."""
+"""The transaction timeout of each producer, in seconds."""
 _AGAIN = (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -76,11 +76,11 @@ _AGAIN = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    UNKNOWN_TOPIC_OR_PARTITION,  # it is not created yet
+    UNKNOWN_TOPIC_OR_PARTITION,  # the topic is not created yet
     LEADER_NOT_AVAILABLE,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
-    KAFKA_STORAGE_ERROR,  # its disk is full
+    KAFKA_STORAGE_ERROR,  # the disk of the broker is full
 )
 _FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
@@ -95,7 +95,7 @@ class Step:
 
 @dataclass
 class Standing:
-    """The state of one process of a producer, lost when it crashes."""
+    """The state of one producer process, which a crash loses."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -103,13 +103,13 @@ class Standing:
     deed: Deed | None = None
     steps: list[Step] = field(default_factory=list)
     committed: WireRequest | None = None
-    """The deed's TxnOffsetCommit, once it is answered."""
+    """The deed's TxnOffsetCommit, after it is answered."""
     unsure: bool = False
-    """Version 1: the response of an abandoned request is unknown; a new epoch fences it."""
+    """Whether the result of an abandoned request is unknown; then version 1 needs a new epoch."""
 
 
 class TransactionalProducer(Client):
-    """See the module."""
+    """A transactional producer of one transactional id."""
 
     def __init__(
         self, world: LivingWorld, name: str, host: str, chance: Random, rules: int
@@ -123,9 +123,9 @@ class TransactionalProducer(Client):
         self.zombie: Zombie | None = None
         self.second: SecondConnection | None = None
         self.made = 0
-        """The number of deeds so far."""
+        """The number of deeds begun so far."""
 
-    # -- what it does next
+    # -- the next request
 
     def act(self) -> None:
         state = self.state
@@ -150,7 +150,9 @@ class TransactionalProducer(Client):
         step = state.steps[0]
         if self.chance.random() < 0.01 and not self.calm:
             self._commit_again(step, times=200, quickly=False)
-            self.think_after(self.chance.choice((2, 6, 15)) * S)  # perhaps too slow for its timeout
+            self.think_after(
+                self.chance.choice((2, 6, 15)) * S
+            )  # some exceed the transaction timeout
             return
         if self.second is not None and not self.calm and self.chance.random() < 0.3:
             self._commit_again(step, times=self.chance.choice((3, 10)), quickly=True)
@@ -159,11 +161,11 @@ class TransactionalProducer(Client):
 
     @property
     def has_done_enough(self) -> bool:
-        """It starts no new deed."""
+        """Returns whether it starts no new deed."""
         return self.calm
 
     def excused(self, deed: Deed) -> bool:
-        """Whether a deed that it did correctly may fail."""
+        """Returns whether a deed may fail although its client was correct."""
         return self.market.ledger.excused(deed)
 
     @property
@@ -171,7 +173,7 @@ class TransactionalProducer(Client):
         return self.second is not None and self.second.is_busy
 
     def _commit_again(self, step: Step, times: int, *, quickly: bool) -> None:
-        """Repeat the commit of a deed by another connection while the transaction ends."""
+        """Repeats a deed's commit on another connection while the transaction ends."""
         state = self.state
         if self.second is not None and state.committed is not None and step is state.steps[-1]:
             self.second.repeat(state.committed, times, quickly=quickly)
@@ -190,12 +192,12 @@ class TransactionalProducer(Client):
         self.send(WireRequest("InitProducerId", version, value))
 
     def _die(self) -> None:
-        """The process crashes, or is thought to have crashed; a new one starts."""
+        """Crashes the process, or declares it dead while it continues; a new one starts."""
         self.world.happened["producer died"] += 1
         before, self.state = self.state, Standing()
         if self.zombie is not None and self.chance.random() < 0.5:
             if before.deed is not None and before.deed.outcome is Outcome.OPEN:
-                before.deed.outcome = Outcome.UNKNOWN  # the zombie may still do it
+                before.deed.outcome = Outcome.UNKNOWN  # the zombie may still commit
             self.zombie.rise(before)
         elif before.deed is not None:
             before.deed.given_up()
@@ -213,7 +215,7 @@ class TransactionalProducer(Client):
     # -- a deed
 
     def _begin(self) -> None:
-        """Plan the next deed: its requests, in order."""
+        """Plans the requests of the next deed, in order."""
         state, chance = self.state, self.chance
         self.made += 1
         deed = Deed(self.name, self.made, self.rules)
@@ -248,7 +250,7 @@ class TransactionalProducer(Client):
             steps.append(self._end(deed, committed=chance.random() < 0.7))
             state.steps = steps
         else:
-            # It crashes: its timeout ends the transaction, or the next process does.
+            # A crash: the transaction timeout or the next process ends the transaction.
             nothing = WireRequest("Metadata", 4, {"topics": []})
             state.steps = [*steps, Step(nothing, lambda _: self._dies_of(state))]
 
@@ -323,14 +325,14 @@ class TransactionalProducer(Client):
         return Step(WireRequest("EndTxn", version, value), ended)
 
     def _forget(self, state: Standing) -> None:
-        """The deed is over for the process with this state."""
+        """Drops the finished deed from this state of the process."""
         if state.deed is not None:
             state.deed.given_up()
             if state.deed.outcome is not Outcome.COMMITTED or self.chance.random() < 0.1:
                 state.unsure = state.unsure or self.rules == 1
         state.deed, state.steps, state.committed = None, [], None
 
-    # -- what it hears
+    # -- responses
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
         if request.name == "EndTxn" and request.value["committed"]:
@@ -352,7 +354,7 @@ class TransactionalProducer(Client):
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Continue with a response; returns its error."""
+        """Processes a response and returns its error."""
         code = _worst(sent.request.name, answer)
         self.world.happened[f"{sent.request.name} {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
@@ -368,7 +370,7 @@ class TransactionalProducer(Client):
                 self.state.steps.pop(0)
                 step.done(answer)
                 if self.wire is None:
-                    return code  # it has crashed
+                    return code  # the process has crashed
         elif code in _AGAIN:
             pause_ns = self.chance.choice((20, 100)) * MS
         else:
@@ -377,14 +379,14 @@ class TransactionalProducer(Client):
         return code
 
     def failed(self, request: WireRequest, code: int) -> None:
-        """A permanent error: the deed is over."""
+        """Abandons the deed after a permanent error."""
         state, deed = self.state, self.state.deed
         assert deed is not None
         if code == OUT_OF_ORDER_SEQUENCE_NUMBER and not self.excused(deed):
             raise AssertionError(f"{self.name} sent all in order, and {request} is out of order")
         if code in _FENCED:
             deed.given_up()
-            self.state = Standing()  # timed out, or another producer has fenced it
+            self.state = Standing()  # a timeout or another producer has fenced it
         elif code in (TRANSACTION_ABORTABLE, INVALID_TXN_STATE) and request.name != "EndTxn":
             assert self.rules == 1, f"{self.name}: {request.name} gets {ERROR_NAMES[code]}"
             state.steps = [self._end(deed, committed=False)]
@@ -398,14 +400,14 @@ class TransactionalProducer(Client):
 
 
 class Zombie(TransactionalProducer):
-    """A process that was thought dead: it continues with its state until it gets an error."""
+    """A process that was thought dead; it continues with its old state until an error."""
 
     def __init__(self, of: TransactionalProducer, host: str, chance: Random) -> None:
         super().__init__(of.world, f"zombie of {of.name}", host, chance, of.rules)
         self.transactional_id, self.group_id = of.transactional_id, of.group_id
 
     def rise(self, state: Standing) -> None:
-        """Continue with the state of the dead process."""
+        """Continues with the state of the process that was thought dead."""
         self.state = state
         self.world.happened["zombie"] += 1
         if not self.sent:
@@ -432,7 +434,7 @@ def _goes_on_with(state: Standing, producer_id: int, epoch: int) -> None:
 
 
 def _worst(name: str, answer: dict[str, Any]) -> int:
-    """The one error of a response: all its partitions have the same."""
+    """Returns the only error of a response; all its partitions have the same."""
     codes: list[int]
     if name == "Produce":
         topics = answer["responses"]
@@ -447,5 +449,5 @@ def _worst(name: str, answer: dict[str, Any]) -> int:
         ]
     else:
         codes = [answer.get("error_code", NONE)]
-    # A valid partition is not attempted when another one fails.
+    # A valid partition is not attempted when another partition fails.
     return next((code for code in codes if code not in (NONE, OPERATION_NOT_ATTEMPTED)), NONE)

@@ -1,4 +1,4 @@
-"""Consumers of committed records: they filter as Kafka's clients do, and remember the records."""
+"""Consumers of committed records, which filter as Kafka's clients do and remember the records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CommittedReader(Client):
         self.place = place
         self.position = 0
         self.seen: dict[int, bytes] = {}
-        """By offset, the records delivered to its application below ``position``."""
+        """The records below ``position`` that were delivered to the application, by offset."""
         self._again_from = 0
 
     def act(self) -> None:
@@ -69,14 +69,14 @@ class CommittedReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Whether the responding broker is the leader, and knows it."""
+        """Returns whether the responding broker is the leader, and knows it."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Read the records of a response; returns its error."""
+        """Reads the records of a response and returns its error."""
         topics = answer["responses"]
         fetched = topics[0]["partitions"][0] if topics else {"error_code": UNKNOWN_SERVER_ERROR}
         code = int(fetched["error_code"])
@@ -106,7 +106,7 @@ class CommittedReader(Client):
             self.position = max(self.position, header.last_offset + 1)
 
     def check(self, committed: dict[int, bytes]) -> None:
-        """Its records so far equal the committed ones of the log."""
+        """Checks that the records read so far equal the committed records of the log."""
         below = {offset: value for offset, value in committed.items() if offset < self.position}
         if self.seen != below:
             odd = sorted(self.seen.items() ^ below.items())
@@ -116,7 +116,8 @@ class CommittedReader(Client):
 
 
 class OffsetsReader(Client):
-    """Fetches a group's offsets, with ``require_stable`` or without; they never go back."""
+    """Fetches a group's offsets, with or without ``require_stable``, and checks that they never
+    decrease."""
 
     def __init__(
         self,
@@ -129,9 +130,9 @@ class OffsetsReader(Client):
         super().__init__(world, name, host, chance)
         self.of = of
         self.told: dict[int, int] = {}
-        """By partition, the latest offset."""
+        """The latest offset of each partition."""
         self.unstable: set[int] = set()
-        """Partitions whose offset was not stable in the last response."""
+        """The partitions whose offset was unstable in the last response."""
 
     def act(self) -> None:
         value = {
@@ -143,14 +144,14 @@ class OffsetsReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Whether the responding broker is the coordinator, and knows it."""
+        """Returns whether the responding broker is the coordinator, and knows it."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent.answer_in(frame))
 
     def take(self, answer: dict[str, Any]) -> int:
-        """Compare a response with earlier ones; returns its error."""
+        """Compares a response with earlier ones and returns its error."""
         code = int(answer["error_code"])
         if code == NONE:
             self.unstable.clear()
@@ -180,14 +181,14 @@ def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Ghost(Client):
-    """Sends copies of other clients' requests, later, on its own connection."""
+    """Sends copies of other clients' requests later, on its own connection."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
         self.copies: list[WireRequest] = []
 
     def haunt(self, request: WireRequest) -> None:
-        """Send ``request`` again, later."""
+        """Sends ``request`` again, later."""
         if len(self.copies) < 5:
             self.copies.append(request)
 

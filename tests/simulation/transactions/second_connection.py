@@ -1,8 +1,8 @@
-"""A producer's second connection: commits that it repeats while their transaction ends.
+"""A producer's second connection, which repeats commits while the transaction ends.
 
-A client that retries does so, and one whose commit is in flight when the transaction times out.
-The broker may count such a commit for its transaction, or reject it: never count it for the next
-one.
+A client that retries sends such requests, and so does a client whose commit is in flight when the
+transaction times out. The broker may count such a commit for its transaction or reject it, but must
+never count it for the next transaction.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _US = MS // 1000
 _QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
-"""Pauses around an EndTxn, whose turns take microseconds."""
+"""The pauses around an EndTxn, whose turns take microseconds."""
 _SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
-"""Pauses around a timeout, which is seconds away."""
+"""The pauses around a transaction timeout, which is seconds away."""
 
 
 class SecondConnection(Client):
-    """See the module."""
+    """The second connection of a transactional producer."""
 
     def __init__(
         self, world: LivingWorld, name: str, host: str, chance: Random, of: TransactionalProducer
@@ -40,18 +40,18 @@ class SecondConnection(Client):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a commit may still arrive."""
+        """Returns whether a commit may still arrive."""
         return bool(self._left or self.sent)
 
     def repeat(self, request: WireRequest, times: int, *, quickly: bool) -> None:
-        """Send ``request`` so many times, from now on."""
+        """Sends ``request`` ``times`` times, from now on."""
         self._pauses_ns = _QUICK_NS if quickly else _SLOW_NS
         self._request, self._left = request, times
         if not self.sent:
             self.think_after(self.chance.choice(self._pauses_ns))
 
     def dies(self) -> None:
-        """The process crashes, and its connection closes."""
+        """Closes the connection, because the process crashes."""
         if self.is_busy:
             self.drop_connection()
             self.think_after(1 * S)
@@ -72,7 +72,7 @@ class SecondConnection(Client):
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Continue with a response; returns its error."""
+        """Processes a response and returns its error."""
         code = _error_of(answer["topics"])
         self.world.happened[f"commit beside the end {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"

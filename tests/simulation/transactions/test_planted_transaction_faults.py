@@ -1,7 +1,7 @@
-"""Faults planted into the broker's transactions: the worlds must find each.
+"""Faults planted into the broker's transactions, which simulated worlds must detect.
 
-A plant replaces correct code by wrong code with `monkeypatch`. Its name says what is wrong. A
-fault that `MOST_SEEDS` worlds do not find has no checker.
+A plant replaces correct code by faulty code with `monkeypatch`, and is named after its fault. A
+fault that `MOST_SEEDS` worlds do not reveal has no checker.
 """
 
 from __future__ import annotations
@@ -230,12 +230,14 @@ FOUND_SOON = set(PLANTS) - {
     the_image_loses_what_is_pending,
     a_later_coordinator_is_believed,
 }
-"""Found in a second; the campaign covers the others."""
+"""Faults that are detected in a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated transactions")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_transaction_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_transaction_fault_is_detected(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     find_fault(TransactionWorld, range(MOST_SEEDS), SECONDS)

@@ -1,8 +1,7 @@
-"""Whole brokers with transactional clients in simulated worlds: transactions are atomic under
-all failures.
+"""Transactions are atomic under all failures in simulated worlds with a whole broker.
 
-`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed.
-`make test` has four fixed seeds and three fresh ones, the campaign the others.
+`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. `make
+test` has four fixed seeds and three new ones, the campaign the others.
 """
 
 from __future__ import annotations
@@ -34,14 +33,15 @@ def test_transactions_are_atomic_in_a_simulated_world(seed: int, record_property
 def test_transactions_are_atomic_for_a_fresh_seed(number: int, record_property: Record) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(TransactionWorld(seed), SECONDS, record_property)
-    # A log that failed at the start may reject every producer until the world ends.
+    # A log that failed at the start of the broker may reject all producers until the world ends.
     assert world.ledger.deeds or world.happened["failing fsync"], again(world, SECONDS)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_every_fault_and_outcome_occurs_in_a_dozen_worlds(record_property: Record) -> None:
-    """Each kind of fault happens, each place of a crash, and each end of a transaction."""
+def test_all_faults_and_outcomes_occur_in_a_dozen_worlds(record_property: Record) -> None:
+    """The worlds have each kind of fault, each crash position, and each outcome of a
+    transaction."""
     happened = Counter[str]()
     for seed in CORNER_SEEDS:
         happened += run(TransactionWorld(seed), SECONDS, record_property).happened

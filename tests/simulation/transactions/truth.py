@@ -1,7 +1,7 @@
-"""Transactions in the logs, read from their bytes without the broker's own code.
+"""Transactions in the logs, read from their bytes without the broker's code.
 
-A transactional batch counts when a COMMIT marker of its producer follows, is dropped by an ABORT
-marker, and is open until then. Offsets of groups are ordinary records here.
+A transactional batch is committed by a later COMMIT marker of its producer, dropped by an ABORT
+marker, and open until then. In this module the offsets of groups are ordinary records.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _COMMIT = 1
 
 @dataclass
 class LogTruth:
-    """One partition."""
+    """The transactions in the log of one partition."""
 
     place: Place
     committed: dict[int, bytes] = field(default_factory=dict)
-    """Values of committed records by offset."""
+    """The values of committed records, by offset."""
     offsets: dict[int, Committed] = field(default_factory=dict)
-    """Of the offsets topic: effective commits, by the offset of their record."""
+    """In the offsets topic: the effective commits, by the offset of their record."""
     open: dict[int, list[tuple[int, Record]]] = field(default_factory=dict)
-    """By producer id, records without a marker yet."""
+    """The records without a marker, by producer id."""
     writers: list[tuple[int, int, int]] = field(default_factory=list)
-    """Producer id, epoch and offset of each data batch of a transaction."""
+    """The producer id, epoch and offset of each transactional data batch."""
     end: int = 0
 
 
 @dataclass(frozen=True)
 class Committed:
-    """One committed offset of a record."""
+    """The committed offset in a record."""
 
     group_id: str
     topic: str
@@ -52,7 +52,7 @@ class Committed:
 
 
 def read(files: SimulatedFiles, place: Place) -> LogTruth:
-    """The truth of one partition, from its bytes."""
+    """Reads the transactions of one partition from its bytes."""
     truth = LogTruth(place)
     for _, _, data in batches_of(files, *place, synced=False):
         for header, _ in iter_stored(data):
@@ -86,7 +86,8 @@ def _count(truth: LogTruth, offset: int, record: Record) -> None:
 
 
 def _commit_of(record: Record) -> Committed | None:
-    """An OffsetCommitKey of version 1 with its value of version 3; None for another record."""
+    """Returns an OffsetCommitKey of version 1 with its value of version 3; None for another
+    record."""
     key, value = record.key or b"", record.value
     if value is None or key[:2] != b"\0\1":
         return None
@@ -104,9 +105,10 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
-    """Each deed is visible completely or not at all, once, and in the order of its requests.
+    """Checks that each deed is visible completely or not at all, once, and in the order of its
+    requests.
 
-    Unless the world is ``at_rest``, some of its markers may still follow.
+    Unless the world is ``at_rest``, markers may still follow.
     """
     seen: dict[Deed, Seen] = {deed: Seen() for deed in ledger.deeds.values()}
     for truth in truths:
@@ -140,7 +142,7 @@ class Seen:
     pending_moved: dict[int, int] = field(default_factory=dict)
 
     def is_whole(self, deed: Deed, at_rest: bool) -> bool:
-        """Whether all of the deed is effective, or can still become so with the rest of it."""
+        """Returns whether all of the deed is effective, or can still become effective."""
         if at_rest:
             return self.parts == deed.parts and self.moved == deed.offsets
         parts = {**self.pending, **self.parts}
@@ -173,7 +175,7 @@ def _check_deed(deed: Deed, seen: Seen, at_rest: bool) -> None:
 
 
 def _check_fences(ledger: Ledger, truth: LogTruth) -> None:
-    """No record has an epoch for which a newer one had been issued already."""
+    """Checks that no record has an older epoch than one that was issued before the record."""
     given: dict[int, list[tuple[int, int]]] = {}
     for (producer_id, epoch), ends in ledger.fences.items():
         given.setdefault(producer_id, []).append((epoch, ends.get(truth.place, 0)))

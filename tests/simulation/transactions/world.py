@@ -1,9 +1,9 @@
-"""A whole broker with transactional clients, in a simulated world where everything fails.
+"""A whole broker with transactional clients, in a simulated world with all kinds of failures.
 
-Producers of transaction.version 1 and 2 write transactions over several partitions and groups,
-each by two connections; requests arrive twice and late; the process is killed after any record
-of a transaction's state and any marker, or by a power failure. `truth.py` compares the logs with
-the clients' records.
+Producers with transaction.version 1 and 2 write transactions over several partitions and groups,
+each on two connections. Requests arrive twice and late. The process is killed after any record of a
+transaction's state and any marker, or by a power failure. `truth.py` compares the logs with the
+clients' ledger.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ from tests.simulation.whole.virtual_time import WALL_S
 SWEEP_S = 2
 STATE_PARTITIONS = OFFSETS_PARTITIONS = 2
 OPEN_S = TIMEOUT_S + 2 * SWEEP_S
-"""The longest time that a transaction is open while the broker serves, if its client does
-nothing."""
+"""The longest time in seconds that a transaction of an inactive client is open while the broker
+serves."""
 LOOKS_S = 1
 FOREIGN_CHANCE = 0.05
-"""At each check, the probability that a partition remembers markers of a coordinator that is
-gone."""
+"""The probability, at each check, that a partition remembers markers of a former coordinator."""
 SNAPSHOT_BYTES = 3_000
-"""A snapshot of groups is due when a start would have to read so much more."""
+"""A snapshot of groups is due when a start would read this many more bytes of the log."""
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
 _CONTROL = 0x20
 _ATTRIBUTES_AT = 22
@@ -53,7 +52,7 @@ _HEADER_BYTES = 61
 
 
 class TransactionWorld(LivingWorld):
-    """Everything there is, from one seed."""
+    """The broker and its transactional clients, from one seed."""
 
     def __init__(self, seed: int, producers: int = 4, *, doubled: bool = True) -> None:
         super().__init__(seed)
@@ -61,9 +60,9 @@ class TransactionWorld(LivingWorld):
         self.ledger = Ledger()
         self.doubled = doubled
         self.flushes = chance.random() < 0.5
-        """Each record is flushed before it is acknowledged: power may fail."""
+        """Whether each record is flushed before it is acknowledged; then the power may fail."""
         self.crash_chance = chance.choice((0.0, 0.01, 0.05))
-        """How often the process is killed after a record of a transaction's state, or a marker."""
+        """The probability of a kill after a record of a transaction's state or a marker."""
         self.settings = {
             "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
             "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
@@ -71,12 +70,13 @@ class TransactionWorld(LivingWorld):
             "log.cleaner.enable": "false",
             "log.segment.bytes": chance.choice(("2000", "1000000")),
             "group.initial.rebalance.delay.ms": "0",
-            # Accepted records are appended later by this time: a turn has room for many requests.
+            # Accepted records are appended this much later, so that a turn has time for many
+            # requests.
             "group.coordinator.append.linger.ms": chance.choice(("0", "0", "0", "5")),
         }
         if self.flushes:
             self.settings["log.flush.interval.messages"] = "1"
-        # A clock that is set back keeps transactions open for as long, as in Kafka.
+        # A clock that is set back keeps transactions open for longer by that time, as in Kafka.
         self.faults.worth = {
             name: worth
             for name, worth in {**FAULTS_WORTH, "stop": 8}.items()
@@ -85,14 +85,14 @@ class TransactionWorld(LivingWorld):
         self.files.on_written = self._file_written
         self.topics_made = False
         self._served_s: dict[tuple[Place, int, int], float] = {}
-        """For each open transaction, how long the broker has served since it was first seen.
+        """The seconds that the broker has served since it first saw each open transaction.
 
-        The time before a life's first sweep does not count: a broker that crashes before it
-        again and again aborts nothing.
+        Time before a process's first sweep does not count: a broker that repeatedly crashes before
+        its first sweep aborts no transaction.
         """
         self._looked_at: Process | None = None
         self._life_s = 0
-        """The duration of the present life."""
+        """The duration of the present process in seconds."""
         self.producers = [self._producer(number) for number in range(producers)]
         zombies = [producer.zombie for producer in self.producers if producer.zombie is not None]
         seconds = [producer.second for producer in self.producers if producer.second is not None]
@@ -134,7 +134,7 @@ class TransactionWorld(LivingWorld):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Snapshots are due early, as if much more had been written."""
+        """Makes snapshots due early, as if many more bytes had been written."""
         before = snapshots.BYTES_DUE, snapshots.BYTES_DUE_AT_STOP
         snapshots.BYTES_DUE = snapshots.BYTES_DUE_AT_STOP = SNAPSHOT_BYTES
         try:
@@ -142,7 +142,7 @@ class TransactionWorld(LivingWorld):
         finally:
             snapshots.BYTES_DUE, snapshots.BYTES_DUE_AT_STOP = before
 
-    # -- what clients ask
+    # -- requests of clients
 
     @property
     def wall_ms(self) -> int:
@@ -157,16 +157,17 @@ class TransactionWorld(LivingWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """A switch or a proxy may deliver a request twice, the second time late."""
+        """Sometimes delivers a request twice, the second time late, as a switch or a proxy may
+        do."""
         deed = producer.state.deed
         if self.doubled and deed is not None and self.chance.random() < 0.02:
             self.ledger.stray(deed, producer.state.producer_id, producer.state.epoch)
             self.ghost.haunt(request)
 
-    # -- what fails
+    # -- failures
 
     def _file_written(self, path: str, data: Buffer) -> None:
-        """After each write: the process may be killed right here."""
+        """Called after each write; it may kill the process."""
         if not path.endswith(".log") or self.calm:
             return
         if "__transaction_state" in path:
@@ -185,7 +186,7 @@ class TransactionWorld(LivingWorld):
         assert self.flushes
 
     def serves(self) -> None:
-        for ends in self.ledger.fences.values():  # unacknowledged records may be gone
+        for ends in self.ledger.fences.values():  # unacknowledged records may be lost
             for place, end in self.ends().items():
                 ends[place] = min(ends.get(place, end), end)
         self.guarded(self.check)
@@ -193,7 +194,7 @@ class TransactionWorld(LivingWorld):
     # -- checks
 
     def check(self, at_rest: bool = False) -> None:
-        """Compare the logs with the clients' records."""
+        """Compares the logs with the clients' ledger."""
         found = {place: truth.read(self.files, place) for place in OUT}
         offsets = [truth.read(self.files, place) for place in OFFSETS]
         truth.check(self.ledger, [*found.values(), *offsets], at_rest)
@@ -201,14 +202,16 @@ class TransactionWorld(LivingWorld):
             reader.check(found[reader.place].committed)
 
     def _look(self) -> None:
-        """Every second: no transaction is open for longer than its timeout and two sweeps."""
+        """Checks every second that no transaction is open for longer than its timeout and two
+        sweeps."""
         self.agenda.after(LOOKS_S * S, self._look)
         if not self.calm and self._foreign.random() < FOREIGN_CHANCE:
             self._meet_foreign_coordinator()
         self.guarded(self._check_open)
 
     def _meet_foreign_coordinator(self) -> None:
-        """A partition remembers markers of a later coordinator, as after a restored backup."""
+        """Makes a partition remember markers of a later coordinator, as after the restore of a
+        backup."""
         process = self.process
         if process is None or not process.serves:
             return
@@ -228,7 +231,7 @@ class TransactionWorld(LivingWorld):
             self._looked_at, self._life_s = process, 0
         self._life_s += LOOKS_S
         in_trouble = (
-            self._life_s <= SWEEP_S  # it has not swept for timed out transactions yet
+            self._life_s <= SWEEP_S  # the process has not yet swept for transactions that timed out
             or self.faults.disk_in_trouble
             or self.disk_ns
             or (process.loop.now_ns > self.agenda.now_ns + 500 * MS)
@@ -248,8 +251,8 @@ class TransactionWorld(LivingWorld):
                 )
 
     def rest(self) -> None:
-        """All failures end and no client starts anything: soon no transaction is open, and
-        everything is read."""
+        """Ends all failures and new deeds, and checks that soon no transaction is open and all
+        records are read."""
         self.calm_down()
         self.run(5)
         self.run(OPEN_S + 10)
@@ -273,7 +276,7 @@ class TransactionWorld(LivingWorld):
         self._check_offsets()
 
     def _check_offsets(self) -> None:
-        """A group's fetched offsets are those of the last committed deed."""
+        """Checks that a group's fetched offsets are those of the last committed deed."""
         assert self.process is not None
         latest: dict[tuple[str, int], int] = {}
         for place in OFFSETS:
@@ -300,7 +303,7 @@ class TransactionWorld(LivingWorld):
 
 
 class Maker(Client):
-    """Creates the topics, and has the internal ones created."""
+    """Creates the topics, and has the internal topics created."""
 
     def act(self) -> None:
         value: dict[str, Any]

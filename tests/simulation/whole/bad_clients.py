@@ -1,4 +1,4 @@
-"""Hostile and careless clients: invalid bytes, and endless requests.
+"""Hostile and careless clients: invalid bytes and endless requests.
 
 Other clients must not notice them.
 """
@@ -13,12 +13,13 @@ from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
 
 REQUESTS_AT_ONCE = 60
-"""Their responses exceed the buffers of the kernel and of the broker's transport."""
+"""The number of requests in flight; their responses exceed the buffers of the kernel and of the
+broker's transport."""
 _TOPIC = 2
 
 
 class Hostile(Client):
-    """Sends bytes that are not a request, or only look like one."""
+    """Sends bytes that are not a request, or only resemble one."""
 
     def act(self) -> None:
         assert self.wire is not None
@@ -50,11 +51,11 @@ class Hostile(Client):
         )
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
-        """Its responses are not checked."""
+        """Does nothing: its responses are not checked."""
 
 
 class Glutton(Client):
-    """Sends many requests at once and reads nothing for a while; then all responses must arrive."""
+    """Sends many requests at once and reads no responses for a while; then all must arrive."""
 
     def act(self) -> None:
         assert self.wire is not None

@@ -1,7 +1,7 @@
-"""The core's calls as requests of Kafka's protocol, and the responses as the core's replies.
+"""Conversions of the core's calls into requests, and of responses into the core's replies.
 
-Simulated clients of both sizes use calls and replies; here they become bytes, by the reference
-codec, in any version that can express the call.
+Simulated clients of the core and of the whole broker use calls and replies. The reference codec
+encodes them here, in any version that can express the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.simulation.whole.client import WireRequest
 
 
 def request_of(call: Call, chance: Random) -> WireRequest:
-    """A request for ``call``, in one of the versions that can express it."""
+    """Returns a request for ``call``, in one of the versions that can express it."""
     match call:
         case JoinGroup():
             return _join(call, chance)
@@ -191,7 +191,7 @@ def _fetch(call: OffsetFetch, chance: Random) -> WireRequest:
 
 
 def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
-    """The reply in a response to ``call``."""
+    """Returns the reply in a response to ``call``."""
     match call:
         case JoinGroup():
             members = [JoinedMember(**member) for member in value["members"]]
@@ -254,14 +254,16 @@ def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
 
 
 def _committed(value: dict[str, Any]) -> CommitReply:
-    """One code if all partitions have it, as an error of the whole commit is encoded."""
+    """Returns one code if all partitions have the same, as an error of the whole commit is
+    encoded."""
     columns = [[p["error_code"] for p in topic["partitions"]] for topic in value["topics"]]
     codes = {code for column in columns for code in column}
     return CommitReply(codes.pop() if len(codes) == 1 else columns)
 
 
 def _fetched(value: dict[str, Any], version: int) -> FetchReply:
-    """A response of version 1 has no field for a group's error: every partition has it."""
+    """Returns the fetched offsets. A response of version 1 lacks a group error: each partition has
+    it."""
     topics = []
     for topic in value["topics"]:
         partitions = topic["partitions"]

@@ -1,8 +1,8 @@
 """The common part of all clients of the simulated world: a connection, and requests in order.
 
-A client has one connection at a time and, unless it pipelines, one request at a time. It
-connects, numbers its requests, waits, gives up, returns. It also checks what any client may rely
-on: each request is answered once, in order, within its time.
+A client has one connection at a time and, unless it pipelines, one request at a time. It connects,
+numbers its requests, waits, gives up and reconnects. It also checks that each request is answered
+once, in order and in time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
 PATIENCE_NS = 12 * S
-"""The longest time of a request without failures, also of a waiting Fetch."""
+"""The longest time of a request without failures, including a waiting Fetch."""
 REBALANCE_PATIENCE_NS = 70 * S
-"""The same for requests that wait for other members: a rebalance and some more."""
+"""The longest time of a request that waits for other members: a rebalance and some more time."""
 CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
 CORRELATION = struct.Struct(">i")
 
 
 @dataclass(frozen=True)
 class WireRequest:
-    """A request: the API's name, its version, and the message."""
+    """A request: API name, version and message."""
 
     name: str
     version: int
@@ -45,7 +45,7 @@ def _patience_ns(request: WireRequest) -> int:
 
 @dataclass
 class Sent:
-    """A request in flight; ``about`` is the client's note of it."""
+    """A request in flight; ``about`` is the client's note about it."""
 
     correlation_id: int
     request: WireRequest
@@ -53,7 +53,7 @@ class Sent:
     at_ns: int
 
     def answer_in(self, frame: bytes) -> dict[str, Any]:
-        """The message of a response to this request."""
+        """Returns the message of a response to this request."""
         api = BY_NAME[self.request.name]
         _, position = decode_response_header(api.key, self.request.version, frame)
         return api.decode_response(self.request.version, frame, position)
@@ -69,11 +69,11 @@ class Client:
         self.chance = chance
         self.wire: Wire | None = None
         self.sent: deque[Sent] = deque()
-        """Requests in flight, the oldest first."""
+        """The requests in flight, the oldest first."""
         self.calm = False
-        """It is well-behaved from now on."""
+        """Whether the client is correct from now on."""
         self.may_be_closed = False
-        """Its requests may cause the broker to close the connection."""
+        """Whether its requests may make the broker close the connection."""
         self.answered = 0
         self._correlation_id = 0
         self._thinks_at_ns = -1
@@ -81,29 +81,29 @@ class Client:
     # -- for subclasses
 
     def act(self) -> None:
-        """No request is in flight: send one, or think later."""
+        """Sends a request or thinks later; called while no request is in flight."""
         raise NotImplementedError
 
     def hear(self, sent: Sent, frame: bytes) -> None:
-        """Process the response to ``sent``, and think later."""
+        """Processes the response to ``sent``, and thinks later."""
         raise NotImplementedError
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
-        """The broker passes the response to ``sent`` to a transport: check whether it is due."""
+        """Checks a response when the broker passes it to a transport."""
 
     def lost(self) -> None:
-        """The connection is closed, and its requests are not answered any more."""
+        """Called when the connection is closed and its requests are no longer answered."""
 
     def power_fails(self) -> None:
-        """The power failure may take unflushed records of the offsets topic."""
+        """Called when a power failure may lose unflushed records of the offsets topic."""
 
     def think_after(self, ns: int) -> None:
-        """Act at that time; a later call replaces the time."""
+        """Calls `act` after ``ns``; a later call replaces the time."""
         self._thinks_at_ns = self.world.agenda.now_ns + ns
         self.world.agenda.at(self._thinks_at_ns, self._thinks, self._thinks_at_ns)
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
-        """Send a request; unless it is answered in time the client gives up."""
+        """Sends a request; the client gives up if the response is late."""
         assert self.wire is not None
         self._correlation_id += 1
         sent = Sent(self._correlation_id, request, about, self.world.agenda.now_ns)
@@ -120,7 +120,7 @@ class Client:
         self.think_after(patience_ns)
 
     def drop_connection(self) -> None:
-        """Close the connection, and abandon its requests."""
+        """Closes the connection and abandons its requests."""
         how = self.chance.choice(("closed", "reset", "vanished"))
         if self.wire is not None:
             self.world.happened[f"connection {how}"] += 1
@@ -131,7 +131,7 @@ class Client:
         self._forget_connection()
 
     def written(self, frame: bytes) -> None:
-        """The broker passes a response to a transport, perhaps an abandoned one."""
+        """Called when the broker passes a response to a transport, possibly an abandoned one."""
         (correlation_id,) = CORRELATION.unpack_from(frame)
         for sent in self.sent:
             if sent.correlation_id == correlation_id:
@@ -164,7 +164,7 @@ class Client:
         return self.world.network.connect(self.world.port, self.host)
 
     def _gives_up(self) -> None:
-        """The response has not arrived: either the client is impatient, or this is a fault."""
+        """Gives up a late request: the client is impatient, or the lateness is a fault."""
         sent = self.sent[0]
         if self.world.agenda.now_ns - sent.at_ns >= _patience_ns(sent.request):
             assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"
@@ -177,7 +177,7 @@ class Client:
         self.lost()
 
     def _lost(self) -> None:
-        """The broker has closed the connection."""
+        """Called when the broker has closed the connection."""
         self._forget_connection()
         self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
 

@@ -1,8 +1,8 @@
-"""A partition's log on the simulated disk, read without the broker's own code.
+"""A partition's log on the simulated disk, read without the broker's code.
 
-A batch of records starts with its base offset and its length; the delta of its last offset is at
-byte 23. `LogOnDisk` follows the end of the log, in the files as processes see them and as the
-last fsync left them, and reads only new bytes.
+A batch starts with its base offset and its length; the delta of its last offset is at byte 23.
+`LogOnDisk` follows the log end, in the files as processes see them and as of the last fsync, and
+reads only new bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _HEADER_BYTES = 61
 
 
 def directory_of(topic: str, partition: int) -> str:
-    """The directory of a partition's segments."""
+    """Returns the directory of a partition's segments."""
     return f"/data/{topic}-{partition}"
 
 
 def segments_of(files: SimulatedFiles, directory: str) -> list[str]:
-    """The paths of a log's segments, by base offset."""
+    """Returns the paths of a log's segments, by base offset."""
     if directory not in files.directories:
         return []
     return [
@@ -37,7 +37,7 @@ def segments_of(files: SimulatedFiles, directory: str) -> list[str]:
 
 
 def batches(data: bytes) -> list[tuple[int, int, bytes]]:
-    """The complete batches at the start of ``data``: first offset, next offset, bytes."""
+    """Returns the complete batches at the start of ``data``: first offset, next offset, bytes."""
     found = []
     position = 0
     while len(data) - position >= _HEADER_BYTES:
@@ -54,7 +54,7 @@ def batches(data: bytes) -> list[tuple[int, int, bytes]]:
 def batches_of(
     files: SimulatedFiles, topic: str, partition: int, *, synced: bool
 ) -> list[tuple[int, int, bytes]]:
-    """The batches of a partition, as written or as the last fsyncs left them."""
+    """Returns the batches of a partition, as written or as of the last fsync."""
     found = []
     for path in segments_of(files, directory_of(topic, partition)):
         inode = files.names[path]
@@ -71,12 +71,12 @@ class LogOnDisk:
         self._synced = synced
         self._path = ""
         self._names = -1
-        """The number of names when the segments were last listed."""
+        """The number of files when the segments were last listed."""
         self._position = 0
         self._end = 0
 
     def end(self) -> int:
-        """The offset after the last batch; later truncations are not noticed."""
+        """Returns the offset after the last batch; later truncations are not noticed."""
         names = self._files.names
         if len(names) != self._names or self._path not in names:
             self._names = len(names)  # there may be a new segment
@@ -100,7 +100,7 @@ class LogOnDisk:
                 self._synced
                 and data[self._position : behind] != inode.data[self._position : behind]
             ):
-                break  # written over since: the disk may have either
+                break  # overwritten since: the disk may have either content
             (delta,) = _LAST_DELTA.unpack_from(data, self._position + _LAST_DELTA_AT)
             self._end, self._position = base + delta + 1, behind
         return self._end

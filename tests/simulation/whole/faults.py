@@ -1,7 +1,7 @@
 """Faults of the simulated world: the process, the power, the disk, the clock, the connections.
 
-A random fault happens about every ten seconds. Each has an excuse: a broker that was just
-suspended may answer late, one whose disk was full may have failed to start.
+A random fault happens about every ten seconds. Each fault excuses some effects: a broker that was
+suspended may answer late, and a broker whose disk was full may fail to start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAULTS_WORTH = {
     "wall clock jumps": 3,
     "storm": 3,
 }
-"""Relative frequencies."""
+"""The relative frequency of each fault."""
 
 
 class Faults:
@@ -41,7 +41,7 @@ class Faults:
         self.chance = chance
         self.worth = FAULTS_WORTH
         self.disk_until_ns = 0
-        """Until when the disk has a fault, or may be the cause of one."""
+        """The time until which the disk has a fault, or may cause one."""
         self._deeds: dict[str, Callable[[], None]] = {
             "kill": lambda: self.world.end_process(power_fails=False),
             "power": lambda: self.world.end_process(power_fails=True),
@@ -70,29 +70,29 @@ class Faults:
 
     @property
     def disk_in_trouble(self) -> bool:
-        """Whether the disk may be the cause of a failure."""
+        """Returns whether the disk may be the cause of a failure."""
         return self.world.agenda.now_ns < self.disk_until_ns
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """Sends SIGTERM to the broker."""
         assert self.world.process is not None
         self.world.process.ask_to_stop()
 
     def pause(self) -> None:
-        """The process gets no CPU time: SIGSTOP, a closed laptop, a machine that swaps."""
+        """Suspends the process, as SIGSTOP, a closed laptop or swapping does."""
         assert self.world.process is not None
         loop = self.world.process.loop
         loop.stand_still(self.chance.choice((50, 150, 400, 3_000, 12_000, 40_000)) * MS)
-        self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # it may be late already
+        self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # the process may be late already
 
     def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
-        """The disk has a fault for so long; its consequences may last longer."""
+        """Starts a fault of the disk for ``seconds``; its consequences may last longer."""
         over_ns = self.world.agenda.now_ns + int(seconds * S)
         self.disk_until_ns = max(self.disk_until_ns, over_ns + 15 * S)
         self.world.agenda.at(over_ns, until)
 
     def slow_disk(self) -> None:
-        """Each disk job is slow for some time."""
+        """Slows down each disk job for some time."""
         seconds = self.chance.choice((1, 4, 10))
         slow_ns = self.chance.choice((30, 300, 1_500)) * MS
         self.world.disk_ns = slow_ns
@@ -103,7 +103,7 @@ class Faults:
         self.world.disk_ns = 0
 
     def full_disk(self) -> None:
-        """The disk has little or no space left."""
+        """Leaves little or no space on the disk."""
         files = self.world.files
         used = files.capacity_bytes - files.room(0)
         files.capacity_bytes = used + self.chance.choice((0, 0, 50, 3_000))
@@ -113,7 +113,7 @@ class Faults:
         self.world.files.capacity_bytes = UNBOUNDED
 
     def failing_writes(self) -> None:
-        """Some writes fail, each after a part of its bytes."""
+        """Makes some writes fail, each after a part of its bytes."""
         suffix = self.chance.choice((".log", ".log", ""))
         self.world.files.fail(
             "write",
@@ -124,7 +124,7 @@ class Faults:
         self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
 
     def failing_fsync(self) -> None:
-        """A disk that does not keep written data: the broker must exit (law 6)."""
+        """Makes an fsync fail; the broker must exit (law 6)."""
         self.world.files.fail("fsync", ".log", count=1, code=errno.EIO)
         self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
 
@@ -132,7 +132,7 @@ class Faults:
         self.world.wall_ahead_s += self.chance.choice((-3_600, -5, 5, 30))
 
     def storm(self) -> None:
-        """A switch restarts: many connections break at once."""
+        """Breaks many connections at once, as the restart of a switch does."""
         for client in self.world.clients:
             if self.chance.random() < 0.5:
                 client.drop_connection()

@@ -1,5 +1,4 @@
-"""Clients of groups, at the wire: a member or an admin of the small simulation with a
-connection.
+"""Clients of groups with connections: members and admins of the core's simulation.
 
 `tests/simulation/clients.py` decides a client's requests and processes replies.
 """
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class GroupClient(Client):
-    """A member or an admin; sometimes it is confused, hangs, or crashes."""
+    """A member or an admin; it is sometimes confused, hangs or crashes."""
 
     def __init__(self, world: World, logic: Member | Admin, host: str, chance: Random) -> None:
         super().__init__(world, logic.name, host, chance)
         self.logic = logic
         self._confused = False
-        """Its present request is deliberately wrong."""
+        """Whether its present request is deliberately wrong."""
 
     def act(self) -> None:
         chance = self.chance
@@ -59,10 +58,11 @@ class GroupClient(Client):
         self.world.replies.leaves(key, lambda: reply_in(sent, frame))
 
     def unread_ns(self, now_ns: int) -> int:
-        """How long a request of a current member has been unread in the broker's kernel."""
+        """Returns for how many ns a request of a current member has been unread in the broker's
+        kernel."""
         wire = self.wire
         if wire is None or wire.transport.gone or not wire.arrived:
-            return 0  # or with a process that is dead
+            return 0  # or the broker's process is dead
         if not self.sent or self._confused:
             return 0
         return now_ns - wire.arrived_ns
@@ -78,12 +78,12 @@ class GroupClient(Client):
         self.think_after(self._pause_ns())
 
     def _pause_ns(self) -> int:
-        """Pause before the next request: a member that has to join or sync does so soon."""
+        """Returns the pause before the next request; short for a member that must join or sync."""
         if isinstance(self.logic, Member) and self.logic.phase != "in":
             return self.chance.choice((1 * MS, 20 * MS, 100 * MS, 500 * MS))
         return self.chance.choice((1 * MS, 300 * MS, 1 * S, 2 * S, 3 * S))
 
 
 def reply_in(sent: Sent, frame: bytes) -> Reply:
-    """The reply in a response to a call."""
+    """Returns the reply in a response to a call."""
     return reply_of(sent.about, sent.request.version, sent.answer_in(frame))

@@ -1,10 +1,9 @@
-"""The common part of every simulated world: a broker that lives, is killed and restarts, and its
+"""The common part of the simulated worlds: a broker that is started, killed and restarted, and its
 excuses.
 
-One seed decides everything: the clients and their requests, the arrival of bytes, the speed of
-the disk, kills, power failures and suspensions. The broker is the real one (process.py);
-everything around it is virtual, and a thousand seconds pass in seconds. Each world has its own
-clients and checks.
+One seed decides everything: the requests of clients, the arrival of bytes, the speed of the disk,
+kills, power failures and suspensions. The broker is the real one (process.py). All else is virtual,
+and a thousand virtual seconds take seconds. Each world has its own clients and checks.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _drop(*_: object) -> str:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drop the broker's log lines: there are too many."""
+    """Drops the broker's log lines in the block: there are too many."""
     before = structlog.get_config()
     only_critical = structlog.make_filtering_bound_logger(logging.CRITICAL)
     structlog.configure(wrapper_class=only_critical, processors=[_drop])
@@ -58,18 +57,18 @@ class LivingWorld:
         self.network = Network(self.agenda, Random(chance.random()))
         self.files = SimulatedFiles()
         self.settings: dict[str, str] = {}
-        """Settings of every broker that is started."""
+        """The settings of each broker that is started."""
         self.wall_ahead_s = 0.0
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.process: Process | None = None
         self.digest = hashlib.sha256()
-        """Digest of all responses, in the order of their writes."""
+        """The digest of all responses, in the order of their writes."""
         self._excused_until_ns = 0
         self.disk_ns = 0
-        """Extra time of each disk job now."""
+        """The extra time of each disk job now, in ns."""
         self.calm = False
-        """No failures any more, and well-behaved clients."""
+        """Whether failures have ended and clients are correct."""
         self.faults = Faults(self, self._fork())
         self.network.on_written = lambda wire, frame: self.guarded(self._written, wire, frame)
         self.network.on_closed = lambda wire: self.guarded(self._closed, wire)
@@ -77,7 +76,7 @@ class LivingWorld:
         self.by_host: dict[str, Client] = {}
 
     def populate(self, clients: Sequence[Client]) -> None:
-        """Start ``clients`` and faults, each after a while."""
+        """Starts ``clients`` and faults, each after a random time."""
         self.clients = clients
         self.by_host = {client.host: client for client in clients}
         for client in clients:
@@ -94,25 +93,25 @@ class LivingWorld:
     # -- for subclasses
 
     def watched(self) -> AbstractContextManager[None]:
-        """A context in which the broker runs."""
+        """Returns a context in which the broker runs."""
         return nullcontext()
 
     def serves(self) -> None:
-        """The broker has recovered its logs and listens."""
+        """Called when the broker has recovered its logs and listens."""
 
     def looked_at(self) -> None:
-        """An iteration of the broker's loop has ended."""
+        """Called after each iteration of the broker's loop."""
 
     def process_is_gone(self) -> None:
-        """The process is gone, with everything that it owed."""
+        """Called when the process is dead; its unsent responses are lost."""
 
     def power_fails(self) -> None:
-        """The disk is about to lose unflushed data."""
+        """Called before the disk loses unflushed data."""
 
     def rest(self) -> None:
-        """All failures end: everything promised is there soon."""
+        """Ends all failures and checks that all promised state is there soon."""
 
-    # -- life
+    # -- processes of the broker
 
     def run(self, seconds: float) -> None:
         until_ns = self.agenda.now_ns + int(seconds * S)
@@ -126,12 +125,12 @@ class LivingWorld:
                     raise self.failure
 
     def end(self) -> None:
-        """No more time passes: the process's remaining work is never done."""
+        """Stops time: the remaining work of the process is never done."""
         if self.process is not None:
             self.process.bury()
 
     def calm_down(self) -> None:
-        """End all failures, and make clients behave well."""
+        """Ends all failures and makes clients correct."""
         self.calm = True
         self.disk_ns = 0
         self.files.capacity_bytes = UNBOUNDED
@@ -140,7 +139,7 @@ class LivingWorld:
             client.calm = True
 
     def fingerprint(self) -> str:
-        """A digest of all responses so far, in order, and of every byte on the disk."""
+        """Returns a digest of all responses, in order, and of all bytes on the disk."""
         digest = self.digest.copy()
         for path in sorted(self.files.names):
             digest.update(path.encode())
@@ -153,7 +152,7 @@ class LivingWorld:
         self.process.loop.disk_ns = lambda: self.disk_ns
 
     def _live(self) -> None:
-        """Run the process until it ends, is killed, or the world is over."""
+        """Runs the process until it ends, is killed, or the world ends."""
         process = self.process
         assert process is not None
         process.run()
@@ -168,7 +167,7 @@ class LivingWorld:
         self.agenda.run_until(self.agenda.now_ns + downtime_ns)
 
     def _after_life(self, process: Process) -> None:
-        """The process is gone, with everything that it had open, held and owed."""
+        """Closes the files and connections of a dead process."""
         self._check_errors(process)
         self.network.cut()
         process.bury()
@@ -180,13 +179,13 @@ class LivingWorld:
             self.files.lose_power(self.chance)
 
     def _check_errors(self, process: Process) -> None:
-        """No unhandled error, and no bug of the broker that was caught."""
+        """Checks that no error was unhandled, and that the broker caught no bug of its own."""
         assert not process.loop.errors, process.loop.errors
         caught = {name: n for name, n in process.broker.internal_errors.counts.items() if n}
         assert not caught, f"errors of the broker's own: {caught}"
 
     def end_process(self, power_fails: bool) -> None:
-        """SIGKILL, or a power failure."""
+        """Kills the process (SIGKILL), or fails its power."""
         assert self.process is not None
         self.process.loses_power = power_fails
         self.process.kill()
@@ -196,18 +195,18 @@ class LivingWorld:
             self.process.loop.leave()
 
     def excuse(self, ns: int) -> None:
-        """The broker may be late for this long, and some seconds more."""
+        """Allows late responses of the broker for ``ns`` and some seconds."""
         now_ns = self.agenda.now_ns
         self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
 
     def excused(self, since_ns: int) -> bool:
-        """Whether something has kept the broker from answering since then."""
+        """Returns whether a fault since ``since_ns`` excuses late responses of the broker."""
         return self._excused_until_ns >= since_ns
 
-    # -- what the checkers hear
+    # -- hooks for the checkers
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Check without raising into the broker's code; a failure ends the world."""
+        """Runs a check without raising into the broker's code; a failure ends the world."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world
@@ -216,14 +215,14 @@ class LivingWorld:
                 self._leave()
 
     def _written(self, wire: Wire, frame: bytes) -> None:
-        """The broker passes a response to a transport."""
+        """Called when the broker passes a response to a transport."""
         client = self.by_host[wire.address[0]]
         self.digest.update(client.name.encode())
         self.digest.update(frame)
         client.written(frame)
 
     def _closed(self, wire: Wire) -> None:
-        """The broker closes a connection: it stops, or the client is the reason."""
+        """Called when the broker closes a connection: it stops, or the client is the reason."""
         client = self.by_host[wire.address[0]]
         assert self.process is not None
         assert client.may_be_closed or not self.process.serves, (

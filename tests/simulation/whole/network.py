@@ -1,10 +1,10 @@
 """Connections in memory, between clients of the world and a process on a virtual loop.
 
-The broker's side is an `asyncio.Transport` under its own protocol objects; the client's side is
-a `Wire` that passes complete frames to its owner. In between are the kernel's buffers: a
-client's bytes arrive in pieces, split at any byte, after a random delay; connections overtake
-each other, bytes of one connection never do. The broker's bytes go into a window of bounded
-size, so that a client that does not read makes the transport full.
+The broker's endpoint is an `asyncio.Transport` under the broker's own protocol objects. The
+client's endpoint is a `Wire`, which passes complete frames to its owner. Between them are the
+kernel's buffers: a client's bytes arrive in pieces, split at any byte, after a random delay.
+Connections overtake each other; bytes of one connection stay in order. The broker's bytes go into a
+window of bounded size, so that a client that does not read makes the transport full.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tests.simulation.whole.virtual_loop import VirtualLoop
 
 READ_BYTES_MAX = 256 * 1024
-"""Bytes that a loop reads from a socket at a time."""
+"""The number of bytes that a loop reads from a socket in one read."""
 WINDOW_BYTES = 64 * 1024
-"""Bytes of unread replies that the kernel accepts."""
+"""The number of unread response bytes that the kernel accepts."""
 HIGH_WATER_BYTES = 64 * 1024
 LATENCY_NS = (30_000, 80_000, 150_000, 400_000)
 TORN_NS = (0, 50_000, 2 * MS, 40 * MS)
@@ -46,23 +46,23 @@ class ListeningSocket:
         return self.address
 
     def listen(self, backlog: int) -> None:
-        """Does nothing: connections before the server accepts are refused here."""
+        """Does nothing: connections are refused until the server accepts."""
 
     def close(self) -> None:
         self.network.listening.pop(self.address[1], None)
 
 
 class Network:
-    """All connections of a world; `news` are those that the broker's loop has to check."""
+    """All connections of a world; `news` are the transports that the broker's loop has to check."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
         self.chance = chance
         self.listening: dict[int, ListeningSocket] = {}
         self.news: dict[Transport, None] = {}
-        """Transports that can be read or written, in the order of their events."""
+        """The transports that can be read or written, in the order of their events."""
         self.wires: dict[Wire, None] = {}
-        """The connections that the broker's side has not closed."""
+        """The connections that the broker has not closed."""
         self.torn = 0.05
         """The probability that a client's bytes are split."""
         self.on_written: Callable[[Wire, bytes], None] = lambda wire, frame: None
@@ -71,7 +71,7 @@ class Network:
         """Called when the broker closes a connection that its client has not abandoned."""
 
     def bind(self, host: str, port: int, limits: object = None) -> Any:
-        """A socket to listen on, replacing `broker.net.sockets.bind`."""
+        """Returns a listening socket; replaces `broker.net.sockets.bind`."""
         assert port, "a free port is not the same port twice"
         return ListeningSocket(self, (host, port))
 
@@ -86,7 +86,7 @@ class Network:
         self.listening[listening.address[1]] = listening
 
     def connect(self, port: int, host: str) -> Wire | None:
-        """A connection to the listener on ``port``; None without a listener."""
+        """Connects to the listener on ``port``; returns None if nothing listens."""
         listening = self.listening.get(port)
         if listening is None:
             return None
@@ -99,11 +99,11 @@ class Network:
         return self.chance.choice(LATENCY_NS)
 
     def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
-        """Deliver something of a connection then, if the network works."""
+        """Calls ``arrives`` at ``at_ns`` if the network works."""
         self.agenda.at(at_ns, arrives, *args)
 
     def deliver(self) -> None:
-        """The loop polls its sockets: everything that has arrived is passed to its protocol."""
+        """Polls the sockets: passes all arrived bytes to their protocols."""
         looked_at = list(self.news)
         self.news.clear()
         if len(looked_at) > 1:
@@ -114,7 +114,7 @@ class Network:
                 return
 
     def cut(self) -> None:
-        """The process is gone: the kernel closes its connections."""
+        """Closes the connections of a dead process, as the kernel does."""
         self.listening.clear()
         self.news.clear()
         for wire in list(self.wires):
@@ -122,7 +122,7 @@ class Network:
 
 
 class Wire:
-    """The client's end of one connection, and the kernel's buffers of both directions."""
+    """The client's endpoint of a connection, and the kernel's buffers of both directions."""
 
     def __init__(
         self, network: Network, address: tuple[str, int], listening: ListeningSocket
@@ -130,33 +130,33 @@ class Wire:
         self.network = network
         self.address = address
         self.on_frame: Callable[[bytes], None] = lambda frame: None
-        """Receives each complete frame from the broker, without its length."""
+        """Receives each complete frame of the broker, without its length."""
         self.on_lost: Callable[[], None] = lambda: None
-        """Called once, when the broker has closed and all bytes before were read."""
+        """Called once, when the broker has closed and all earlier bytes were read."""
         self.reading = True
         self.closed = False
-        """Closed by the client."""
+        """Whether the client has closed it."""
         self.connected = False
-        """The broker's process has accepted it."""
+        """Whether the broker's process has accepted it."""
         self.arrived: deque[bytes] = deque()
-        """Bytes in the broker's kernel, unread."""
+        """The unread bytes in the broker's kernel."""
         self.arrived_ns = 0
-        """The arrival time of the oldest of these."""
+        """The arrival time of the oldest unread bytes."""
         self.end: str | None = None
-        """After the arrived bytes: "closed" or "reset"."""
+        """The end after the arrived bytes: "closed" or "reset"."""
         self.unread_bytes = 0
-        """Bytes written by the broker and not read by the client, which occupy the window."""
+        """The bytes that the broker wrote and the client has not read; they occupy the window."""
         self.transport = SimulatedTransport(self, listening)
         self._sent_until_ns = 0
         self._replied_until_ns = 0
         self._unread: deque[bytes | None] = deque()
-        """Bytes at the client, which does not read now; None: the end."""
+        """The bytes at a client that does not read now; None is the end of the stream."""
         self._partial = bytearray()
 
     # -- the client's calls
 
     def send(self, data: bytes) -> None:
-        """Send ``data``; it may arrive in pieces."""
+        """Sends ``data``, which may arrive in pieces."""
         assert not self.closed
         chance, network = self.network.chance, self.network
         at_ns = max(self._sent_until_ns, self._now_ns() + network.latency_ns())
@@ -170,11 +170,12 @@ class Wire:
         self._sent_until_ns = at_ns
 
     def _now_ns(self) -> int:
-        """The client's time: it uses no CPU."""
+        """Returns the client's time: a client uses no CPU."""
         return self.network.agenda.now_ns
 
     def close(self, reset: bool = False) -> None:
-        """The client closes, or its process is killed; it receives nothing more."""
+        """Closes the connection, as by the client or the end of its process; the client receives no
+        more."""
         if self.closed:
             return
         self.closed = True
@@ -185,13 +186,13 @@ class Wire:
         self.network.carry(self, at_ns, self._ends, "reset" if reset else "closed")
 
     def vanish(self) -> None:
-        """The client's machine is gone: it sends no packets, and answers none."""
+        """Removes the client's machine: it sends no packets and answers none."""
         self.closed = True
         self._unread.clear()
         self._sent_until_ns = -1
 
     def read(self, on: bool) -> None:
-        """Start or stop reading."""
+        """Starts or stops reading."""
         self.reading = on
         while self.reading and self._unread:
             self._take(self._unread.popleft())
@@ -221,7 +222,7 @@ class Wire:
     # -- arrivals at the client
 
     def write(self, data: bytes) -> int:
-        """Pass bytes to the kernel; returns the number that it accepts."""
+        """Passes bytes to the kernel and returns the number of accepted bytes."""
         taken = data[: max(0, WINDOW_BYTES - self.unread_bytes)]
         if taken:
             self.unread_bytes += len(taken)
@@ -229,7 +230,7 @@ class Wire:
         return len(taken)
 
     def finish(self) -> None:
-        """The broker has closed; the client learns of it after the written bytes."""
+        """Closes the broker's end; the client sees the end after the written bytes."""
         self._later(None)
 
     def _later(self, data: bytes | None) -> None:
@@ -265,16 +266,16 @@ class Wire:
 
 
 class Transport(Protocol):
-    """A process's end of a connection, as its loop sees it."""
+    """A process's endpoint of a connection, as its loop sees it."""
 
     loop: VirtualLoop
 
     def ready(self) -> None:
-        """Something has arrived, or there is room to write."""
+        """Handles an event: bytes have arrived, or the window has space."""
 
 
 class SimulatedTransport(asyncio.Transport):
-    """The broker's end, which behaves as asyncio's socket transports."""
+    """The broker's endpoint, which behaves as asyncio's socket transports."""
 
     def __init__(self, wire: Wire, listening: ListeningSocket) -> None:
         super().__init__({"peername": wire.address, "sockname": listening.address})
@@ -283,7 +284,7 @@ class SimulatedTransport(asyncio.Transport):
         self.wire = wire
         self.loop = listening.loop
         self.gone = False
-        """`connection_lost` was called, or no protocol exists any more."""
+        """Whether `connection_lost` was called, or the protocol does not exist any more."""
         self._factory = listening.factory
         self._protocol: asyncio.Protocol
         self._reading = True
@@ -294,10 +295,10 @@ class SimulatedTransport(asyncio.Transport):
         self._framed = bytearray()
         """The broker's bytes since the last complete frame."""
 
-    # -- the loop's calls
+    # -- calls of the loop
 
     def ready(self) -> None:
-        """Something has arrived, or there is room to write."""
+        """Handles an event: bytes have arrived, or the window has space."""
         wire = self.wire
         if self.gone:
             return
@@ -343,7 +344,7 @@ class SimulatedTransport(asyncio.Transport):
             return None
 
     def vanish(self) -> None:
-        """The process is gone: the kernel's bytes are sent, and the connection ends."""
+        """Ends the connection of a dead process after the kernel's bytes are sent."""
         self.gone = True
         self.wire.network.wires.pop(self.wire, None)
         self.wire.finish()
@@ -399,7 +400,7 @@ class SimulatedTransport(asyncio.Transport):
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether bytes wait for the client to read."""
+        """Returns whether bytes wait for the client to read."""
         return bool(self._buffer) and not self.gone
 
     def write(self, data: Any) -> None:

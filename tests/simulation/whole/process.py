@@ -1,7 +1,7 @@
-"""One life of the broker: a process with its event loop, its time and its hold on the disk.
+"""One process of the broker, with its event loop, its time and its files.
 
-The broker is the real one, made as `muster serve` makes it, except for five things of the
-simulation: the loop, the time, the sockets, the files, and no HTTP.
+The broker is the real one, made as by `muster serve`, except that the simulation provides the loop,
+the time, the sockets and the files, and that HTTP is off.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ CLOSINGS = 10
 
 
 class ProcessFiles(SimulatedFiles):
-    """The files of a world as one process sees them, until it is dead."""
+    """The files of a world as one process sees them until it is dead."""
 
     def __init__(self, files: SimulatedFiles, loop: VirtualLoop) -> None:
-        self.__dict__.update(files.__dict__)  # the same names, faults and locks
+        self.__dict__.update(files.__dict__)  # shared names, faults and locks
         self.files = files
         self.loop = loop
         self.dead = False
@@ -54,7 +54,7 @@ class ProcessFiles(SimulatedFiles):
 
 
 def configuration(settings: Mapping[str, str]) -> Config:
-    """A broker's configuration as from a command line that sets ``settings``."""
+    """Returns a broker's configuration as from a command line with ``settings``."""
     sets = {
         "listeners": f"PLAINTEXT://127.0.0.1:{PORT}",
         "log.dirs": DIRECTORY,
@@ -65,22 +65,22 @@ def configuration(settings: Mapping[str, str]) -> Config:
 
 
 class Machine(Protocol):
-    """The place where a process runs: it exists before and after the process."""
+    """The machine on which a process runs; it exists before and after the process."""
 
     agenda: Agenda
     network: Network
     files: SimulatedFiles
     settings: dict[str, str]
-    """Settings of every broker that is started here."""
+    """The settings of each broker that is started on the machine."""
     wall_ahead_s: float
     happened: Counter[str]
 
     def serves(self) -> None:
-        """The broker has recovered its logs and listens."""
+        """Called when the broker has recovered its logs and listens."""
 
 
 class Process:
-    """A broker; `run` starts or continues it, until it ends, is killed, or is left."""
+    """A broker process; `run` starts or continues it until it ends, is killed, or is left."""
 
     def __init__(
         self,
@@ -104,26 +104,26 @@ class Process:
         self.killed = False
         self.loses_power = False
         self.ended = False
-        """The process has ended, by itself or on request."""
+        """Whether the process has ended, by itself or on request."""
         self.died_of: str | None = None
-        """The error with which it ended by itself."""
+        """The error with which the process ended by itself."""
         self._stop: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start: give the loop something to do."""
+        """Schedules the start of the broker in the loop."""
         self._task = self.loop.create_task(self._live())
         self._task.add_done_callback(lambda _: self.loop.leave())
 
     def run(self) -> None:
-        """Run until the loop is left."""
+        """Runs until the loop is left."""
         if self._task is None:
             self.begin()
         self.loop.run_forever()
         self.look()
 
     def look(self) -> None:
-        """Note whether it has ended by itself."""
+        """Notes whether the process has ended by itself."""
         assert self._task is not None
         if self._task.done() and not self.killed:
             self.ended = True
@@ -141,7 +141,7 @@ class Process:
             await broker.join()
             await broker.start()
             self._note_verdicts()
-            broker.verdicts.start()  # as the HTTP side does, which is missing here
+            broker.verdicts.start()  # the missing HTTP server would do that
             self.serves = True
             self.machine.serves()
             waits = [asyncio.ensure_future(each.wait()) for each in (self._stop, broker.stopped)]
@@ -156,7 +156,7 @@ class Process:
             broker.release()
 
     def _note_verdicts(self) -> None:
-        """Count the verdicts of groups in the world."""
+        """Counts the verdicts of groups in the world."""
         verdicts, hold = self.broker.verdicts, self.broker.verdicts._hold
 
         def held(judgement: Judgement, now_ms: int) -> Held:
@@ -167,22 +167,22 @@ class Process:
 
         verdicts._hold = held  # type: ignore[method-assign]
 
-    # -- what the world does to it
+    # -- actions of the world
 
     def ask_to_stop(self) -> None:
-        """SIGTERM."""
+        """Sends SIGTERM."""
         self.serves = False
         if self._stop is not None:
             self.loop.call_soon(self._stop.set)
 
     def kill(self) -> None:
-        """SIGKILL: no further instruction is executed."""
+        """Sends SIGKILL: the process executes no further instruction."""
         self.killed, self.serves = True, False
         self.files.dead = True
         self.loop.leave()
 
     def bury(self) -> None:
-        """Close the objects that the dead process left in memory, so that none of it ever runs
+        """Closes the objects that a dead process left in memory, so that no part of it runs
         again."""
         self.files.dead = True
         for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
@@ -192,12 +192,12 @@ class Process:
 
 
 def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Close a coroutine, and those that it was given and has not started."""
+    """Closes a coroutine, and the coroutines that were passed to it and have not started."""
     given: list[Coroutine[Any, Any, Any]] = []
     if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         given = [each for each in coroutine.cr_frame.f_locals.values() if inspect.iscoroutine(each)]
     for _ in range(CLOSINGS):
-        with suppress(RuntimeError):  # it waits for something even now
+        with suppress(RuntimeError):  # the coroutine still waits
             coroutine.close()
             break
     for each in given:

@@ -1,10 +1,10 @@
 """Producers and consumers of ordinary topics, and the guarantees that they check.
 
 Two topics are written: ``ledger``, whose records are flushed before they are acknowledged, and
-``stream``, whose records are not. An idempotent producer repeats a batch until it is
-acknowledged; its records must be in the log once. A consumer reads from the start: offsets are
-contiguous, and a read record is read again. `Records` has the records that both have seen; it is
-compared with the log's bytes when a broker has started, and at the end.
+``stream``, whose records are not. An idempotent producer repeats a batch until it is acknowledged;
+its records must be in the log once. A consumer reads from the start: offsets must be contiguous,
+and a record once read must be read again. `Records` has the records that producers and consumers
+have seen. It is compared with the log's bytes after each start of the broker, and at the end.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class Records:
         self.partition = partition
         self.flushes = topic == LEDGER
         self.known: dict[int, bytes] = {}
-        """Offset to value, of all acknowledged and read records."""
+        """The values of all acknowledged and read records, by offset."""
         self.once: dict[bytes, int] = {}
-        """Values of idempotent producers to the offset at which they were seen."""
+        """The offset at which each value of an idempotent producer was seen."""
         self._power_failures: list[tuple[int, int]] = []
-        """Times of power failures, and the flushed end at each."""
+        """The times of power failures, and the flushed log end at each."""
         self._end = self._on_disk()
 
     def _on_disk(self) -> LogOnDisk:
         return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
 
     def leaves(self, end: int) -> None:
-        """A response leaves that depends on the records below ``end`` (law 2)."""
+        """Checks that a response that leaves depends only on records that survive (law 2)."""
         stable = self._end.end()
         assert end <= stable, (
             f"{self.topic}-{self.partition}: an answer says what is below {end},"
@@ -61,11 +61,11 @@ class Records:
         )
 
     def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
-        """The response to a request sent at ``asked_ns`` arrives, and has ``value`` at
-        ``offset``.
+        """Notes that the response to a request of ``asked_ns`` has ``value`` at ``offset``.
 
-        It may have left before a power failure and arrive only now: in flight, or unread by a
-        slow client. For a topic that does not flush it then proves only flushed records.
+        The response may have left before a power failure and arrive only now, because it was in
+        flight or its client is slow. If the topic does not flush, it then proves only flushed
+        records.
         """
         if not self.flushes:
             for failed_ns, end in self._power_failures:
@@ -74,7 +74,7 @@ class Records:
         self.learn(offset, value)
 
     def learn(self, offset: int, value: bytes) -> None:
-        """``value`` is at ``offset``, and stays there."""
+        """Notes that ``value`` is at ``offset``, where it must stay."""
         known = self.known.setdefault(offset, value)
         assert known == value, f"{self.topic}-{self.partition} {offset}: {known!r}, then {value!r}"
         if value.startswith(b"once "):
@@ -89,7 +89,7 @@ class Records:
         self.once = {value: offset for value, offset in self.once.items() if offset < end}
 
     def check(self) -> None:
-        """All known records are in the log."""
+        """Checks that all known records are in the log."""
         self._end = self._on_disk()
         found = {
             record.offset: record.value
@@ -105,7 +105,7 @@ class Records:
 
 
 class Producer(Client):
-    """Produces to one partition; idempotent, or with any acks."""
+    """Produces to one partition, idempotent or with any acks."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records, once: bool
@@ -113,11 +113,11 @@ class Producer(Client):
         super().__init__(world, name, host, chance)
         self.records = records
         self.once = once
-        self.may_be_closed = not once  # as Kafka reports that a Produce with acks=0 has failed
+        self.may_be_closed = not once  # after a failed Produce with acks=0
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []
-        """Values of the batch that is being sent, perhaps again."""
+        """The values of the batch in flight, which may be repeated."""
         self._made = 0
 
     def act(self) -> None:
@@ -179,7 +179,7 @@ class Producer(Client):
             self._sequence += len(sent.about)
             self._values.clear()
         elif code in _BEGIN_ANEW:
-            # Its earlier records were lost with the power, or had been written already.
+            # Its earlier records were lost in a power failure, or had been written already.
             self._producer = (-1, -1)
             self._values.clear()
         self.think_after(self.chance.choice((1, 100, 800, 2_000)) * MS)
@@ -191,7 +191,7 @@ def _produced(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 class Consumer(Client):
-    """Reads a partition from its start, repeatedly; sometimes slowly."""
+    """Reads a partition from its start, repeatedly and sometimes slowly."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records

@@ -1,11 +1,10 @@
-"""From the core's reply to the client: no reply leaves too early, and each has the core's
-content.
+"""Checks of replies from the core to the client: when they leave, and that their content arrives.
 
-Every reply to a request that is one call is recorded when the shard makes it, with the log
-offset that it depends on. When its bytes are passed to a transport, the log must be on the disk
-up to there (law 2): in the file for a broker that may be killed, below the last fsync if the
-topic flushes each record. The decoded response must equal the shard's reply, or say that the
-write has failed or takes too long.
+A reply to a request that is one call is recorded when the shard makes it, with the log offset on
+which it depends. When its bytes are passed to a transport, the log must be on the disk up to that
+offset (law 2): in the file if the broker may be killed, below the last fsync if the topic flushes
+each record. The decoded response must equal the shard's reply, or report that the write has failed
+or takes too long.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.whole.shard_watch import ShardWatch
 
 Key = tuple[str, int]
-"""Client id and correlation id; clients of a world never use one twice."""
+"""The client id and the correlation id, which clients of a world never use twice."""
 
 
 @dataclass
@@ -37,15 +36,15 @@ class Made:
 
 
 class Replies:
-    """All replies between a shard and a client."""
+    """All replies between a shard and its clients."""
 
     def __init__(self) -> None:
         self.compared = 0
-        """Replies that arrived unchanged."""
+        """The number of replies that arrived unchanged."""
         self._made: dict[Key, Made] = {}
 
     def made(self, ticket: Any, call: Call, reply: Reply, watch: ShardWatch) -> None:
-        """A shard answers a call; if the call is one request, its ticket is that request."""
+        """Records a shard's reply to a call whose ticket is one request."""
         correlation_id = getattr(ticket, "correlation_id", None)
         if correlation_id is not None:
             key = (ticket.client_id, correlation_id)
@@ -53,10 +52,11 @@ class Replies:
             self._made[key] = Made(call, reply, watch, watch.accepted)
 
     def leaves(self, key: Key, heard: Callable[[], Reply]) -> None:
-        """The bytes of a response are passed to a transport; ``heard()`` decodes them."""
+        """Checks the bytes of a response that are passed to a transport; ``heard()`` decodes
+        them."""
         made = self._made.get(key)
         if made is None:
-            return  # the edge itself has answered, or the request is many calls
+            return  # the edge answered the request itself, or the request is several calls
         assert not made.left, f"the answer to {key} is written twice"
         made.left = True
         end = made.watch.stable_end()
@@ -69,7 +69,7 @@ class Replies:
         )
 
     def heard(self, name: str, correlation_id: int, call: Call, reply: Reply) -> None:
-        """A client has decoded an answer."""
+        """Compares a response that a client has decoded with the shard's reply."""
         made = self._made.pop((name, correlation_id), None)
         if made is None:
             return
@@ -79,7 +79,7 @@ class Replies:
                 [topic.partitions for topic in each.topics] for each in (call, made.call)
             )
             if list(map(list, asked)) != list(map(list, taken)):
-                return  # some of its topics or partitions do not exist: answered by the edge
+                return  # the edge answered for topics or partitions that do not exist
         heard = essence(reply, call)
         errors = write_failed(made.reply), timed_out(made.reply)
         said = [essence(each, made.call) for each in (made.reply, *errors)]
@@ -87,12 +87,12 @@ class Replies:
         self.compared += heard == said[0]
 
     def forget(self) -> None:
-        """The broker's process is gone: its unwritten replies are void."""
+        """Drops the unsent replies of a dead broker process."""
         self._made = {key: made for key, made in self._made.items() if made.left}
 
 
 def answers_well(reply: Reply) -> bool:
-    """Whether a reply reports a success; an error depends on no record."""
+    """Returns whether a reply reports success; an error depends on no record."""
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):
@@ -103,7 +103,7 @@ def answers_well(reply: Reply) -> bool:
 
 
 def essence(reply: Reply, call: Call) -> Any:
-    """The content that every version of a response has."""
+    """Returns the content that every version of a response has."""
     match reply:
         case JoinReply():
             members = [(member.member_id, member.metadata) for member in reply.members]

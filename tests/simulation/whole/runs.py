@@ -1,4 +1,4 @@
-"""Ways to run simulated worlds in tests: one to its rest, several until one finds a planted
+"""Runs of simulated worlds in tests: one world to its rest, several until one reveals a planted
 fault, or one seed repeatedly."""
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tests.simulation.whole.agenda import Agenda
 
 Record = Callable[[str, object], None]
 COLLECTS_AT = 50_000
-"""The number of additional objects at which Python collects garbage in a world."""
+"""The number of new objects after which Python collects garbage in a world."""
 
 
 PLAYED_S_MAX = 900
-"""Time limit in seconds of all worlds of a test on a busy machine."""
+"""The time limit in seconds for all worlds of a test, for a busy machine."""
 
 
 class AnyWorld(Protocol):
-    """A simulated world, of one broker or of many."""
+    """A simulated world of one or several brokers."""
 
     kind: str
     seed: int
@@ -35,19 +35,19 @@ class AnyWorld(Protocol):
 
     @property
     def seconds(self) -> float:
-        """How much time has passed."""
+        """Returns the virtual seconds since the start."""
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Advances virtual time by ``seconds``."""
 
     def rest(self) -> None:
-        """All failures end: everything promised is there soon."""
+        """Ends all failures and checks that all promised state is there soon."""
 
     def end(self) -> None:
-        """No more time passes."""
+        """Stops time."""
 
     def fingerprint(self) -> str:
-        """A digest of all responses, and of every byte on the disks."""
+        """Returns a digest of all responses and of all bytes on the disks."""
 
 
 WorldT = TypeVar("WorldT", bound=AnyWorld)
@@ -55,10 +55,11 @@ WorldT = TypeVar("WorldT", bound=AnyWorld)
 
 @contextmanager
 def collected_rarely() -> Iterator[None]:
-    """Collect garbage rarely: a world has many live objects that refer to each other, and at
-    Python's own threshold a fifth of the time goes into garbage collection.
+    """Makes garbage collections rare in the block.
 
-    The garbage of earlier worlds, some 16 MB each, is collected first.
+    A world has many live objects that refer to each other; at Python's default threshold a fifth of
+    the time is garbage collection. The garbage of earlier worlds, some 16 MB each, is collected
+    first.
     """
     gc.collect()
     at, *older = gc.get_threshold()
@@ -70,13 +71,13 @@ def collected_rarely() -> Iterator[None]:
 
 
 def again(world: AnyWorld, seconds: int) -> str:
-    """The command that runs a world again; it ends the message of every failure."""
+    """Returns the command that repeats a world, for the message of a failure."""
     return f"again with: make simulate SEED={world.seed} SECONDS={seconds}"
 
 
 @collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
-    """Run one world to its rest; a failure names its seed."""
+    """Runs one world to its rest; a failure names its seed."""
     began_s = time.process_time()
     try:
         world.run(seconds)
@@ -94,7 +95,7 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
 
 @collected_rarely()
 def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], seconds: int) -> None:
-    """Run worlds until one fails a check; fail if none does."""
+    """Runs worlds until one fails a check; fails if none does."""
     for seed in seeds:
         world = new_world(seed)
         try:
@@ -110,14 +111,15 @@ def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], sec
 
 @collected_rarely()
 def fingerprint(world: AnyWorld, seconds: int) -> str:
-    """The digest of a world after a run."""
+    """Returns the digest of a world after a run."""
     world.run(seconds)
     world.end()
     return world.fingerprint()
 
 
 def fingerprint_elsewhere(module: str, seed: int) -> str:
-    """The last output line of ``module`` for a seed, in a process with different string hashes."""
+    """Returns the last output line of ``module`` for a seed, in a process with different string
+    hashes."""
     elsewhere = subprocess.run(
         [sys.executable, "-m", module, str(seed)],
         env={**os.environ, "PYTHONHASHSEED": "4711"},

@@ -1,10 +1,10 @@
-"""The view of a shard in the whole broker for the checkers of the pure core.
+"""The shards of the whole broker, in the form that the checkers of the core's simulation need.
 
-The broker's shards are the real ones, between its handlers and its logs. While a world runs,
-every call of a `GroupShard` passes here: the call, the state before it, the outcome, the
-replayed records. So the same checkers check the laws of the small simulation here, one per
-partition of ``__consumer_offsets``, over all lives of the broker. `replies_on_the_wire.py`
-checks the way from the shard to the wire.
+The shards are the broker's, between its handlers and its logs. While a world runs, this module sees
+each call of a `GroupShard`: the call, the state before it, the outcome, and the replayed records.
+The checkers of the core's simulation therefore also check the whole broker, with one checker per
+partition of ``__consumer_offsets``, over all its processes. `replies_on_the_wire.py` checks the
+replies from the shard to the client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 LATE_MS = 300
-"""How late a timer may be: the time after which the clock notices a suspended loop, and a slice."""
+"""The allowed lateness of a timer: the time after which the clock notices a suspended loop, and a
+slice."""
 
 FOR_EVER_MS = 10**9
 
@@ -75,7 +76,7 @@ class ShardWatch:
 
     @property
     def late_ms(self) -> int:
-        """How late a deadline may be; in a shard that cannot write nothing is due."""
+        """Returns how late a deadline may be; in a shard that cannot write no deadline is due."""
         if self.hosted.phase is not Phase.ACTIVE:
             self._active_since_ms = None
             return FOR_EVER_MS
@@ -94,7 +95,7 @@ class ShardWatch:
 
     @property
     def clients(self) -> Sequence[Any]:
-        """The members of this shard's groups."""
+        """Returns the members of this shard's groups."""
         return [
             client.logic
             for client in self.world.group_clients
@@ -108,7 +109,7 @@ class ShardWatch:
         return shard
 
     def look_at_disk_anew(self) -> None:
-        """Read the files again, which may have changed."""
+        """Reads the files again, because they may have changed."""
         files, partition = self.world.files, self.partition
         self._ends = {
             synced: LogOnDisk(files, OFFSETS_TOPIC, partition, synced=synced)
@@ -116,17 +117,17 @@ class ShardWatch:
         }
 
     def stable_end(self) -> int:
-        """The offset below which the log survives this world's failures."""
+        """Returns the offset below which the log survives this world's failures."""
         return self.end(synced=self.world.flushes)
 
     def end(self, *, synced: bool) -> int:
-        """The offset after the written or flushed records."""
+        """Returns the offset after the written or the flushed records."""
         return self._ends[synced].end()
 
-    # -- a shard's life
+    # -- the life of a shard
 
     def begin(self, hosted: HostedShard, shard: GroupShard, now: Now) -> None:
-        """``shard`` has read its log; it serves once it is loaded."""
+        """Begins to watch ``shard``, which has read its log and serves once it is loaded."""
         self.hosted, self.shard, self.now, self.serves = hosted, shard, now, False
         self._active_since_ms = None
         self.config = shard._state.config
@@ -154,7 +155,7 @@ class ShardWatch:
         self.checkers.before_call(call)
 
     def gave(self, outcome: Outcome, call: Call | None = None) -> None:
-        """The shard's outcome; it is checked when its records have been replayed."""
+        """Notes the shard's outcome, which is checked when its records have been replayed."""
         assert self._outcome is None, "an outcome whose records are not replayed"
         self.touched = True
         self._outcome, self._call = outcome, call
@@ -163,7 +164,7 @@ class ShardWatch:
             self._take()
 
     def replayed(self, run: Run | OwnBatch, base_offset: int, real: Callable[..., None]) -> None:
-        """A run is replayed; the second reader reads its bytes."""
+        """Passes a replayed run to the second reader."""
         assert base_offset == self.accepted, f"{run} at {base_offset}, behind {self.accepted}"
         self.checkers.before_replay(run)
         real(self.shard, run, base_offset)
@@ -196,7 +197,7 @@ class ShardWatch:
             self.checkers.after_call(call, outcome)
 
     def check(self) -> None:
-        """Check all laws, if anything has happened since."""
+        """Checks all laws, if anything has happened since the last check."""
         if self.touched and self.serves:
             self.touched = False
             self.checkers.check_all()
@@ -204,7 +205,7 @@ class ShardWatch:
 
 @contextmanager
 def watching(world: World) -> Iterator[None]:
-    """Watch every shard that serves in ``world``, until the block ends."""
+    """Watches each shard that serves in ``world``, until the block ends."""
     names = (
         "handle", "expire", "connection_closed", "topics_deleted", "sweep", "unload", "replay",
         "loaded",

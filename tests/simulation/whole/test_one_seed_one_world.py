@@ -1,6 +1,6 @@
 """The same seed gives the same bytes on the disk and the same responses in the same order.
 
-It runs twice in this process, and once in another process with different string hashes.
+The world runs twice in this process, and once in another process with different string hashes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Faults planted into the broker's edge, one at a time: the simulated worlds must find each.
+"""Faults planted into the broker's edge, one at a time, which simulated worlds must detect.
 
-As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by wrong code with
-`monkeypatch`. Its name says what is wrong. A fault that `MOST_SEEDS` worlds do not find has no
+As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by faulty code with
+`monkeypatch`, and is named after its fault. A fault that `MOST_SEEDS` worlds do not reveal has no
 checker.
 """
 
@@ -57,7 +57,7 @@ def an_answer_is_written_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_is_sent(request: Any, reply: Any) -> None:
-    """The response of a request is lost."""
+    """Loses the response of a request."""
 
 
 def a_connection_that_ends_takes_its_neighbours_answers_along(patch: pytest.MonkeyPatch) -> None:
@@ -174,12 +174,12 @@ FOUND_SOON = set(PLANTS) - {
     a_flush_is_not_waited_for,
     who_reads_slowly_is_never_read_again,
 }
-"""Found in a second; the campaign covers the others."""
+"""Faults that are detected in a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated broker")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_edge_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_edge_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     find_fault(World, range(MOST_SEEDS), SECONDS)

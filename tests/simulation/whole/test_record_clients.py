@@ -1,4 +1,4 @@
-"""How the checker of records treats responses that arrive late."""
+"""The checker of records treats late responses correctly."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.simulation.whole.world import World
 
 
 def records_after_a_power_failure(topic: str) -> Records:
-    """Nothing of the topic was flushed when the power failed, at 10 s."""
+    """Returns records of a topic of which nothing was flushed before a power failure at 10 s."""
     world = World(0)
     world.agenda.now_ns = 10 * S
     records = Records(world, topic, 0)
@@ -16,7 +16,7 @@ def records_after_a_power_failure(topic: str) -> Records:
     return records
 
 
-def test_response_from_before_a_power_failure_proves_no_unflushed_record() -> None:
+def test_response_from_before_a_power_failure_proves_only_flushed_records() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=9 * S)
@@ -25,7 +25,7 @@ def test_response_from_before_a_power_failure_proves_no_unflushed_record() -> No
     assert records.known == {3: b"once 1"}
 
 
-def test_record_read_after_a_power_failure_must_stay() -> None:
+def test_record_read_after_a_power_failure_must_not_be_lost() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=11 * S)

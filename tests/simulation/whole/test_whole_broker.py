@@ -1,7 +1,7 @@
-"""The whole broker in simulated worlds: the laws hold under all failures.
+"""The laws hold for the whole broker in simulated worlds under all failures.
 
-`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed.
-`make test` has two fixed seeds and a fresh one, the campaign the others.
+`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. `make
+test` has two fixed seeds and a new one, the campaign the others.
 """
 
 from __future__ import annotations

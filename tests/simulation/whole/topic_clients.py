@@ -1,4 +1,4 @@
-"""Clients that create and delete topics, and check that nothing is left of them."""
+"""Clients that create and delete topics, and check that the deletions are complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 MADE = TOPICS[:2]
-"""The third name is not a valid topic name: the edge rejects commits for it."""
+"""The topics that exist; the third name is invalid, so the edge rejects commits for it."""
 
 
 def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class TopicAdmin(Client):
 
 
 class TopicLife(Client):
-    """One topic's life, repeatedly: created, committed for, deleted; then nothing is left of it."""
+    """Creates, commits for, and deletes one topic repeatedly, and checks that no offset remains."""
 
     def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
@@ -69,13 +69,13 @@ class TopicLife(Client):
         self._group_id = f"committed for {name}"
         self._stage = self._create
         self._surely_new = True
-        """No offset of an earlier life may exist."""
+        """Whether no offset of an earlier topic of this name may exist."""
         self._surely_deleted = True
-        """Its deletion has ended: a deletion whose response was lost may still be running."""
+        """Whether the deletion has ended; a deletion with a lost response may still be running."""
 
     def power_fails(self) -> None:
-        """If offsets are not flushed, their deletions are not either: existing offsets may be
-        old."""
+        """Allows old offsets: if the offsets topic does not flush, deletions of offsets may be
+        lost."""
         self._stage = self._create
         self._surely_new = False
 
@@ -95,7 +95,7 @@ class TopicLife(Client):
             self._stage = self._look_for_old_offsets if self._surely_new else self._commit
 
     def _look_for_old_offsets(self) -> None:
-        """The topic exists again, without a commit yet."""
+        """Fetches the offsets of the recreated topic before its first commit."""
         self._fetch(self._commit)
 
     def _commit(self) -> None:
@@ -121,7 +121,8 @@ class TopicLife(Client):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> None:
-        """It may have been deleted by a request whose response was lost."""
+        """Processes a deletion; an earlier request whose response was lost may have deleted the
+        topic."""
         code = answer["responses"][0]["error_code"]
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._surely_deleted = code == NONE
@@ -153,7 +154,7 @@ class TopicLife(Client):
                 return
             offsets = {each["committed_offset"] for each in partitions}
             if offsets != {-1} and not self._surely_deleted:
-                return  # it checks again
+                return  # the client checks again later
             assert offsets == {-1}, f"of {self.name}, which was deleted, {offsets} are left"
             self._surely_deleted = True
             self.lives += then == self._create

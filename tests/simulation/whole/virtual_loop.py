@@ -1,9 +1,9 @@
-"""An event loop of virtual time: asyncio's own tasks, futures and timers, without a clock.
+"""An event loop in virtual time: asyncio's tasks, futures and timers without a clock.
 
-An iteration is uvloop's: due timers, ready callbacks, then a poll of the sockets. When there is
-nothing to do the loop jumps to the next event, a timer or something in the world (agenda.py)
-that makes a socket readable. Jobs for threads run in the loop's own thread, at a random later
-time; their results arrive later still.
+As with uvloop, an iteration handles due timers, then ready callbacks, then a poll of the sockets.
+An idle loop jumps to the next event: a timer, or an entry of the world (agenda.py) that makes a
+socket readable. Jobs for threads run in the loop's thread at a random later time; their results
+arrive later still.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tests.simulation.whole.agenda import MS, Agenda, S
 from tests.simulation.whole.network import ListeningSocket, Network
 
 ITERATION_NS = 2_000
-"""The minimum cost of an iteration, so that time passes in a busy loop."""
+"""The minimum duration of an iteration, so that time passes in a busy loop."""
 JOB_NS = (20_000, 60_000, 200_000, 1 * MS, 4 * MS)
-"""Duration of a job for a thread, without the disk's extra time."""
+"""The durations of a job for a thread, without the extra time of the disk."""
 COMES_BACK_NS = (5_000, 50_000, 500_000)
-"""Time until a job's result arrives in the loop."""
+"""The delays from the end of a job to the arrival of its result in the loop."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """One process's loop; `run` it until `leave` is called or the process has ended."""
+    """The loop of one process; it runs until `leave` is called or the process has ended."""
 
     def __init__(self, agenda: Agenda, network: Network, chance: Random) -> None:
         super().__init__()
@@ -35,17 +35,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network = network
         self.chance = chance
         self.now_ns = agenda.now_ns
-        """The process's own time: ahead of the agenda while it computes."""
+        """The process's time, which is ahead of the agenda while the process computes."""
         self.errors: list[dict[str, Any]] = []
-        """Unhandled errors."""
+        """The unhandled errors."""
         self.iterations = 0
         self.disk_ns: Callable[[], int] = lambda: 0
-        """The disk's extra time of a job now."""
+        """Returns the extra time of a disk job now."""
         self.after_iteration: Callable[[], None] = lambda: None
         self._left = False
         self.set_exception_handler(lambda _, context: self.errors.append(context))
 
-    # -- what asyncio asks of a loop
+    # -- methods that asyncio calls
 
     def time(self) -> float:
         return self.now_ns / S
@@ -53,7 +53,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         self.iterations += 1
         self.now_ns += ITERATION_NS
-        self.agenda.run_until(self.now_ns)  # events during the process's computation
+        self.agenda.run_until(self.now_ns)  # events that happened while the process computed
         self._run_timers()
         self._run_ready()
         if not self._left:
@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return max(self.now_ns, int(scheduled[0]._when * S) + 1) if scheduled else None
 
     def _write_to_self(self) -> None:
-        """`call_soon_threadsafe` has nothing to wake: there is only one thread."""
+        """Does nothing: there is only one thread, so `call_soon_threadsafe` wakes no other."""
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
@@ -119,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _do(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
-        """The job runs at one moment, and its result arrives a while later."""
+        """Runs a job at one moment; its result arrives a while later."""
         error: BaseException | None = None
         result: Any = None
         if future.cancelled():
@@ -146,12 +146,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network.accept_on(sock, protocol_factory, self)
         return sock
 
-    # -- what the world does to the process
+    # -- actions of the world
 
     def stand_still(self, ns: int) -> None:
-        """The process gets no CPU time for this long; the world continues."""
+        """Suspends the process for ``ns``; the world continues."""
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ns
 
     def leave(self) -> None:
-        """Return from `run_forever` at once, whatever is left to do."""
+        """Returns from `run_forever` at once, even if work remains."""
         self._left = True

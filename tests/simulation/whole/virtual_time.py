@@ -1,8 +1,8 @@
-"""The broker's time in the simulated world: a loop's clock, no threads, random numbers from a
-seed.
+"""The broker's time in the simulated world: a loop's clock, no threads, and seeded random numbers.
 
-Every read of the performance counter advances it, mostly by some microseconds and sometimes by
-milliseconds, as on a busy machine: so slices end, and in the same places for the same seed.
+Each read of the performance counter advances it, mostly by microseconds and sometimes by
+milliseconds, as on a busy machine. Slices of work therefore end, and at the same points for the
+same seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _OF_A_THOUSAND = (500, 300, 120, 60, 15, 3, 1, 1)
 
 
 class VirtualTime(Time):
-    """For one broker on one loop; ``wall_ahead_s()`` is the lead of the wall clock."""
+    """The time of one broker on one loop; ``wall_ahead_s()`` is the lead of the wall clock in
+    seconds."""
 
     __slots__ = ("_ids", "loop")
 
@@ -57,7 +58,7 @@ class VirtualTime(Time):
 
 
 class InlineThreads(Threads):
-    """The loop does the work later; `map` does it at once, in random order."""
+    """Runs jobs in the loop at a later time; `map` runs them at once, in random order."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

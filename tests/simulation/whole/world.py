@@ -1,5 +1,4 @@
-"""The whole broker in a simulated world with groups, topics and records, and all kinds of
-failures."""
+"""The whole broker in a simulated world with groups, topics, records, and all kinds of failures."""
 
 from __future__ import annotations
 
@@ -29,20 +28,21 @@ from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
 
 UNSEEN_NS = 300 * MS
-"""How long a request may be unread without the broker noticing that it was suspended."""
+"""The longest time for which a request may be unread before the broker notices its suspension."""
 REST_S = 120
-"""The longest time in calm until all groups are stable with all their members."""
+"""The longest time in calm, in seconds, until all groups are stable with all their members."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)
 
 
 class World(LivingWorld):
-    """The whole world of one seed."""
+    """The broker and its clients, from one seed."""
 
     def __init__(self, seed: int, groups: int = 10) -> None:
         super().__init__(seed)
         chance = self.chance
         self.flushes = chance.random() < 0.5
-        """The offsets topic flushes each record before it is acknowledged: power may fail."""
+        """Whether the offsets topic flushes each record before it is acknowledged; then the power
+        may fail."""
         self.partitions = chance.choice((1, 3, 7))
         self.replies = Replies()
         self.watches = [ShardWatch(self, partition) for partition in range(self.partitions)]
@@ -103,7 +103,7 @@ class World(LivingWorld):
             ]
         return clients
 
-    # -- the world's own hooks
+    # -- hooks of the world
 
     def watched(self) -> AbstractContextManager[None]:
         return watching(self)
@@ -135,7 +135,7 @@ class World(LivingWorld):
     # -- rest
 
     def rest(self) -> None:
-        """All failures end and clients behave well: soon every group must come to rest."""
+        """Ends all failures, makes clients correct, and checks that each group is soon at rest."""
         self.calm_down()
         unrest = ["nothing was tried"]
         for _ in range(REST_S // 5):
@@ -156,7 +156,7 @@ class World(LivingWorld):
         ]
 
     def _check_bounds(self) -> None:
-        """Memory is held only for existing clients."""
+        """Checks that the broker uses memory only for existing clients."""
         assert self.process is not None
         self._check_errors(self.process)
         broker = self.process.broker
@@ -167,16 +167,18 @@ class World(LivingWorld):
         assert len(broker.background.tasks) < 20, broker.background.tasks
 
     def drops_offsets_later(self) -> bool:
-        """Whether a shard that cannot write now still has to drop offsets of a deleted topic."""
+        """Returns whether a shard that cannot write now still has to delete offsets of a deleted
+        topic."""
         return self.process is not None and any(self.process.broker.groups.duties.gone.values())
 
-    # -- what the checkers ask and hear
+    # -- hooks for the checkers
 
     def watch_of(self, shard: GroupShard) -> ShardWatch | None:
         return self._watched.get(shard)
 
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
-        """``shard`` has read its log; None if it is not the broker's, such as a checker's own."""
+        """Begins to watch ``shard``, which has read its log; returns None if the shard is not the
+        broker's."""
         if self.process is None:
             return None
         for hosted in self.process.broker.groups.hosted_shards:
@@ -188,11 +190,11 @@ class World(LivingWorld):
         return None
 
     def forget_shard(self, shard: GroupShard) -> None:
-        """``shard`` was unloaded."""
+        """Ends the watch of an unloaded shard."""
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Events of the core: no member is removed whose request was unread (law 9)."""
+        """Checks in the core's events that no member with an unread request is removed (law 9)."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)

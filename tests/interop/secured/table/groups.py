@@ -10,7 +10,7 @@ BOTH = ("open", "shut")
 
 
 def commit(*topics: str, by_id: bool = False, group: str = OWN) -> Value:
-    """An offset of the first partition of each topic, without a member."""
+    """Returns a commit of an offset for the first partition of each topic, without a member."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"name": topic}),
@@ -22,12 +22,12 @@ def commit(*topics: str, by_id: bool = False, group: str = OWN) -> Value:
 
 
 def offsets(*topics: str) -> list[Value]:
-    """OffsetFetch of the first partition of each topic."""
+    """Returns OffsetFetch topics: the first partition of each."""
     return [{"name": topic, "partition_indexes": [0]} for topic in topics]
 
 
 def join(group: str, version: int) -> Value:
-    """A new member, with an instance id so that it needs no second request."""
+    """Returns JoinGroup of a new member, with an instance id so that one request is enough."""
     fields: dict[str, Any] = {"group_instance_id": "static"} if version >= 5 else {}
     return {
         "group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000,

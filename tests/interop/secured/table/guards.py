@@ -1,4 +1,4 @@
-"""Requests about rights, users, quotas, tokens and logins themselves."""
+"""Requests about ACLs, users, quotas, tokens and logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logins at the wire, and what Apache Kafka 4.3.1 answers."""
+"""Login conversations, and the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

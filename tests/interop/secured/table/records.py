@@ -12,7 +12,7 @@ UNKNOWN_TOPIC = 3
 IN_TRANSACTION = batch(
     b"x", producer_id=4711, producer_epoch=0, base_sequence=0, is_transactional=True
 )
-"""A batch of a producer id that was never issued."""
+"""A batch with a producer id that was never issued."""
 
 
 def produce(
@@ -21,7 +21,7 @@ def produce(
     transactional_id: str | None = None,
     records: bytes = batch(b"x"),
 ) -> Value:
-    """One record to the first partition of each topic."""
+    """Returns Produce of one record to the first partition of each topic."""
     data = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"name": topic}),
@@ -35,7 +35,7 @@ def produce(
 
 
 def fetch(*topics: str, by_id: bool = False, **fields: int) -> Value:
-    """The first partition of each topic, from its start, without waiting."""
+    """Returns Fetch of the first partition of each topic, from its start, without waiting."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"topic": topic}),
@@ -49,20 +49,20 @@ def fetch(*topics: str, by_id: bool = False, **fields: int) -> Value:
 
 
 def list_offsets(*topics: str) -> Value:
-    """The end of the first partition of each topic."""
+    """Returns ListOffsets of the end of the first partition of each topic."""
     partitions = [{"partition_index": 0, "timestamp": -1}]
     topics_ = [{"name": topic, "partitions": partitions} for topic in topics]
     return {"replica_id": -1, "topics": topics_}
 
 
 def metadata(*topics: str, **fields: bool) -> Value:
-    """Metadata of these topics."""
+    """Returns Metadata of these topics."""
     asked = [{"topic_id": bytes(16), "name": topic} for topic in topics]
     return {"topics": asked, "allow_auto_topic_creation": False, **fields}
 
 
 def epochs(*topics: str) -> Value:
-    """OffsetForLeaderEpoch of the first partition of each topic."""
+    """Returns OffsetForLeaderEpoch of the first partition of each topic."""
     partitions = [{"partition": 0, "leader_epoch": 0}]
     return {"topics": [{"topic": topic, "partitions": partitions} for topic in topics]}
 

@@ -1,4 +1,4 @@
-"""Requests of transactions."""
+"""Requests about transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole table."""
+"""All requests of the table."""
 
 from __future__ import annotations
 
