@@ -368,8 +368,9 @@ def replace(ours: Path, theirs: Path) -> list[Path]:
             if file.name != "partition.metadata":
                 shutil.copy(file, folder)
     # Without it Muster would report records that its cleaner removed as lost, until Kafka's cleaner
-    # has run.
-    shutil.copy(ours / "cleaner-offset-checkpoint", theirs)
+    # has run. It does not exist before the first cleaning.
+    if (ours / "cleaner-offset-checkpoint").exists():
+        shutil.copy(ours / "cleaner-offset-checkpoint", theirs)
     (theirs / ".kafka_cleanshutdown").unlink()
     return [f for f in sorted(theirs.glob("*/*.log")) if (ours / f.parent.name).is_dir()]
 
