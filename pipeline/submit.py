@@ -72,7 +72,7 @@ def _show(summary: Summary, as_json: bool) -> None:
     for table in summary.tables:
         print(f"{table.path}: {table.rows} rows")
     if summary.report:
-        print(f"The report is {summary.report}")
+        print(f"The report is in {summary.report}")
     if summary.textfile:
         print(f"The lag for Prometheus is in {summary.textfile}")
     print(

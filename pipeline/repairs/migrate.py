@@ -106,12 +106,12 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
         match = _PATH.fullmatch(path)
         if match is None or not offset.isdecimal():
             raise PipelineError(
-                f"{name}, line {number}: write it as"
+                f"{name}, line {number} is invalid: write it as"
                 " /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET"
             )
         key = Key(match["group"], match["topic"], int(match["partition"]))
         if key in found:
-            raise PipelineError(f"{name}, line {number}: {key} is listed twice: keep one")
+            raise PipelineError(f"{name}, line {number}: {key} is listed twice: delete a line")
         found[key] = Position(int(offset))
     return found
 

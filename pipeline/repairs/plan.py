@@ -114,7 +114,7 @@ def step(
             reread, skipped = max(0, there - then), max(0, then - there)
         if not bounds.first <= after.offset <= bounds.end:
             notes.append(
-                f"outside {key.topic}:{key.partition}, which has offsets"
+                f"offset {after.offset} is outside {key.topic}:{key.partition}, which has offsets"
                 f" {bounds.first} to {bounds.end}"
             )
     return Step(key, before, after, reread, skipped, "; ".join(notes) or None)
@@ -212,8 +212,8 @@ def from_json(text: str, name: str) -> Plan:
     known = isinstance(value, dict) and value.get("version") == VERSION
     if not known or value.get("target") not in TARGETS or not isinstance(value.get("steps"), list):
         raise PipelineError(
-            f"{name} is not a plan of version {VERSION}: make one with restore, migrate or"
-            " replicate"
+            f"{name} is not a plan of version {VERSION}: make a new plan with restore,"
+            " migrate or replicate"
         )
     texts = [value.get("kind"), value.get("where"), value.get("made_at")]
     marks = [value.get(field) for field in ("cluster_id", "executed_at", "undone_at")]
@@ -260,7 +260,7 @@ def _position(value: Any, where: str) -> Position | None:
     if value is None:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("metadata", ""), str):
-        raise PipelineError(f"{where}: the value must have an offset and its metadata")
+        raise PipelineError(f"{where}: the value must be an object whose metadata is a string")
     epoch = _number(value, "leader_epoch", where, -1) if "leader_epoch" in value else -1
     return Position(_number(value, "offset", where, 0), value.get("metadata", ""), epoch)
 
@@ -276,5 +276,5 @@ def _check_once(steps: Sequence[Step], name: str) -> None:
     seen: set[Key] = set()
     for each in steps:
         if each.key in seen:
-            raise PipelineError(f"{name}: {each.key} is listed twice: keep one")
+            raise PipelineError(f"{name}: {each.key} is listed twice: delete a step")
         seen.add(each.key)

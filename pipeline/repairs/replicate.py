@@ -67,11 +67,13 @@ def plan_replication(
         facts = known[key.log, position.offset]
         if facts.target is None or facts.source is None:
             side = "target" if facts.target is None else "source"
-            left.append(f"{key}: left out, the partition does not exist in the {side} cluster")
+            left.append(
+                f"{key}: left out, because the partition does not exist in the {side} cluster"
+            )
             continue
         offset, note = translated(position.offset, facts)
         if offset is None:
-            left.append(f"{key}: left out, {note}")
+            left.append(f"{key}: left out, because {note}")
             continue
         # epochs belong to a cluster and are not copied
         after = Position(offset, position.metadata)
@@ -79,7 +81,7 @@ def plan_replication(
         if same(before, after):
             unchanged += 1
             continue
-        note = f"{position.offset} at the source" + (f", {note}" if note else "")
+        note = f"{position.offset} at the source" + (f"; {note}" if note else "")
         steps.append(step(key, before, after, facts.target, note))
     return Replication(tuple(steps), unchanged, tuple(left))
 
@@ -92,22 +94,27 @@ def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
     if facts.record is None:
         return (
             target.end,
-            "the log end offset"
+            "moved to the target's log end offset"
             if offset >= source.end
-            else "the log end offset: the source no longer has a record there",
+            else "moved to the target's log end offset: the source no longer has a record at this"
+            " offset",
         )
     note = None
     if offset < source.first:
-        note = f"before the source's log start offset {source.first}"
+        note = f"this offset is below the source's log start offset {source.first}"
     record, beside = facts.record, facts.beside
     if beside == record and facts.by_time == facts.by_time_at_source:
         # the same offset, which may be in a gap before the record in both logs
         return max(offset, target.first), note
     if record.timestamp_ms < 0:
-        return None, f"the record at offset {record.offset} has no timestamp to search by"
+        return (
+            None,
+            f"the record at offset {record.offset} has no timestamp to search for",
+        )
     if facts.by_time is None:
         late = (
-            f"the log end offset: the target has no record of {record.timestamp_ms} ms or later yet"
+            "moved to the target's log end offset: the target has no record with timestamp"
+            f" {record.timestamp_ms} ms or later yet"
         )
         return target.end, late
     return facts.by_time, note

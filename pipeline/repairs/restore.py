@@ -158,7 +158,8 @@ def plan_restore(
         after = was.position if was is not None else None
         if after is not None and key.log not in bounds:
             left.append(
-                f"{key}: left out at {after.offset}, the partition does not exist in the cluster"
+                f"{key}: offset {after.offset} is left out, because the partition does not exist"
+                " in the cluster"
             )
             continue
         if after is not None and clamp:
@@ -169,16 +170,18 @@ def plan_restore(
         if after is None and before is not None:
             certain = was is not None and (was.state == DELETED or was.log_whole)
             if not (certain or delete_unknown):
-                left.append(f"{key}: unchanged, its offset at that time is unknown")
+                left.append(f"{key}: unchanged, because its offset at that time is unknown")
                 continue
             note = note or (
-                "no offset at that time" if certain else "its offset at that time is unknown"
+                "the group had no offset at that time"
+                if certain
+                else "the group's offset at that time is unknown"
             )
         if same(before, after):
             unchanged += 1
             continue
         if was is not None and was.position is not None and was.position != after:
             assert after is not None
-            note = f"{was.position.offset} is outside the log and was moved to the nearest offset"
+            note = f"{was.position.offset} is outside the log and was moved to its nearest offset"
         steps.append(step(key, before, after, bounds.get(key.log), note))
     return Restored(tuple(steps), unchanged, tuple(left))

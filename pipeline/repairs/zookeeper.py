@@ -161,8 +161,10 @@ class ZooKeeperOffsets:
             yield
         except NoAuthError as error:
             raise PipelineError(
-                f"ZooKeeper at {self.hosts} denies this client access to {ROOT}: check its ACLs"
+                f"ZooKeeper at {self.hosts} denies this client access to {ROOT}: check the ACLs"
             ) from error
         except (KazooTimeoutError, KazooException) as error:
             reason: Any = str(error) or type(error).__name__
-            raise Unreachable(f"ZooKeeper at {self.hosts} did not answer ({reason})") from error
+            raise Unreachable(
+                f"a request to ZooKeeper at {self.hosts} failed ({reason}): check the server"
+            ) from error

@@ -79,12 +79,13 @@ def _not_known(facts: Facts) -> str:
         )
     if facts.torn:
         said.append(
-            f"{counted(facts.torn, 'log')} ended in the middle of a batch: see the table quarantine"
+            f"{counted(facts.torn, 'log')} ended in the middle of a batch: see table quarantine in"
+            " the folder of this report"
         )
     if facts.damaged:
         said.append(
-            f"{counted(facts.damaged, 'part')} of the history could not be read: see the table"
-            " quarantine"
+            f"{counted(facts.damaged, 'part')} of the history could not be read: see table"
+            " quarantine in the folder of this report"
         )
     return "".join(f'<p class="warn">{safe(sentence)}.</p>' for sentence in said)
 
@@ -180,7 +181,7 @@ def _list(facts: Facts, limits: Thresholds) -> str:
     )
     if facts.totals["all_groups"] > len(facts.groups):
         notes.append(
-            f"Only the first {len(facts.groups):,} are listed; the tables have all groups."
+            f"Only the first {len(facts.groups):,} groups are listed; the tables have all groups."
         )
     cut = f'<p class="cut">{" ".join(notes)}</p>' if notes else ""
     meanings = "".join(

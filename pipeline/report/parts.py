@@ -56,9 +56,9 @@ def _said(group: Row) -> str:
     elif group["members"] is not None:
         who = f"; {counted(group['members'], 'member')}"
     elif group["seen"]:
-        who = "; no members: its clients commit offsets without joining the group"
+        who = "; no members: clients commit offsets without joining the group"
     else:
-        who = "; the history does not show its members"
+        who = "; the history does not show the members of the group"
     if group["group_type"] is not None:
         who += f"; a {group['group_type']} group"
     unread = group["lag_records"]
@@ -106,7 +106,7 @@ class _Holders:
             ended = f" to {instant(row['ended_ms'])}" if row["ended_ms"] is not None else ""
             lines += (
                 f'<li id="{self._earlier}">{counted(row["generations"], "earlier generation")},'
-                f" {instant(row['began_ms'])}{ended}: see the table <code>generations</code></li>"
+                f" {instant(row['began_ms'])}{ended}: see table <code>generations</code></li>"
             )
         return (
             "<h3>Generations</h3>"
@@ -138,7 +138,7 @@ class _Holders:
             changes.append(f"assignor {row['protocol']}")
         if not row["known"]:
             changes.append(
-                "some records of this generation could not be decoded: its members are not certain"
+                "some records of this generation could not be decoded: the members may be wrong"
             )
         what = f"<p>{safe('; '.join(changes))}</p>" if changes else ""
         return (
@@ -248,7 +248,7 @@ def _restless(part: Part) -> str:
     note = (
         f"{counted(group['rebalances'], 'rebalance')}"
         + (f", {rate:,.1f} an hour" if rate is not None else "")
-        + f"; a generation lasts {duration(group['median_generation_s'])} (median);"
+        + f"; the median duration of a generation is {duration(group['median_generation_s'])};"
         f" {counted(group['partitions_moved'] or 0, 'partition')} moved."
     )
     return (
@@ -269,8 +269,8 @@ def _transactions(group: Row) -> str:
         return ""
     return (
         "<h3>Commits in transactions</h3>"
-        f'<p class="tx">{", ".join(outcomes)}. The number of commits leaves out those of aborted'
-        " and open transactions.</p>"
+        f'<p class="tx">{", ".join(outcomes)}. The number of commits does not include'
+        " commits in aborted and open transactions.</p>"
     )
 
 

@@ -31,7 +31,7 @@ from pipeline.times import instant
 WIDTH: Final = 1000
 _TITLE: Final = 26
 _GAP: Final = 8
-_UNKNOWN_AT_END: Final = "not known at the end of the time range"
+_UNKNOWN_AT_END: Final = "the value at the end of the time range is not known"
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ def _generations(part: Part, axis: Axis) -> Panel:
 
     group = part.group
     words = (
-        f"{counted(group['rebalances'], 'rebalance')}; each bar is a generation, darker bars have"
-        " more members"
+        f"{counted(group['rebalances'], 'rebalance')}; each bar is a generation, and a darker bar"
+        " has more members"
     )
     return Panel("Rebalances", words, depth, draw)
 
@@ -249,7 +249,9 @@ def _commits(part: Part, axis: Axis) -> Panel:
     depth = 50
     if not part.commits:
         last = part.group["last_commit_ms"]
-        when = f"none in this time range; the last one was at {instant(last)}." if last else "none."
+        when = "the history has no commits of this group."
+        if last:
+            when = f"no commits in this time range; the last commit was at {instant(last)}."
         return _silent("Commits", when)
     most = max(row["commits"] for row in part.commits)
 
@@ -265,7 +267,7 @@ def _commits(part: Part, axis: Axis) -> Panel:
         return _base(top + depth) + "".join(bars)
 
     each = duration(axis.window.column_ms / 1000)
-    words = f"{whole(part.group['commits'])} in the history; each bar counts {each}"
+    words = f"{whole(part.group['commits'])} in the history; each bar counts the commits of {each}"
     return Panel("Commits", words, depth, draw, [(0.0, "tick", number(most))])
 
 
@@ -275,7 +277,8 @@ def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | 
     for row in part.lag:
         said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []
         if row["seconds"] is not None:
-            said.append(f"oldest unread record {age(row['seconds'], is_least=row['is_least'])} old")
+            old = age(row["seconds"], is_least=row["is_least"])
+            said.append(f"the oldest unread record is {old} old")
         known.setdefault(row["col"], []).extend(said)
     for row in part.rewind_columns:
         known.setdefault(row["col"], []).append(counted(row["rewinds"], "rewind"))

@@ -56,8 +56,8 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
         as_of_ms = end_ms if span.until_ms is None else min(span.until_ms, end_ms)
     if span.since_ms is not None and span.since_ms >= as_of_ms:
         raise PipelineError(
-            f"no records after {instant(span.since_ms)}: the history ends at {instant(as_of_ms)};"
-            " choose an earlier window"
+            f"the history has no records after {instant(span.since_ms)}: it ends at"
+            f" {instant(as_of_ms)}; choose an earlier window"
         )
     retention_ms = round(offsets_retention.total_seconds() * 1000)
     return Params(as_of_ms, span.since_ms, retention_ms, read_ms=end_ms)

@@ -40,7 +40,7 @@ def choose(
     }
     wants = next((name for name, there in of_spark.items() if there), None)
     if engine not in (None, DUCKDB, SPARK):
-        raise WrongUse(f"--engine {engine}: choose {DUCKDB} or {SPARK}")
+        raise WrongUse(f"--engine {engine} is unknown: choose {DUCKDB} or {SPARK}")
     if engine == DUCKDB and wants is not None:
         raise WrongUse(f"--engine {DUCKDB} and {wants} can't be combined: {wants} needs Spark")
     if engine is not None:

@@ -161,7 +161,8 @@ def _check(news: News, known: Manifest, archive: Archive) -> None:
         if end < read:
             raise PipelineError(
                 f"{OFFSETS_TOPIC}:{partition} ends at offset {end}, but {where} has read up to"
-                f" {read}: the topic was recreated, or its log was truncated; choose another --out"
+                f" offset {read}: the topic was recreated, or its log was truncated;"
+                " choose another --out"
             )
 
 

@@ -76,20 +76,23 @@ def job_options(given: Given) -> JobOptions:
     WrongUse if an option is invalid or missing, or if options contradict each other.
     """
     if not given["source"]:
-        raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
+        raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
     out = given["out"]
     if given["catalog"]:
         if out:
             raise WrongUse("--out and --catalog can't be combined: leave one out")
         if given["group"] or given["partitions"]:
-            raise WrongUse("a catalog is written in whole days: leave out --group and --partitions")
+            raise WrongUse(
+                "--catalog can't be combined with --group or --partitions: a catalog is written in"
+                " whole days"
+            )
         out = SCHEME + given["catalog"]
     if not out:
-        raise WrongUse("name a folder for the tables: --out FOLDER")
+        raise WrongUse("--out is missing: name a folder for the tables")
     if given["topic"] and given["no_topics"]:
-        raise WrongUse("--topic and --no-topics are opposites: leave one out")
+        raise WrongUse("--topic and --no-topics can't be combined: leave one out")
     if given["format"] not in (None, *FORMATS):
-        raise WrongUse(f"--format {given['format']}: choose from {', '.join(FORMATS)}")
+        raise WrongUse(f"--format {given['format']} is unknown: choose from {', '.join(FORMATS)}")
     span = Span(_time(given, SINCE), _time(given, UNTIL), _time(given, AS_OF))
     text = given["partitions"]
     textfile, states = _of_lag(given)
@@ -137,12 +140,12 @@ class ComparisonOptions:
 def comparison_options(given: Given) -> ComparisonOptions:
     """Parse a comparison's options. Raises WrongUse like `job_options`."""
     if not given["source"]:
-        raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
+        raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
     for option in (FIRST, SECOND):
         if not given[option.key]:
-            raise WrongUse(f"name two windows of time: --{option.name} FROM/TO")
+            raise WrongUse(f"--{option.name} is missing: write this time window as FROM/TO")
     if given["topic"] and given["no_topics"]:
-        raise WrongUse("--topic and --no-topics are opposites: leave one out")
+        raise WrongUse("--topic and --no-topics can't be combined: leave one out")
     text = given["partitions"]
     question = Question(
         _window(given, FIRST),
@@ -172,7 +175,7 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
     named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
     if named and given["no_topics"]:
         raise WrongUse(
-            f"--{named[0].name} needs the lag, which --no-topics leaves out: remove one of them"
+            f"--{named[0].name} needs the lag, which --no-topics leaves out: remove one option"
         )
     textfile, text = given.get(TEXTFILE.key), given.get(FAIL_ON.key)
     if textfile is not None:
@@ -205,14 +208,14 @@ def _time(given: Given, option: Option) -> int | None:
 def _window(given: Given, option: Option) -> Window:
     since, slash, end = given[option.key].partition("/")
     if not (since and slash and end):
-        raise WrongUse(f"--{option.name} {given[option.key]}: write it as FROM/TO, or FROM/1h")
+        raise WrongUse(f"--{option.name} {given[option.key]} is invalid: write FROM/TO, or FROM/1h")
     since_ms = int(_spelled(option, since, time_ms))
     if is_duration(end):
         until_ms = since_ms + int(_spelled(option, end, duration_ms))
     else:
         until_ms = int(_spelled(option, end, time_ms))
     if since_ms >= until_ms:
-        raise WrongUse(f"--{option.name} {given[option.key]}: the window ends before it begins")
+        raise WrongUse(f"--{option.name} {given[option.key]}: the end must be after the start")
     return Window(since_ms, until_ms)
 
 
@@ -229,13 +232,13 @@ def _age(text: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found < float("inf"):
-        raise MisspelledError("it must be seconds, 0 or more")
+        raise MisspelledError("the value must be a number of seconds, 0 or more")
     return found
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < _LONGEST):
-        raise MisspelledError("it must be a whole number, 0 or more")
+        raise MisspelledError("the value must be a whole number, 0 or more")
     return int(text)
 
 
@@ -245,5 +248,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0.1 <= found <= _A_DAY_S:
-        raise MisspelledError(f"it must be seconds, from 0.1 to {_A_DAY_S} (a day)")
+        raise MisspelledError(
+            f"the value must be a number of seconds from 0.1 to {_A_DAY_S} (a day)"
+        )
     return found

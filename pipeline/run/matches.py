@@ -80,8 +80,8 @@ def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> Non
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return
-    word = "until" if span.until_ms is not None and end_ms == span.until_ms - 1 else "as of"
-    asked_ms = span.until_ms if word == "until" else span.as_of_ms
+    is_until = span.until_ms is not None and end_ms == span.until_ms - 1
+    word, asked_ms = ("before", span.until_ms) if is_until else ("up to", span.as_of_ms)
     raise PipelineError(
         f"{where} has no records {word} {instant(asked_ms)}: {what} begins at"
         f" {instant(begins_ms)}; choose a later time"

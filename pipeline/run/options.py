@@ -33,7 +33,7 @@ class Option:
 
 SOURCE: Final = Option(
     "source",
-    "A broker, a folder of partition folders, or a folder with the table events.",
+    "A broker, a folder of partition folders, or a folder with table events.",
     "HOST:PORT|FOLDER",
     variable="MUSTER_SOURCE",
 )
@@ -56,11 +56,11 @@ GROUP: Final = Option(
     repeatable=True,
 )
 SINCE: Final = Option(
-    "since", "Only rows of time series since this time (UTC unless it has a zone).", "TIME"
+    "since", "Only rows of time series since this time (UTC if without a zone).", "TIME"
 )
-UNTIL: Final = Option("until", "Only records before this time (UTC unless it has a zone).", "TIME")
+UNTIL: Final = Option("until", "Only records before this time (UTC if without a zone).", "TIME")
 AS_OF: Final = Option(
-    "as-of", "The time of the tables' state; default: the end of the history.", "TIME"
+    "as-of", "The time whose state the tables show; default: the end of the history.", "TIME"
 )
 PARTITIONS: Final = Option("partitions", "Only these partitions of __consumer_offsets.", "0-1,5")
 TOPIC: Final = Option(
@@ -85,10 +85,10 @@ FORMAT: Final = Option(
 )
 OVERWRITE: Final = Option("overwrite", "Replace existing tables.")
 FAIL_ON_DAMAGE: Final = Option(
-    "fail-on-damage", "Exit with code 4 when a part of the history could not be read."
+    "fail-on-damage", "Exit with code 4 if a part of the history could not be read."
 )
 TIMEOUT: Final = Option(
-    "timeout", "How long to wait for a response of a broker.", "SECONDS", default="30"
+    "timeout", "How long to wait for a response from a broker.", "SECONDS", default="30"
 )
 LAG_THRESHOLD: Final = Option(
     "lag-threshold-s",
@@ -106,7 +106,8 @@ TEXTFILE: Final = Option(
 )
 FAIL_ON: Final = Option(
     "fail-on",
-    "Exit with code 5 when groups are drowning, stuck, nobody-runs-it or out-of-range.",
+    "Exit with code 5 if a group is in a listed state: drowning, stuck, nobody-runs-it or"
+    " out-of-range.",
     "STATES",
 )
 JSON: Final = Option("json", "Print JSON instead of text.")
@@ -117,7 +118,7 @@ FIRST: Final = Option(
 SECOND: Final = Option(
     "second", "The second time window, which is compared with the first.", "FROM/TO"
 )
-BY_TOPIC: Final = Option("by-topic", "One row for each topic of a group.")
+BY_TOPIC: Final = Option("by-topic", "Show one row for each topic of a group.")
 
 JOB_OPTIONS: Final = (
     SOURCE,

@@ -32,7 +32,7 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
     name, there = _format_there(place)
     if form not in (None, there) and name is not None:
         raise PipelineError(
-            f"{place}/{name} is a table in {there}, not in {form}: leave out --format, or choose"
+            f"{place}/{name} has the format {there}, not {form}: leave out --format, or choose"
             " another --out"
         )
     form = form or there

@@ -68,4 +68,4 @@ def _noted(store: Store) -> Head:
         note = json.loads(text)
         return Head(str(note["source"]), str(note["engine"]), note["as_of_ms"], note["cluster_id"])
     except (ValueError, TypeError, KeyError) as error:
-        raise PipelineError(f"{store.path(NOTE)} is damaged ({error}): delete it") from error
+        raise PipelineError(f"{store.path(NOTE)} is damaged ({error}): delete this file") from error

@@ -146,7 +146,7 @@ class ArchiveSource(OfFiles):
     def _loaded(self) -> Manifest:
         manifest = load(self._folder)
         if manifest is None:
-            raise PipelineError(f"{self.where} is no longer an archive")
+            raise PipelineError(f"{self.where} is no longer an archive: its manifest was deleted")
         return manifest
 
     def _whole(self, deep: Collection[str]) -> Manifest:
@@ -209,7 +209,7 @@ class ArchiveSource(OfFiles):
             for table, files in new.finish().items()
         }
         self._say(
-            f"{each.lost(self.where)}: it was not moved, because {why}, and {each.missing}"
+            f"{each.lost(self.where)}: the file was not moved, because {why}, and {each.missing}"
             for each in (*damaged, *bad)
         )
         return manifest

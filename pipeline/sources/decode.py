@@ -108,8 +108,8 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
         value_end = value_start + max(value_bytes, 0)
         if end > size or value_end >= end or not 0 <= delta <= header.last_offset_delta:
             raise CorruptRecords(
-                f"Record {done} of {count}, offset delta {delta}, ends at byte {end} of {size},"
-                f" and its value at byte {value_end}."
+                f"Record {done} of {count} is invalid: its offset delta is {delta}, it ends at byte"
+                f" {end} of {size}, and its value ends at byte {value_end}."
             )
         written_ms = header.base_timestamp if append_time is None else append_time
         if time_delta and append_time is None:
@@ -147,7 +147,9 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
             position += taken * step
             done += taken
     if position != size:
-        raise CorruptRecords(f"{size - position} bytes follow the {count} records of a batch.")
+        raise CorruptRecords(
+            f"{size - position} unexpected bytes follow the {count} records of a batch."
+        )
 
 
 def _head_at(section: bytes, start: int) -> tuple[int, int, int, int, int, int, int, int, int]:

@@ -205,7 +205,7 @@ class EventRows:
             raise Malformed("the key is missing or too short for a type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if value is not None and len(value) < 2:
-            raise Malformed(f"a value of {len(value)} bytes has no version")
+            raise Malformed(f"a value of {len(value)} bytes is too short for a version")
         version = None if value is None else int.from_bytes(value[:2], "big", signed=True)
         if key_type in RECORD_KINDS:
             self._add_state(key_type, log_offset, written_ms, key, value, version)
@@ -367,7 +367,7 @@ def _first_string(key: bytes) -> str | None:
 def _group_of(key: bytes) -> str:
     end = 4 + int.from_bytes(key[2:4], "big", signed=True)
     if end != len(key):
-        raise Malformed(f"a group key of {len(key)} bytes ends at byte {end}")
+        raise Malformed(f"a group key has {len(key)} bytes, but its group id ends at byte {end}")
     try:
         return key[4:].decode()
     except UnicodeDecodeError as error:

@@ -57,7 +57,7 @@ def local_folder(where: str) -> str:
     elif not is_local(where):
         raise PipelineError(
             f"segments are read from folders of the machines that run the job, not from {where}:"
-            " mount it there"
+            " mount this folder on these machines"
         )
     return os.path.abspath(where)
 
@@ -89,8 +89,8 @@ def partition_folders(path: str) -> dict[tuple[str, int], str]:
         for key, place in here:
             if key in found:
                 raise PipelineError(
-                    f"{found[key]} and {place} are both {key[0]}-{key[1]}: name the folders"
-                    " of only one broker, or only one copy of each partition"
+                    f"{found[key]} and {place} are both folders of {key[0]}-{key[1]}: name the"
+                    " folders of only one broker, or only one copy of each partition"
                 )
             found[key] = place
     return found

@@ -111,10 +111,11 @@ class SegmentFile:
             raise CorruptRecords(f"The segment ends {len(head)} bytes into a batch.")
         size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
         if not _SMALLEST_SIZE + OVERHEAD <= size <= ENTRY_BYTES_MAX:
-            raise CorruptRecords(f"A batch claims {size} bytes.")
+            raise CorruptRecords(f"A batch claims an invalid size of {size} bytes.")
         if size > self.size - position:
             raise CorruptRecords(
-                f"A batch claims {size} bytes; the segment has {self.size - position} left."
+                f"A batch claims a size of {size} bytes, but the segment has only"
+                f" {self.size - position} bytes left."
             )
         self._bytes(position, size)
         header = read_stored(self._window, position - self._window_at)

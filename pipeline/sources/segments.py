@@ -130,7 +130,7 @@ def plan(options: Mapping[str, str]) -> tuple[list[Segment], Offsets]:
 def _what(options: Mapping[str, str]) -> str:
     what = options.get("as") or "records"
     if what not in _SCHEMAS:
-        raise PipelineError(f"as={what}: choose from {', '.join(_SCHEMAS)}")
+        raise PipelineError(f"as={what} is unknown: choose from {', '.join(_SCHEMAS)}")
     return what
 
 
@@ -148,5 +148,7 @@ def _numbers(text: str | None) -> set[int] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise PipelineError(f"partitions={text}: write numbers separated by commas, such as 0,3")
+        raise PipelineError(
+            f"partitions={text} is invalid: write numbers separated by commas, such as 0,3"
+        )
     return {int(part) for part in parts}

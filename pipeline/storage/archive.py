@@ -346,8 +346,8 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
     found = file.relative_to(folder)
     if archived:
         return (
-            f"{folder} is an archive, but also has {found}, which is not part of it: move that"
-            " file away"
+            f"{folder} is an archive, but also has {found}, which is not part of the archive:"
+            " move this file to another folder"
         )
     if re.match(r"events/batch=", str(found)):
         return (

@@ -48,8 +48,8 @@ class CatalogStore(Store):
         """``using`` is the format of new tables; None selects the catalog's default."""
         if not _NAME.fullmatch(name):
             raise WrongUse(
-                f"--catalog {name}: write it as CATALOG.NAMESPACE, where spark.sql.catalog.CATALOG"
-                " is set; spark_catalog.default is the session's own"
+                f"--catalog {name} is invalid: write CATALOG.NAMESPACE, where the session sets"
+                " spark.sql.catalog.CATALOG; spark_catalog.default needs no setting"
             )
         self.folder = SCHEME + name
         self._namespace = name
@@ -76,8 +76,8 @@ class CatalogStore(Store):
         """Implements `Store.since_ms`: the earliest of the newest days of these tables."""
         if asked_ms is not None and asked_ms % DAY_MS:
             raise WrongUse(
-                f"--since {instant(asked_ms)}: a catalog is written in whole days: name midnight"
-                " UTC"
+                f"--since {instant(asked_ms)} must be midnight UTC, because a catalog is written in"
+                " whole days"
             )
         days = [day for name in series if (day := self._newest_day(name)) is not None]
         if asked_ms is not None or not days:

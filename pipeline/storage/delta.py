@@ -41,7 +41,8 @@ class Delta:
             raise PipelineError(f"{place} can't be read: {error}") from error
         if "deletionVectors" in (table.protocol().reader_features or []):
             raise PipelineError(
-                f"{place} has deletion vectors: remove them with REORG TABLE ... APPLY (PURGE)"
+                f"{place} has deletion vectors, which can't be read: remove them with"
+                " REORG TABLE ... APPLY (PURGE)"
             )
         return table.file_uris()
 

@@ -59,7 +59,9 @@ class Iceberg:
         except (OSError, ValueError, EOFError) as error:
             raise _unreadable(place, error) from error
         if any(task.delete_files for task in tasks):
-            raise PipelineError(f"{place} has delete files: rewrite its data files first")
+            raise PipelineError(
+                f"{place} has delete files, which can't be read: rewrite its data files first"
+            )
         return [task.file.file_path.removeprefix("file://") for task in tasks]
 
     def _at(self, place: str) -> StaticTable:

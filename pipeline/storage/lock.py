@@ -41,7 +41,7 @@ class Lock:
             if not isinstance(error, BlockingIOError):
                 raise PipelineError(
                     f"{file} can't be locked ({error.strerror}): keep the archive on a file system"
-                    " with locks, such as a local disk"
+                    " that supports locks, such as a local disk"
                 ) from None
             raise Held(
                 f"{file.parent} is being written by {_holder(file)}: wait until that process"

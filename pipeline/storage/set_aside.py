@@ -277,12 +277,12 @@ def _moved(folder: Path, damaged: Damaged) -> str:
     """
     path = folder / damaged.file.path
     if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
-        done = "it was not moved, because it has just changed and may not be complete yet"
+        done = "the file was not moved, because it has just changed and may not be complete yet"
     else:
         to = _quarantined(folder, damaged.file)
         make_folders(folder, FOLDER)
         os.replace(path, to)
         sync_folder(folder / FOLDER)
         sync_folder(path.parent)
-        done = f"it was moved to {to}"
+        done = f"the file was moved to {to}"
     return f"{damaged.lost(str(folder))}: {done}, and {damaged.missing}"

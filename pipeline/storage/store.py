@@ -115,7 +115,7 @@ class Store:
         except DamagedNote as error:
             raise PipelineError(
                 f"{error.what}: choose another --out; if the tables are of cluster {cluster_id}"
-                " like the source, delete that file, and the next run rewrites it"
+                " like the source, delete this damaged file; the next run writes a new one"
             ) from None
         if noted not in (None, cluster_id):
             raise PipelineError(
@@ -156,8 +156,8 @@ class Store:
         grown = [name for name in names if name in GROWING]
         if grown and self.grows():
             raise PipelineError(
-                f"{self.folder} is an archive that grows by --follow or --incremental: its"
-                f" {', '.join(grown)} are never replaced; add new records with `muster pipeline all"
+                f"{self.folder} is an archive that grows by --follow or --incremental; a run can't"
+                f" replace {', '.join(grown)} there: add new records with `muster pipeline all"
                 " --incremental`, or choose another --out"
             )
         there = [name for name in names if self.has(name)]
@@ -170,7 +170,7 @@ class Store:
             form = format_at(self._files, self.path(name))
             if form != self.format:
                 raise PipelineError(
-                    f"{self.path(name)} is a table in {form}, not in {self.format}: replace it with"
+                    f"{self.path(name)} has the format {form}, not {self.format}: run again with"
                     f" --format {form}, or choose another --out"
                 )
 

@@ -113,7 +113,7 @@ def check_files(files: Iterable[str], *, deep: bool = False) -> None:
         if fault is not None:
             advice = "make the table again with --overwrite"
             if OWN_NAME.fullmatch(Path(file).name):
-                advice = "run `muster pipeline events` or `all --incremental` to set it aside"
+                advice = "to set the file aside, run `muster pipeline all --incremental`"
             raise PipelineError(f"{file} is damaged (it {fault}): {advice}")
 
 

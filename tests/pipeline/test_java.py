@@ -105,7 +105,7 @@ def test_temp_folder_without_exec_permission_is_rejected(monkeypatch: pytest.Mon
     with (
         pytest.raises(
             PipelineError,
-            match="set TMPDIR to a folder that allows programs, or install a full JDK",
+            match="set TMPDIR to a folder in which programs can run, or install a full JDK",
         ),
         used(Java("/image", 21, False)),
     ):

@@ -127,7 +127,7 @@ def test_migrate_lowers_offsets_only_with_backwards_and_can_be_undone(scene: Sce
     assert told.code == 0
     assert told.json["executed"] is True
     assert [(c["before"], c["after"], c["note"]) for c in told.json["changes"]] == [
-        (90, 41, f"goes backwards; outside {scene.name}:0, which has offsets 0 to 0")
+        (90, 41, f"goes backwards; offset 41 is outside {scene.name}:0, which has offsets 0 to 0")
     ]
     assert scene.new() == {0: 41, 1: 7}
 

@@ -148,7 +148,9 @@ def test_replicate_reports_a_partition_that_is_missing_at_the_target(
     commit(source, name, f"{name}:0=0")
     ran = run("pipeline", "replicate", name, "--source", source.bootstrap, "-b", target.bootstrap)
     assert ran.code == 0
-    assert f"{name}, {name}:0: left out, the partition does not exist in the target" in ran.err
+    assert (
+        f"{name}, {name}:0: left out, because the partition does not exist in the target" in ran.err
+    )
     assert ran.out == "Nothing to change\n"
 
 

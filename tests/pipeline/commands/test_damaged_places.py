@@ -173,7 +173,9 @@ def test_archive_with_a_truncated_file_is_accepted_as_source(
     again = run("pipeline", "all", "--source", str(out), "--out", str(tmp_path / "o"))
 
     assert made.code == again.code == 0, made.err + again.err
-    assert f"{file} is damaged (it is truncated): it was moved to {out}/quarantine/" in made.err
+    assert (
+        f"{file} is damaged (it is truncated): the file was moved to {out}/quarantine/" in made.err
+    )
     assert "1 part of the history could not be read" in again.err
     assert f"  {file.relative_to(out)}: The file is truncated." in again.err
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
@@ -192,5 +194,5 @@ def test_second_damaged_copy_of_a_file_is_reported_with_exit_code_4(
         made = run("pipeline", *job, *words)
 
         assert made.code == 4, made.err
-        assert made.err.count(f"{file} is damaged (it is truncated): it was moved to") == 1
+        assert made.err.count(f"{file} is damaged (it is truncated): the file was moved to") == 1
     duckdb.connect().execute((out / "views.sql").read_text()).execute("FROM commits, events")

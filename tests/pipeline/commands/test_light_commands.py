@@ -153,10 +153,10 @@ def test_tables_in_delta_format_have_duckdb_views(history: Path, out: Path, tmp_
     assert len(list((out / "commits" / "_delta_log").glob("*.json"))) == 2, "a second version"
     mixed = run(*words, "--overwrite", "--format", "iceberg")
     assert mixed.code == 1
-    assert "is a table in delta, not in iceberg" in mixed.err
+    assert "has the format delta, not iceberg" in mixed.err
     wrong = run(*words, "--format", "orc")
     assert wrong.code == 2
-    assert "--format orc: choose from parquet, delta, iceberg" in wrong.err
+    assert "--format orc is unknown: choose from parquet, delta, iceberg" in wrong.err
 
     file = tmp_path / "all.duckdb"
     views = ["pipeline", "views", "--out", str(out)]

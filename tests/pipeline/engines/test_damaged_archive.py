@@ -80,7 +80,7 @@ def test_reading_a_damaged_archive_leaves_object_storage_unchanged(
         assert isinstance(source, ArchiveSource)
         [sentence] = source.said
         assert sentence.startswith(f"s3://{BUCKET}/archive/events/day=2026-01-01/")
-        assert "it was not moved, because the source is a copy, and its 2000" in sentence
+        assert "the file was not moved, because the source is a copy, and its 2000" in sentence
         assert (summary.tables[0].rows, summary.damaged) == (2000, 1)
         assert before == sorted((each.path, each.mtime) for each in there.get_file_info(every))
 

@@ -55,6 +55,6 @@ def test_duckdb_and_spark_reject_empty_selections_alike(
     assert [" ".join(each.split()[1:5]) for each in light[1:]] == [
         "has no group nosuch,",
         "has no record of",
-        "has no records until",
-        "has no records as",
+        "has no records before",
+        "has no records up",
     ]

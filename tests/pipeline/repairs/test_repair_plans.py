@@ -47,9 +47,9 @@ def plan_of(*steps: Step) -> Plan:
         (40, 90, 0, 50, None),
         (None, 40, None, None, None),
         (90, None, None, None, None),
-        (90, 4, 80, 0, "outside orders:0, which has offsets 10 to 100"),
+        (90, 4, 80, 0, "offset 4 is outside orders:0, which has offsets 10 to 100"),
         (120, 90, 10, 0, None),
-        (90, 120, 0, 10, "outside orders:0, which has offsets 10 to 100"),
+        (90, 120, 0, 10, "offset 120 is outside orders:0, which has offsets 10 to 100"),
     ],
 )
 def test_step_counts_only_records_that_the_log_still_has(
@@ -221,24 +221,31 @@ AT = Located(40, 1_000)
             40, Known(SOURCE, TARGET, AT, AT, 39, 38), (39, None), id="in step by one millisecond"
         ),
         pytest.param(
-            100, Known(SOURCE, TARGET, None, None, None), (50, "the log end offset"), id="the end"
+            100,
+            Known(SOURCE, TARGET, None, None, None),
+            (50, "moved to the target's log end offset"),
+            id="the end",
         ),
         pytest.param(
             40,
             Known(SOURCE, TARGET, AT, None, None),
-            (50, "the log end offset: the target has no record of 1000 ms or later yet"),
+            (
+                50,
+                "moved to the target's log end offset: the target has no record with timestamp"
+                " 1000 ms or later yet",
+            ),
             id="not copied yet",
         ),
         pytest.param(
             40,
             Known(SOURCE, TARGET, Located(40, -1), None, None),
-            (None, "the record at offset 40 has no timestamp to search by"),
+            (None, "the record at offset 40 has no timestamp to search for"),
             id="no timestamp",
         ),
         pytest.param(
             4,
             Known(SOURCE, TARGET, Located(10, 500), None, 2),
-            (2, "before the source's log start offset 10"),
+            (2, "this offset is below the source's log start offset 10"),
             id="its record is gone",
         ),
     ],
@@ -262,6 +269,6 @@ def test_replication_commits_only_differences_and_lists_omitted_offsets() -> Non
     assert moved == Step(KEY, Position(20), Position(17, "mine"), 3, 0, "40 at the source")
     assert made.same == 1
     assert made.left == (
-        "billing, gone:0: left out, the partition does not exist in the target cluster",
+        "billing, gone:0: left out, because the partition does not exist in the target cluster",
     )
     assert replicate.plan_replication({}, {}, {}).steps == ()

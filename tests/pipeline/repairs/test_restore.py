@@ -211,11 +211,11 @@ def test_restore_notes_or_clamps_an_offset_outside_its_log() -> None:
     bounds = {KEY.log: Bounds(50, 100)}
     [noted] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds).steps
     assert (noted.after, noted.reread) == (Position(40), 40)
-    assert noted.note == "outside orders:0, which has offsets 50 to 100"
+    assert noted.note == "offset 40 is outside orders:0, which has offsets 50 to 100"
     [moved] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds, clamp=True).steps
     assert (moved.after, moved.note) == (
         Position(50),
-        "40 is outside the log and was moved to the nearest offset",
+        "40 is outside the log and was moved to its nearest offset",
     )
 
 
@@ -223,7 +223,8 @@ def test_restore_reports_and_omits_a_partition_that_does_not_exist() -> None:
     made = plan_restore({KEY: then(40)}, {}, {})
     assert made.steps == ()
     assert made.left == (
-        "billing, orders:0: left out at 40, the partition does not exist in the cluster",
+        "billing, orders:0: offset 40 is left out, because the partition does not exist in the"
+        " cluster",
     )
 
 

@@ -127,7 +127,7 @@ def test_log_that_starts_above_0_reports_no_loss_on_the_first_read(tmp_path: Pat
     [
         ({"cluster_id": "other"}, "cluster other.*archive of cluster a-cluster"),
         ({"log_id": "another"}, "was recreated"),
-        ({"end": 3}, "ends at offset 3, but .* has read up to 5"),
+        ({"end": 3}, "ends at offset 3, but .* has read up to offset 5"),
     ],
 )
 def test_different_history_is_rejected_and_the_archive_is_unchanged(

@@ -129,7 +129,7 @@ def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spans", "why"),
     [
-        ([], "name two windows of time: --first FROM/TO"),
+        ([], "--first is missing: write this time window as FROM/TO"),
         (["--first", "2026-01-01", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
         (["--first", "2026-01-01/", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
         (["--first", "2026-01-02/2026-01-01", "--second", "2026-01-01/1h"], "before it begins"),

@@ -195,9 +195,9 @@ def test_report_command_accepts_other_thresholds(made: tuple[Path, Summary]) -> 
     assert "of 5.5 s (oldest unread record) or 3,000 unread records" in page
 
     for option, value, why in (
-        ("--lag-threshold-s", "-1", "it must be seconds, 0 or more"),
-        ("--lag-threshold-s", "soon", "it must be seconds, 0 or more"),
-        ("--lag-threshold-records", "1.5", "it must be a whole number, 0 or more"),
+        ("--lag-threshold-s", "-1", "the value must be a number of seconds, 0 or more"),
+        ("--lag-threshold-s", "soon", "the value must be a number of seconds, 0 or more"),
+        ("--lag-threshold-records", "1.5", "the value must be a whole number, 0 or more"),
     ):
         wrong = run(*words, option, value)
         assert (wrong.code, wrong.out) == (2, "")

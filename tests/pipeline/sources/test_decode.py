@@ -185,7 +185,7 @@ def test_record_of_a_newer_kafka_is_returned_raw_with_its_group(
         (KEY, b"\0\3" + bytes(3), "a field of 8 bytes"),
         (KEY, b"", "a value of 0 bytes"),
         (KEY[:-5], b"\0\3" + bytes(22), "the offset key has no"),
-        (GROUP_KEY + b"!", None, "a group key of 6 bytes"),
+        (GROUP_KEY + b"!", None, "a group key has 6 bytes"),
         (b"\0\3\0\1g", b"\0\0\1", "ConsumerGroupMetadataValue"),
         (b"\0\5\0\1g", None, "ConsumerGroupMemberMetadataKey"),
         (b"\0\2\0\1\xff", None, "not UTF-8"),

@@ -113,7 +113,7 @@ def test_next_batch_is_found_after_a_wrong_length(tmp_path: Path, claimed: int) 
     assert offsets(rows) == [*range(10), *range(20, 50)]
     [(offset, position, reason)] = damage(rows)
     assert (offset, position) == (10, len(made[0]))
-    assert f"claims {claimed + 12} bytes" in reason
+    assert f"size of {claimed + 12} bytes" in reason
 
 
 def test_garbage_of_any_length_between_batches_is_one_damaged_row(
@@ -306,7 +306,7 @@ def test_unreadable_folder_is_reported_with_the_reason(
     assert "has no partition of __consumer_offsets" in refused({"path": where})
     (tmp_path / "file.tar").write_bytes(b"")
     assert "unpack an archive first" in refused({"path": f"{where}/file.tar"})
-    assert "mount it there" in refused({"path": "hdfs://host/logs"})
+    assert "mount this folder on these machines" in refused({"path": "hdfs://host/logs"})
     write_segment(tmp_path, 0)
     with pytest.raises(PipelineError, match="as=rows"):
         SegmentsReader({"path": where, "as": "rows"})
@@ -337,5 +337,5 @@ def test_two_folders_must_belong_to_one_cluster(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="one cluster at a time"):
         cluster_id_of(both)
     write_segment(two, 0, *batches(1))
-    with pytest.raises(PipelineError, match="are both __consumer_offsets-0"):
+    with pytest.raises(PipelineError, match="are both folders of __consumer_offsets-0"):
         partition_folders(both)

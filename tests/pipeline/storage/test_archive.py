@@ -208,8 +208,8 @@ def test_archive_of_another_cluster_is_rejected(tmp_path: Path) -> None:
         ("events/batch=0/log_partition=3/part-0.parquet", False, "earlier version.*--source .*NEW"),
         ("events/part-00000.parquet", False, "which is not part of an archive"),
         ("quarantine/part-00000.parquet", False, "which is not part of an archive"),
-        ("events/part-00000.parquet", True, "which is not part of it"),
-        ("events/batch=7/part-0.parquet", True, "which is not part of it"),
+        ("events/part-00000.parquet", True, "which is not part of the archive"),
+        ("events/batch=7/part-0.parquet", True, "which is not part of the archive"),
         (
             "events/day=2026-01-01/archive-000000000001.parquet",
             False,
@@ -248,7 +248,7 @@ def test_archive_with_foreign_files_is_readable_but_not_writable(tmp_path: Path)
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, range(3))])
     pq.write_table(pa.Table.from_batches([commits(0, range(9))]), tmp_path / "events" / "x.parquet")
-    with pytest.raises(PipelineError, match="which is not part of it"):
+    with pytest.raises(PipelineError, match="which is not part of the archive"):
         Archive.open(str(tmp_path))
     source = open_source(str(tmp_path))
     assert source.records_estimate() == 3

@@ -168,7 +168,7 @@ def test_restored_intact_copy_of_a_damaged_file_is_used_again(
     half = opened(str(archive))
     half.close()
     [sentence] = half.said
-    assert f"{file} is damaged (it is truncated): it was not moved, because it" in sentence
+    assert f"{file} is damaged (it is truncated): the file was not moved, because" in sentence
     assert file.exists(), "it may be on its way"
     assert len(offsets(archive)) == 4000
 
@@ -221,7 +221,7 @@ def test_later_damaged_copies_are_quarantined_under_new_names(
         reader.close()
 
         [sentence] = reader.said
-        assert sentence.startswith(f"{file} is damaged (it is truncated): it was moved to")
+        assert sentence.startswith(f"{file} is damaged (it is truncated): the file was moved to")
         assert f"{archive}/quarantine/{name}, and its 2000 rows" in sentence
         assert not file.exists()
     assert moved(archive) == sorted(names)

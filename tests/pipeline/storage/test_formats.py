@@ -180,7 +180,7 @@ def test_existing_table_format_is_kept_and_another_format_is_rejected(
     run(history(20), out, overwrite=True)
     assert offsets_in(read_back("delta", f"{out}/commits")) == [20]
     for form in ("parquet", "iceberg"):
-        with pytest.raises(PipelineError, match="is a table in delta, not in"):
+        with pytest.raises(PipelineError, match="has the format delta, not"):
             run(history(30), out, form, overwrite=True)
         with pytest.raises(PipelineError, match=f"delta, not in {form}: leave out --format"):
             # views.sql has the tables of one format only
