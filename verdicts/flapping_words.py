@@ -49,15 +49,15 @@ _HELPS: Mapping[str, str] = {
     "restarted": f"{_ENDS}; {_STATIC}",
     "restarted_in_session": _ENDS,
     "left": (
-        "check the client's log for the reason why it leaves: processing one poll takes longer than"
-        " max.poll.interval.ms (raise it, or lower max.poll.records), the client's process is"
-        f" restarted, or the client closes its consumer; {_STATIC}"
+        "check the client's log for the reason why the client leaves: its process is restarted, it"
+        " closes its consumer, or processing the records of one poll takes longer than"
+        f" max.poll.interval.ms (raise this setting, or lower max.poll.records); {_STATIC}"
     ),
     "poll_timed_out": _POLLS,
     "session_expired": (
         "the client's connection stayed open, so its process is running: check the process for"
         " pauses (garbage collection, a suspended or overloaded host), or raise session.timeout.ms"
-        " above their length"
+        " above the length of the pauses"
     ),
     "sync_timed_out": (
         "the client's process is running but does not send SyncGroup: take a thread dump; if the"
@@ -80,9 +80,9 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
             sentence += f"; last cause: {facts.last_why}"
         sentence += reads_nothing(facts)
         advice = (
-            "check which members leave and why; if a member's process keeps running, processing one"
-            " poll takes longer than max.poll.interval.ms: raise it, or lower max.poll.records; if"
-            f" the process is restarted, {_STATIC}"
+            "check which members leave and why; if a member's process keeps running, processing the"
+            " records of one poll takes longer than max.poll.interval.ms: raise this setting, or"
+            f" lower max.poll.records; if the process is restarted, {_STATIC}"
         )
         return sentence, advice, why
     assert member is not None
@@ -98,10 +98,10 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         return sentence, what_helps(returned.ways), why
     sentence = f"{named(member)} has rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
     if returned.why:
-        sentence += f"; the last time, it {returned.why}"
+        sentence += f"; the last time, the member {returned.why}"
     advice = (
-        "each change of its subscription rebalances the group: find out why the client keeps"
-        " changing it"
+        "each change of a client's subscription rebalances the group: find out why the client keeps"
+        " changing its subscription"
     )
     return sentence, advice, why
 
@@ -151,7 +151,9 @@ def _fenced(mark: Mark, fenced: FencedFacts, why: str) -> _Words:
         f"group.instance.id {fenced.instance!r} is used by two processes, {one} and {other}: they"
         f" have fenced each other {counted(mark.times, 'time')}{since(mark.since_ms)}"
     )
-    advice = "give each process its own group.instance.id; until then only one of them reads"
+    advice = (
+        "give each process its own group.instance.id; until then only one of the processes reads"
+    )
     return sentence, advice, why
 
 

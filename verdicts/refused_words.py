@@ -44,7 +44,8 @@ _CHANGES = {
     ),
     "GROUP_MAX_SIZE_REACHED": "stop members that are not needed, or raise group.max.size",
     "UNSUPPORTED_VERSION": (
-        "remove group.instance.id from the client, or upgrade the brokers older than Kafka 2.3"
+        "remove group.instance.id from the client, or upgrade the brokers that are older than"
+        " Kafka 2.3"
     ),
     "UNKNOWN_SERVER_ERROR": (
         "raise max.message.bytes of __consumer_offsets, or reduce the group's members or topics"

@@ -56,13 +56,14 @@ def nothing_wrong(facts: GroupFacts) -> Finding:
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
     if unread:
-        none = verb(unread, "not overdue", "none of them overdue")
-        sentence = f"{counted(unread, 'unread record')}, {none}"
+        sentence = "1 unread record, not overdue"
+        if unread > 1:
+            sentence = f"{unread:,} unread records, none of them overdue"
     elif read or facts.all_read:
         read_all = counted(len(read) or facts.all_read, "partition")
         sentence = f"all records of {read_all} are read"
     else:
-        sentence = "no offset is committed yet"
+        sentence = "the group has not committed any offset yet"
     if facts.state == EMPTY:
         sentence += "; the group has no members"
     no_details = (None, None, None, None, None, None, None)
@@ -127,7 +128,7 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += f" (one of {len(awaits.members)} awaited members)"
     sentence += reads_nothing(facts)
     if known is not None and known.closed_for_ms is not None:
-        advice = f"{_ENDED}; the other members continue when the session expires"
+        advice = f"{_ENDED}; the other members continue when this member's session expires"
         return sentence, advice, command("groups why", facts.group)
     if known is None:  # only members can be evicted
         advice = (
@@ -164,12 +165,15 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     sentence = (
         f"{spelled(mark.partitions)} {are} held back {where} by {what}, open since"
         f" {instant(hold.since_ms)}; {counted(unread, 'record')} {verb(unread, 'waits', 'wait')}"
-        " for its end"
+        " for the end of the transaction"
     )
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns {_partitions(mark.partitions)}"
     if hold.transactional_id is None and hold.is_elsewhere:
-        advice = "the transaction ends at its timeout unless it is hanging: run this command"
+        advice = (
+            "the transaction ends at its timeout, unless it is hanging: check whether this command"
+            " lists the transaction"
+        )
         return sentence, advice, command("transactions hanging", [])
     if hold.transactional_id is None:
         advice = (
@@ -207,7 +211,7 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
         return sentence, advice, command("groups why", facts.group)
     if member.closed_for_ms is not None:
         sentence += restarts(member, facts)
-        advice = f"{_ENDED}; the member's partitions move to others when its session expires"
+        advice = f"{_ENDED}; when its session expires, other members get the member's partitions"
         return sentence, advice, command("groups why", facts.group)
     advice = (
         "take a thread dump of the member's process and check its log; evict the member to move its"
@@ -256,7 +260,10 @@ def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += f"; {named(member)} owns {_partitions(mark.partitions)}"
     if facts.state == EMPTY:
         sentence += "; the group has no members"
-        advice = "start the group's consumers again, unless they use assign() and are not members"
+        advice = (
+            "start the group's consumers again; consumers that use assign() may still be running,"
+            " because they are never members"
+        )
     else:
         advice = (
             "check whether the lag falls; if it grows, producers write faster than the group reads:"
@@ -299,7 +306,8 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 def _sign(member: MemberFacts, omits: str) -> str:
     """Returns a clause: the last heartbeat or request of a member that a rebalance awaits."""
     if member.closed_for_ms is not None:
-        return f"its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
+        closed = f"the member's connection closed {span(member.closed_for_ms)} ago"
+        return closed + _session_left(member)
     silent_ms = member.silent_ms
     if silent_ms is None:
         return f"the member does not {omits}"
@@ -316,24 +324,25 @@ def _alive(member: MemberFacts, first: PartitionFacts) -> str:
     silent_ms = member.silent_ms
     again = first.committed_ms is not None and first.stands_since_ms is not None
     if again and (first.committed_ms or 0) > (first.stands_since_ms or 0):
-        return " and keeps committing the same offset"
+        return "; the member keeps committing the same offset"
     if silent_ms is None:
-        return " and does not read"
+        return "; the member does not read"
     if member.is_heard:
-        return f" and is alive (last heartbeat {span(silent_ms)} ago)"
-    return f" and is silent: {_silent(member, silent_ms)}"
+        return f"; the member is alive (last heartbeat {span(silent_ms)} ago)"
+    return f"; {_silent(member, silent_ms)}"
 
 
 def _silent(member: MemberFacts, silent_ms: int) -> str:
-    heard = f"no heartbeat for {span(silent_ms)}"
+    heard = f"the member has sent no heartbeat for {span(silent_ms)}"
     if member.session_timeout_ms is None:
         return heard
-    return f"{heard}, its session expires in {span(member.session_timeout_ms - silent_ms)}"
+    left_ms = member.session_timeout_ms - silent_ms
+    return f"{heard}, and its session expires in {span(left_ms)}"
 
 
 def _session_left(member: MemberFacts) -> str:
     left_ms = member.session_left_ms
-    return "" if left_ms is None else f", its session expires in {span(left_ms)}"
+    return "" if left_ms is None else f", and its session expires in {span(left_ms)}"
 
 
 def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None) -> str:

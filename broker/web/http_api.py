@@ -119,7 +119,9 @@ class GroupsApi:
         is_journal = len(parts) == 2 and parts[1] == "journal"
         if not (parts[0] and (len(parts) == 1 or is_journal)):
             return refused(
-                404, f"unknown path {request.url.path}: use /api/groups/GROUP or .../journal"
+                404,
+                f"unknown path {request.url.path}: use /api/groups/GROUP or"
+                " /api/groups/GROUP/journal",
             )
         group_id = parts[0]
         reader = reader_of(request.scope)

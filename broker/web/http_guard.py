@@ -96,7 +96,7 @@ class Guard:
             if not self._with_verbs:
                 return 404, WITHOUT_TEST
             if b"origin" in headers:
-                return 403, "web pages may not use /test"
+                return 403, "requests from web pages to /test are not allowed"
             return None
         if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
             return 413, "this API is read-only: send the request without a body"

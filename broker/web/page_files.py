@@ -52,10 +52,10 @@ _PLAIN = """muster
 /runbooks what to do for each alert
 /healthz  loading, ready or poisoned; /readyz and /livez for probes
 /api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  groups, verdicts, rebalances and causes
-/api/transactions, /api/transactions/ID, /api/held  transactions, and the readers that wait
+/api/transactions, /api/transactions/ID, /api/held  transactions, and the groups that wait for them
 /api/topics, /api/topics/TOPIC, /api/broker  topics and this broker
 /api/cluster, /api/cluster/partitions/TOPIC/N, /api/cluster/brokers/ID  leaders, ISRs and causes
-/api/live  changes of all of these as a stream
+/api/live  changes of groups, transactions, topics and the broker as a stream
 /api/offsets/expiring  committed offsets that retention will remove soon
 /api/openapi.json  all paths and fields
 """

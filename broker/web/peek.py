@@ -216,7 +216,7 @@ def _no_constant(name: str) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a name occurs twice")
+        raise ValueError("a JSON object must not contain the same name twice")
     return value
 
 

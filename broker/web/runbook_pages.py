@@ -31,9 +31,9 @@ _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
 options."""
 _FILLED_IN = {
     "client.properties": "`client.properties` has the settings of your client",
-    "ca.pem": "`ca.pem` is the certificate authority of the broker",
+    "ca.pem": "`ca.pem` has the certificate of the broker's certificate authority",
     "YOUR_NAME": "`YOUR_NAME` is your user name",
-    "you.pem": "`you.pem` is your certificate with its key",
+    "you.pem": "`you.pem` has your certificate and its key",
 }
 """The explanations of option values that the broker can't know."""
 _PAGE = """<!doctype html>

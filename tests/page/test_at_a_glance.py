@@ -187,8 +187,8 @@ def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
         "partition": None,
         **who,
         "sentence": "a rebalance has been waiting for a-1 on 127.0.0.1 since"
-        f" {instant(at_ms - 2 * MINUTE_MS)} (until {instant(ends_ms)} at the latest): no heartbeat"
-        " for 47.0 s",
+        f" {instant(at_ms - 2 * MINUTE_MS)} (until {instant(ends_ms)} at the latest): the member"
+        " has sent no heartbeat for 47.0 s",
         "advice": "evict it",
         "command": "muster groups evict billing a-1",
     }

@@ -79,7 +79,7 @@ TABLE = [
     ("a batch group that has read all", empty(at(0, 9, 9, moved=7200)),
      "OK", "all records of 1 partition are read; the group has no members"),
     ("a group that does nothing yet", stable(),
-     "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
     ("a topic that is not here", stable(PartitionFacts("gone", 0, 5)),
      "OK", "all records of 1 partition are read"),
     ("a topic that nobody subscribes any more",
@@ -111,11 +111,12 @@ TABLE = [
      " rejoin"),
     ("its process crashed", joining("m2", for_s=10, members=(member(), CRASHED)),
      "BLOCKED", "a rebalance has been waiting for m2 on 10.0.0.8 since 2026-11-22T12:05:21Z (until"
-     " 2026-11-22T12:06:21Z at the latest): its connection closed 2.0 s ago"),
+     " 2026-11-22T12:06:21Z at the latest): the member's connection closed 2.0 s ago"),
     ("its process crashed once more",
      joining("m2", for_s=10, members=(member(), CRASHED))._replace(returns=[RESTARTED]),
      "BLOCKED", "a rebalance has been waiting for m2 on 10.0.0.8 since 2026-11-22T12:05:21Z (until"
-     " 2026-11-22T12:06:21Z at the latest): its connection closed 2.0 s ago; its client has"
+     " 2026-11-22T12:06:21Z at the latest): the member's connection closed 2.0 s ago; its client"
+     " has"
      " restarted 412 times since 1970-01-01T00:00:00Z"),
     ("nobody reads meanwhile",
      joining("m2", for_s=60, members=TWO)._replace(partitions=[at(0, 5, 9, moved=90, stands=70)]),
@@ -126,7 +127,7 @@ TABLE = [
     ("a silent static one",
      joining("m2", for_s=20, members=(member(), member("m2", silent_s=30, instance="i-2"))),
      "BLOCKED", "a rebalance has been waiting for i-2 (m2) on 10.0.0.7 since 2026-11-22T12:05:11Z"
-     " (until 2026-11-22T12:06:21Z at the latest): no heartbeat for 30.0 s"),
+     " (until 2026-11-22T12:06:21Z at the latest): the member has sent no heartbeat for 30.0 s"),
     ("an id that was given out and not used", joining("m7", for_s=20, members=TWO),
      "BLOCKED", "a rebalance has been waiting for m7 since 2026-11-22T12:05:11Z (until"
      " 2026-11-22T12:06:21Z at the latest): the member received its member id but has not joined"
@@ -142,28 +143,28 @@ TABLE = [
      " not"
      " sync"),
     ("as long as any rebalance", joining("m2", for_s=9.9, members=TWO),
-     "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
     ("the first members of a group", joining("m2", for_s=60, members=TWO, phase="initial delay"),
-     "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
 
     # ---- held back
     ("by a transaction", stable(at(0, 120, 124, moved=60, stands=41, hold=held())),
      "HELD_BACK", "orders:0 is held back at offset 120 by transaction 'billing-1' (producer 4001,"
      " epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 4 records wait for"
-     " its end; m1 on 10.0.0.7 owns the partition"),
+     " the end of the transaction; m1 on 10.0.0.7 owns the partition"),
     ("in two partitions", stable(at(0, 120, 124, stands=41, hold=held()),
                                  at(1, 7, 9, stands=35, hold=held(offset=7))),
      "HELD_BACK", "orders:0-1 are held back (orders:0 at offset 120) by transaction 'billing-1'"
      " (producer 4001, epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 6"
-     " records wait for its end; m1 on 10.0.0.7 owns the partitions"),
+     " records wait for the end of the transaction; m1 on 10.0.0.7 owns the partitions"),
     ("by one that hangs", stable(at(0, 120, 121, stands=80, hold=hanging())),
      "HELD_BACK", "orders:0 is held back at offset 120 by a hanging transaction of producer 4001,"
      " epoch 3 (no transactional id owns it), open since 2026-11-22T12:04:01Z; 1 record waits for"
-     " its end; m1 on 10.0.0.7 owns the partition"),
+     " the end of the transaction; m1 on 10.0.0.7 owns the partition"),
     ("by one of another coordinator", stable(at(0, 120, 121, stands=80, hold=held_elsewhere())),
      "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3"
      " (another broker may coordinate its transactional id), open since 2026-11-22T12:04:01Z; 1"
-     " record waits for its end; m1 on 10.0.0.7 owns the partition"),
+     " record waits for the end of the transaction; m1 on 10.0.0.7 owns the partition"),
     ("not for so long yet", stable(at(0, 120, 124, stands=29, hold=held())),
      "OK", "4 unread records, none of them overdue"),
     ("it has stood for long, and the transaction is young",
@@ -192,48 +193,49 @@ TABLE = [
     # ---- stalled
     ("no progress", stable(at(0, 5, 9, moved=40, stands=30)),
      "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
-     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns the partition and is alive (last heartbeat 1.6 s"
+     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns the partition; the member is alive (last"
+     " heartbeat 1.6 s"
      " ago)"),
     ("not so long yet", stable(at(0, 5, 9, moved=40, stands=29.9)),
      "OK", "4 unread records, none of them overdue"),
     ("it keeps committing the same offset", stable(at(0, 5, 9, moved=40, stands=30, commits=2)),
      "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
-     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns the partition and keeps committing the same"
-     " offset"),
+     " 2026-11-22T12:05:01Z; m1 on 10.0.0.7 owns the partition; the member keeps committing the"
+     " same offset"),
     ("a silent member", stable(at(0, 5, 9, stands=40), members=(member(silent_s=38),)),
      "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
-     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns the partition and is silent: no heartbeat for"
-     " 38.0 s, its"
-     " session expires in 7.0 s"),
+     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns the partition; the member has sent no heartbeat"
+     " for"
+     " 38.0 s, and its session expires in 7.0 s"),
     ("silent, with a long session timeout",
      stable(at(0, 5, 9, stands=40), members=(member(silent_s=16, session_timeout_ms=600_000),)),
      "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
-     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns the partition and is silent: no heartbeat for"
-     " 16.0 s, its"
-     " session expires in 10 min"),
+     " 2026-11-22T12:04:51Z; m1 on 10.0.0.7 owns the partition; the member has sent no heartbeat"
+     " for"
+     " 16.0 s, and its session expires in 10 min"),
     ("never a commit", stable(at(0, None, 9, stands=31), at(1, 3, 3)),
      "STALLED", "9 unread records wait in orders:0; the partition has had unread records since"
-     " 2026-11-22T12:05:00Z and has no committed offset; m1 on 10.0.0.7 owns the partition and is"
-     " alive (last"
-     " heartbeat 1.6 s ago)"),
+     " 2026-11-22T12:05:00Z and has no committed offset; m1 on 10.0.0.7 owns the partition; the"
+     " member is alive (last heartbeat 1.6 s ago)"),
     ("never a commit anywhere, of records of before",
      stable(at(0, None, 9, stands=31, has_grown=False)),
      "STALLED", "9 unread records wait in orders:0; the partition has had unread records since"
-     " 2026-11-22T12:05:00Z and has no committed offset; m1 on 10.0.0.7 owns the partition and is"
-     " alive (last"
-     " heartbeat 1.6 s ago)"),
+     " 2026-11-22T12:05:00Z and has no committed offset; m1 on 10.0.0.7 owns the partition; the"
+     " member is alive (last heartbeat 1.6 s ago)"),
     ("it may have begun at the end", stable(at(0, None, 9, stands=99, has_grown=False),
                                             at(1, 3, 3, moved=9)),
      "OK", "9 unread records, none of them overdue"),
     ("all that it owns",
      stable(at(0, 5, 9, stands=31), at(2, 1, 2, stands=44), at(1, 5, 9, stands=31)),
      "STALLED", "9 unread records wait in orders:0-2; orders:2 has been stuck at offset 1 since"
-     " 2026-11-22T12:04:47Z; m1 on 10.0.0.7 owns the partitions and is alive (last heartbeat 1.6"
+     " 2026-11-22T12:04:47Z; m1 on 10.0.0.7 owns the partitions; the member is alive (last"
+     " heartbeat 1.6"
      " s ago)"),
     ("of two members one",
      stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=1, owner="m2"), members=TWO),
      "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
-     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns the partition and is alive (last heartbeat 1.6 s"
+     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns the partition; the member is alive (last"
+     " heartbeat 1.6 s"
      " ago)"),
     ("a new owner has its time", stable(at(0, 5, 9, stands=900), state_since_ms=ago(29)),
      "OK", "4 unread records, none of them overdue"),
@@ -265,7 +267,8 @@ TABLE = [
     ("a neighbour that has long been idle tells nothing",
      stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=50, commits=2)),
      "STALLED", "4 unread records wait in orders:0; the partition has been stuck at offset 5 since"
-     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns the partition and is alive (last heartbeat 1.6 s"
+     " 2026-11-22T12:05:00Z; m1 on 10.0.0.7 owns the partition; the member is alive (last"
+     " heartbeat 1.6 s"
      " ago)"),
     ("a backlog that is read partition by partition",
      stable(at(0, 5, 9, stands=58, moved=59, oldest=59), at(1, 5, 900, moved=5, oldest=59)),
@@ -309,17 +312,19 @@ TABLE = [
      "FLAPPING", "the group has rebalanced 777 times since 1970-01-01T00:00:00Z"),
     ("with other topics",
      stable(returns=[returns(3, has_new_id=False, why="changed its subscription: added a")]),
-     "FLAPPING", "m9 on 10.0.0.7 has rejoined 3 times since 2026-11-22T12:05:01Z; the last time, it"
+     "FLAPPING", "m9 on 10.0.0.7 has rejoined 3 times since 2026-11-22T12:05:01Z; the last time,"
+     " the member"
      " changed its subscription: added a"),
     ("two processes fence each other", stable(fenced=[FENCED]),
      "FLAPPING", "group.instance.id 'i-1' is used by two processes, client 'a' on 10.0.0.7 and"
      " client 'b' on 10.0.0.8: they have fenced each other 33 times since 1970-01-01T00:00:00Z"),
     ("two processes, long ago", stable(fenced=[FENCED._replace(at_ms=(1, 2, 3))]),
-     "OK", "no offset is committed yet"),
-    ("twice is a restart", stable(returns=[returns(2)]), "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
+    ("twice is a restart", stable(returns=[returns(2)]), "OK", "the group has not committed any"
+    " offset yet"),
     ("six that look alike, restarted together twice", stable(returns=[returns(2)] * 6, members=[
         member(f"m{each}") for each in range(4, 10)]),
-     "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
     ("one of two that look alike", stable(returns=[returns(3)], members=(member(), member("m9"))),
      "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
      " each time with a new member id (2 members share client id 'app')"),
@@ -348,13 +353,13 @@ TABLE = [
      "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
      " each time with a new member id"),
     ("long ago", stable(returns=[ReturnFacts("m9", "app", "/h", (1, 2, 3))]),
-     "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
     ("the whole group",
      stable(rebalances_ms=every_ten_seconds(8), last_why="m3 from /10.0.0.7 left"),
      "FLAPPING", "the group has rebalanced 8 times since 2026-11-22T12:04:11Z; last cause: m3 from"
      " /10.0.0.7 left"),
     ("a few rebalances", stable(rebalances_ms=every_ten_seconds(7)),
-     "OK", "no offset is committed yet"),
+     "OK", "the group has not committed any offset yet"),
 
     # ---- abandoned
     ("nobody reads", empty(at(0, 5, 9, moved=200, stands=100), at(1, 0, 9000, stands=90)),
@@ -652,9 +657,9 @@ def check_words(finding: Finding) -> None:
     [
         (Way.RESTARTED, "why its process exits"),
         (Way.RESTARTED_IN_SESSION, "why its process exits"),
-        (Way.LEFT, "max.poll.interval.ms (raise it, or lower max.poll.records)"),
+        (Way.LEFT, "max.poll.interval.ms (raise this setting, or lower max.poll.records)"),
         (Way.POLL_TIMED_OUT, "lower max.poll.records"),
-        (Way.SESSION_EXPIRED, "raise session.timeout.ms above their length"),
+        (Way.SESSION_EXPIRED, "raise session.timeout.ms above the length of the pauses"),
         (Way.SYNC_TIMED_OUT, "does not send SyncGroup: take a thread dump"),
         (Way.JOIN_TIMED_OUT, "does not rejoin: processing the records of one poll takes longer"),
         (Way.REMOVED, "why the coordinator removes the member"),
@@ -670,7 +675,7 @@ def test_advice_about_many_rebalances_names_max_poll_interval() -> None:
     """librdkafka sends no reason when it leaves and rejoins too late to be matched with its old
     id."""
     worst = judged(stable(rebalances_ms=every_ten_seconds(8))).worst
-    assert "max.poll.interval.ms: raise it, or lower max.poll.records" in worst.advice
+    assert "max.poll.interval.ms: raise this setting, or lower max.poll.records" in worst.advice
     assert "group.instance.id" in worst.advice
 
 

@@ -8,11 +8,11 @@ const CAUSES = {
   coordinator_restarted: "The broker restarted",
   static_member_replaced: "A static member was replaced",
   sync_timed_out: "A member did not sync in time",
-  new_member_timed_out: "A new member waited too long",
+  new_member_timed_out: "A new member's JoinGroup waited too long",
   disconnected: "A new member disconnected",
   group_record_too_large: "The group's record was too large",
   over_max_size: "The group was too large",
-  asked_for: "A test requested it",
+  asked_for: "A test requested a rebalance",
   unknown: "Loaded from the log",
 };
 

@@ -21,7 +21,7 @@ const BROKERS = [
 ];
 
 const since = (out) => (out.since_ms ? [" for ", ticking("for", out.since_ms)] : null);
-const behind = (out) => (out.records === null ? null : faint(`, ${plural(out.records, "record")} behind now`));
+const behind = (out) => (out.records === null ? null : faint(`, ${plural(out.records, "record")} behind the leader now`));
 const outOf = (each) => (each.out.length
   ? each.out.map((out) => h("p", null, h("b", { class: "bad" }, `broker ${out.broker}`), since(out), ": ",
     out.why ?? (out.alive ? "only the partition's leader knows the reason" : "the broker is down"), behind(out)))
@@ -76,19 +76,19 @@ export function clusterView() {
         h("p", { class: "sub" }, `${plural(brokers.length, "broker")}, ${plural(head.partitions, "partition")}`,
           bad.length ? [", ", h("b", { class: "bad" }, `${count(bad.length)} offline or under-replicated`)] : ", all in sync")),
       head.zookeeper.state === "connected" && head.epoch !== null ? null
-        : h("p", { class: "note bad" }, `This broker ${head.epoch === null ? "is not registered" : "does not reach ZooKeeper"}: its session is ${head.zookeeper.state}.`),
+        : h("p", { class: "note bad" }, `This broker ${head.epoch === null ? "is not registered" : "does not reach ZooKeeper"}: its ZooKeeper session is ${head.zookeeper.state}.`),
       table({ name: "brokers", caption: "Brokers", columns: BROKERS, rows: brokers, key: (each) => each.broker, standing: "broker" }),
       h("h2", null, "Controller"),
       h("p", null, head.controller === null ? "The cluster has no controller." : [`Broker ${head.controller}, controller epoch ${head.controller_epoch}`,
         head.controller_since_ms ? [", for ", ticking("for", head.controller_since_ms)] : null, "."]),
-      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "The page of that broker shows the pending work of the controller."),
+      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "The page of the controller's broker shows the pending work of the controller."),
       waits.length ? h("ul", null, waits.map(waiting)) : null,
-      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "Ask all brokers about the first of these partitions") : null,
+      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "Ask all brokers about the first offline or under-replicated partition") : null,
       h("h2", null, "Partitions"),
       search("Filter by partition or reason"),
       found.length ? table({ caption: "Partitions", columns: PARTITIONS, rows: found, key: (each) => `${each.topic}-${each.partition}`, standing: "trouble" })
         : nothing(all.length ? `None of ${plural(all.length, "partition")} matches “${place.get("q")}”.` : "No topics exist yet."),
-      h("h2", null, "Events at this broker"),
+      h("h2", null, "Events of this broker"),
       h("ul", null, story.map((each) => h("li", { "data-key": `${each.at_ms} ${each.why}` }, ticking("ago", each.at_ms), ` ${each.why}`))),
     ];
   };

@@ -269,7 +269,7 @@ const SAMPLE_MS = 5000;
 export function chart(values, { label, words }) {
   const [width, height] = [440, 44];
   const box = sparkline(values, { width, height, label: "" });
-  if (values.length < 2) return h("p", { class: "faint" }, "The chart begins with the next samples.");
+  if (values.length < 2) return h("p", { class: "faint" }, "The chart appears after two samples.");
   const [top, low] = [Math.max(...values), Math.min(...values, 0)];
   const step = width / (values.length - 1);
   const before = (i) => (i === values.length - 1 ? "now" : `${lasted((values.length - 1 - i) * SAMPLE_MS)} ago`);

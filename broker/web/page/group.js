@@ -180,7 +180,7 @@ export function groupView() {
       crumbs, title(head, rows, rebalances.at(-1)), banner(head, members), pending(head), findings(head, members, offsets), commands(head.group),
       h("div", { class: "tiles" },
         h("section", { class: "tile wide" }, h("h2", null, "Lag in records"), h("p", { class: "big" }, brief(head.lag)),
-          h("p", { class: "faint" }, Number.isFinite(oldest) ? ["oldest unread for ", ticking("for", oldest)] : "\u00a0"),
+          h("p", { class: "faint" }, Number.isFinite(oldest) ? ["oldest unread record has waited for ", ticking("for", oldest)] : "\u00a0"),
           chart([...head.trend, head.lag ?? 0], { label: "lag", words: brief }))),
       h("h2", null, "Rebalances"),
       story(rebalances, journal, members),

@@ -17,7 +17,7 @@ function trend(each) {
   const values = [...each.trend, each.lag ?? 0];
   const most = Math.max(...values);
   return [
-    sparkline(values, { label: `lag of ${each.group}: at most ${count(most)} in ten minutes, now ${each.lag ?? "unknown"}` }),
+    sparkline(values, { label: `lag of ${each.group}: at most ${count(most)} in the last ten minutes, now ${each.lag ?? "unknown"}` }),
     h("small", null, `at most ${brief(most)}`)];
 }
 

@@ -86,19 +86,19 @@ function bars(each, longest) {
 
 function phases(each, members) {
   const words = [];
-  const ends = { all_joined: "all had joined", join_timed_out: "the rebalance timeout", initial_delay_ended: "the initial delay ended", nobody_left: "no members were left" };
-  if (each.join_ms !== null) words.push(`join ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? `, until ${ends[each.join_ended_by] || each.join_ended_by}` : ""}`);
+  const ends = { join_timed_out: ", until the rebalance timeout", initial_delay_ended: ", until the initial delay ended", nobody_left: ", until no members were left" };
+  if (each.join_ms !== null) words.push(`join ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? ends[each.join_ended_by] ?? `, until ${each.join_ended_by}` : ""}`);
   if (each.sync_ms !== null) words.push(`sync ${span(each.sync_ms)}`);
   if (each.phase === "join") words.push("joining now");
   if (each.phase === "sync") words.push("syncing now");
   if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
-  else if (each.outcome) words.push({ interrupted: "interrupted by the next rebalance", stopped: "the broker stopped", unloaded: "the group's __consumer_offsets partition was unloaded", "nobody left": "no members left" }[each.outcome] ?? each.outcome);
+  else if (each.outcome) words.push({ interrupted: "interrupted by the next rebalance", stopped: "the broker stopped", unloaded: "the group's __consumer_offsets partition was unloaded", "nobody left": "no members were left" }[each.outcome] ?? each.outcome);
   if (each.awaited.length && each.phase !== "ended") words.push(["waits for ", each.awaited.slice(0, 4).map((one, i) => [i ? ", " : "", members.name(one)])]);
   return words.map((part, i) => [i ? " · " : "", part]);
 }
 
 // Labels of events that this run of the broker did not observe.
-const SOURCES = { kept: "before the last restart", log: "from the log" };
+const SOURCES = { kept: "before the last restart", log: "loaded from the log" };
 
 const got = (member) => Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length)
   .map(([topic, numbers]) => `${topic}:${ranges(numbers)}`).join(" ") || "nothing";

@@ -92,7 +92,7 @@ const PARTITIONS = [
   number("Last stable offset", "stable", (each) => each.last_stable_offset, (each) => count(each.last_stable_offset)),
   number("Log end", "end", (each) => each.end_offset, (each) => count(each.end_offset)),
   number("Held back", "held", (each) => each.held_back, (each) => count(each.held_back)),
-  { title: "By this transaction", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
+  { title: "Held back by this transaction", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
     cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "no, by another transaction" : "–")) },
 ];
 
@@ -123,7 +123,7 @@ const touched = (each) => (each.partitions.length
 
 const STORY = [
   { title: "Began", by: "began", kind: "still", of: (each) => each.number, down: true,
-    cell: (each) => [ticking("ago", each.began_ms), each.source === "kept" ? faint(" before the last restart") : each.source === "log" ? faint(" from the log") : null] },
+    cell: (each) => [ticking("ago", each.began_ms), each.source === "kept" ? faint(" before the last restart") : each.source === "log" ? faint(" loaded from the log") : null] },
   { title: "Outcome", by: "outcome", kind: "words", of: (each) => each.outcome, cell: outcome },
   { title: "Lasted", by: "lasted", kind: "number", of: (each) => (each.ended_ms ? each.ended_ms - each.began_ms : null), down: true,
     cell: (each) => (each.ended_ms ? span(each.ended_ms - each.began_ms) : each.outcome === "unknown" ? faint("–") : ticking("for", each.began_ms)) },

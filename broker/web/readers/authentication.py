@@ -133,7 +133,7 @@ class Authenticated:
             return await self._by_password(value, host)
         if path in OPEN:
             return STRANGER
-        raise _Refused(401, "this scheme of Authorization is not supported")
+        raise _Refused(401, "the scheme of the Authorization header is not supported")
 
     def _judged(
         self, principal: Principal, host: str, stands: Callable[[], Coroutine[None, None, bool]]

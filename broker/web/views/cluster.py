@@ -235,17 +235,17 @@ def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) ->
     """
     why_missing = missing.why_missing(topic, index)
     if why_missing is not None:
-        return f"can't create its log, retrying: {why_missing}"
+        return f"can't create the replica's log, retrying: {why_missing}"
     fetcher, followed = fetchers.fetcher(topic, index), fetchers.followed(topic, index)
     if fetcher is None or followed is None:
         return None
     if followed.is_stopped:
-        why = followed.trouble or "its log has failed"
+        why = followed.trouble or "the replica's log has failed"
         return f"fetching is stopped until the leader changes or this broker restarts: {why}"
     if fetcher.lost is not None:
-        return f"can't fetch from its leader, broker {fetcher.leader}: {fetcher.lost}"
+        return f"can't fetch from the leader, broker {fetcher.leader}: {fetcher.lost}"
     if followed.trouble is not None:
-        return f"can't append the records of its leader, retrying: {followed.trouble}"
+        return f"can't append the leader's records, retrying: {followed.trouble}"
     if followed.is_held_back:
         return "replication is throttled (follower.replication.throttled.rate)"
     return None

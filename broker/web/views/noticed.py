@@ -78,7 +78,7 @@ def loss(lost: Lost) -> View:
 _LOSSES = {
     Loss.SKIPPED: "moved the committed offset of {place} forward from {before} to {after}",
     Loss.TRIMMED: "deleted records of {place} before {after}; the committed offset was {before}",
-    Loss.OFFSETS_DELETED: "deleted the committed offset of {place}, {before}",
+    Loss.OFFSETS_DELETED: "deleted the committed offset {before} of {place}",
     Loss.TOPIC_DELETED: "deleted the topic of {place}; the committed offset was {before}",
     Loss.GROUP_DELETED: "deleted the group; the committed offset of {place} was {before}",
 }

@@ -42,10 +42,12 @@ def held_back(
     for_ms = max(0, now_ms - blocker.since_ms)
     if blocker.transactional_id is None:
         kind = "a hanging transaction" if blocker.hangs else "a transaction"
-        whose = f"no transactional id owns it, and the producer last wrote {span(for_ms)} ago;"
-        whose += " only an operator can end it"
+        whose = (
+            f"no transactional id owns the transaction, and the producer last wrote {span(for_ms)}"
+            " ago; only an operator can end the transaction"
+        )
         if not blocker.hangs:
-            whose = "the transactional id is unknown, since not all ids are loaded"
+            whose = "the transactional id is unknown, because not all ids are loaded yet"
         if blocker.is_elsewhere:
             whose = "the transactional id is unknown: another broker may coordinate it"
         held = f"{place} is held back at offset {blocker.start_offset}"
@@ -93,7 +95,7 @@ def story_sentence(story: Story, now_ms: int) -> str:
     verb = "waited" if story.outcome.is_over else "have waited"
     parts += _waited(story.waits.values(), now_ms, verb)
     if story.more_waits:
-        parts.append("further readers waited that are not recorded")
+        parts.append("more readers waited than are recorded")
     return "; ".join(parts)
 
 
@@ -108,7 +110,7 @@ def _touched(story: Story) -> str:
     text = f"wrote to {' '.join(listed[:_NAMED])}"
     text += f" and {more} more topics" if more > 0 else ""
     if story.groups:
-        text += f", with offsets of group {', '.join(story.groups[:_NAMED])}"
+        text += f", and sent offsets of group {', '.join(story.groups[:_NAMED])}"
     return text
 
 
@@ -123,19 +125,19 @@ def _ended(story: Story, now_ms: int) -> str:
         case Outcome.UNKNOWN:
             return "ended, but the outcome was not recorded"
         case Outcome.COMMITTING | Outcome.ABORTING | Outcome.COMMITTED | Outcome.ABORTED:
-            text = f"{verb} after {length}"
+            done = f"{verb} after {length}"
     match story.cause:
         case Cause.CLIENT:
-            text += " by its client"
+            return f"{done} by its client"
         case Cause.TIMEOUT:
-            text += " at its timeout"
+            return f"{done} at its timeout"
         case Cause.FENCED:
-            text += f", since {by or 'a newer producer'} took over the id and fenced its producer"
+            new = by or "a newer producer"
+            return f"{done}, because {new} took over the id and fenced the producer"
         case Cause.ADMIN:
-            text += f" by an operator{f', {by}' if by else ''}"
+            return f"{done} by an operator{f', {by}' if by else ''}"
         case _:
-            text += f": {story.detail}" if story.detail else ""
-    return text
+            return f"{done}: {story.detail}" if story.detail else done
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:

@@ -375,7 +375,7 @@ async def test_member_without_heartbeats_is_stalled_until_its_session_expires(
         member.beats = False
         await trial.pass_s(35)
         assert trial.verdict == "STALLED"
-        assert "is silent: no heartbeat for 35.0 s, its session expires in 10.0 s" in (
+        assert "the member has sent no heartbeat for 35.0 s, and its session expires in 10.0 s" in (
             trial.held().sentence
         )
 
@@ -565,7 +565,7 @@ async def test_blocked_rebalance_shows_the_closed_connection_of_a_crashed_member
         assert held.verdict == "BLOCKED"
         until = instant(trial.ago(-30))
         assert f"waiting for {member.member_id} on 127.0.0.1 since" in held.sentence
-        closed = f"(until {until} at the latest): its connection closed 15.0 s ago"
+        closed = f"(until {until} at the latest): the member's connection closed 15.0 s ago"
         assert closed in held.sentence
         assert "session expires" not in held.sentence, "the phase has one deadline"
         assert "heartbeats" not in held.sentence

@@ -80,8 +80,9 @@ async def test_commands_of_a_runbook_have_the_options_of_a_secured_broker(tmp_pa
     reached = f"{host}:{port} --command-config client.properties"
     assert f"  muster acls explain -b {reached} --principal " in denied.text
     assert denied.text.endswith(
-        "\n\nThis broker is secured: `client.properties` has the settings of your client, `ca.pem`"
-        " is the certificate authority of the broker, `YOUR_NAME` is your user name.\n"
+        "\n\nThis broker is secured: `client.properties` has the settings of your client,"
+        " `ca.pem` has the certificate of the broker's certificate authority, `YOUR_NAME` is your"
+        " user name.\n"
     )
     election = f"kafka-leader-election.sh --bootstrap-server {host}:{port} --admin.config client"
     assert f"  {election}.properties --election-type" in uneven.text
@@ -96,7 +97,7 @@ async def test_commands_of_a_runbook_use_a_certificate_when_required(tmp_path: P
 
     address = served.seen.address
     assert f"  curl -sS --cacert ca.pem --cert you.pem https://{address}/healthz\n" in page.text
-    assert "`you.pem` is your certificate with its key.\n" in page.text
+    assert "`you.pem` has your certificate and its key.\n" in page.text
 
 
 async def test_commands_of_a_runbook_omit_a_group_id_that_is_unsafe_for_a_shell(

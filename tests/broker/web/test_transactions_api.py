@@ -122,7 +122,7 @@ async def test_fenced_transaction_has_the_fencing_client_and_refused_request(
     assert (story["client"], story["host"]) == ("billing", "10.0.0.7")
     assert (story["ended_by_client"], story["ended_by_host"]) == ("billing", "10.0.0.8")
     assert (
-        "since client 'billing' on 10.0.0.8 took over the id and fenced its producer"
+        "because client 'billing' on 10.0.0.8 took over the id and fenced the producer"
         in (story["sentence"])
     )
     [refused] = told["refused"]
@@ -184,8 +184,8 @@ async def test_transaction_is_not_reported_as_hanging_while_ids_are_loading(tmp_
             verdicts.append([each["verdict"] for each in judged["findings"]])
         hosted.phase = Phase.ACTIVE
     assert view["sentence"] == (
-        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: the"
-        " transactional id is unknown, since not all ids are loaded"
+        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: its"
+        " transactional id is unknown, because not all ids are loaded yet"
     )
     assert (view["held"]["id"], view["held"]["hangs"]) == (None, False)
     assert ("HELD_BACK" in verdicts[0], "HELD_BACK" in verdicts[1]) == (True, False)

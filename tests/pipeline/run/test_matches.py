@@ -49,19 +49,19 @@ def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> lis
         ({"groups": ["*'*"]}, r"given has no group \*'\*: "),
         (
             {"span": Span(as_of_ms=ms(9.999))},
-            "no records as of 2026-01-01T00:00:09Z: the history begins at 2026-01-01T00:00:10Z",
+            "no records up to 2026-01-01T00:00:09Z: the history begins at 2026-01-01T00:00:10Z",
         ),
         (
             {"span": Span(until_ms=ms(10))},
-            "no records until 2026-01-01T00:00:10Z: the history begins",
+            "no records before 2026-01-01T00:00:10Z: the history begins",
         ),
         (
             {"span": Span(until_ms=ms(9), as_of_ms=ms(99))},
-            "no records until 2026-01-01T00:00:09Z: the history begins",
+            "no records before 2026-01-01T00:00:09Z: the history begins",
         ),
         (
             {"groups": ["early", "late"], "span": Span(as_of_ms=ms(59))},
-            "no records as of 2026-01-01T00:00:59Z: group late begins at 2026-01-01T00:01:00Z",
+            "no records up to 2026-01-01T00:00:59Z: group late begins at 2026-01-01T00:01:00Z",
         ),
     ],
 )

@@ -182,7 +182,9 @@ def test_existing_table_format_is_kept_and_another_format_is_rejected(
     for form in ("parquet", "iceberg"):
         with pytest.raises(PipelineError, match="has the format delta, not"):
             run(history(30), out, form, overwrite=True)
-        with pytest.raises(PipelineError, match=f"delta, not in {form}: leave out --format"):
+        with pytest.raises(
+            PipelineError, match=f"the format delta, not {form}: leave out --format"
+        ):
             # views.sql has the tables of one format only
             run(history(30), out, form, JOBS["rates"])
     assert not (tmp_path / "out" / "rates").exists()

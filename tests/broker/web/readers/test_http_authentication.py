@@ -96,7 +96,7 @@ async def test_wrong_http_credentials_are_refused(tmp_path: Path) -> None:
             assert answer.status_code == 401, given
             assert "secret" not in answer.text
         told = (await seen.get("/api/topics", {"Authorization": "Negotiate abc"})).json()
-        assert told == {"error": "this scheme of Authorization is not supported"}
+        assert told == {"error": "the scheme of the Authorization header is not supported"}
 
 
 async def test_user_of_a_listener_can_read_all_topics_without_an_authorizer(
