@@ -161,7 +161,7 @@ async def test_hanging_transaction_is_reported_without_a_transactional_id(tmp_pa
         await hung(seen)
         view = await got(seen, HELD)
         rows = (await got(seen, "/api/held"))["partitions"]
-    assert "no transactional id owns it" in view["sentence"]
+    assert "no transactional id owns the transaction" in view["sentence"]
     assert [(each["topic"], each["partition"], each["id"], each["hangs"]) for each in rows] == [
         ("orders", 0, None, True)
     ]
@@ -184,7 +184,7 @@ async def test_transaction_is_not_reported_as_hanging_while_ids_are_loading(tmp_
             verdicts.append([each["verdict"] for each in judged["findings"]])
         hosted.phase = Phase.ACTIVE
     assert view["sentence"] == (
-        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: its"
+        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: the"
         " transactional id is unknown, because not all ids are loaded yet"
     )
     assert (view["held"]["id"], view["held"]["hangs"]) == (None, False)
