@@ -61,7 +61,7 @@ class Authority:
         self.certificate.write_bytes(self.own.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, address: str | None = "127.0.0.1", days: float = 1) -> Issued:
-        """Issues a certificate for ``address``, or for ``name`` if there is no address.
+        """Issues a certificate for ``address``, or for ``name`` if the address is None.
 
         The certificate expires in ``days``; a negative number means that it has already expired.
         """
