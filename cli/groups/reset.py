@@ -60,6 +60,23 @@ ByDuration = Annotated[
 OF_A_TIME = ("--to-datetime", "--by-duration")
 
 
+ToCurrent = Annotated[
+    bool,
+    typer.Option(
+        "--to-current",
+        help="Reset to the committed offset; in partitions without a commit, to the log end"
+        " offset.",
+    ),
+]
+ToOffset = Annotated[int | None, whole_number("--to-offset", help="Reset to this offset.")]
+ShiftBy = Annotated[
+    int | None,
+    whole_number(
+        "--shift-by", least=-INT64, help="Move offsets by N; a negative N moves them back."
+    ),
+]
+
+
 def reset(
     groups: SomeGroups = None,
     all_groups: AllGroups = False,
@@ -73,23 +90,9 @@ def reset(
     to_latest: Annotated[
         bool, typer.Option("--to-latest", help="Reset to the log end offset.")
     ] = False,
-    to_current: Annotated[
-        bool,
-        typer.Option(
-            "--to-current",
-            help="Reset to the committed offset; in partitions without a commit, to the log end"
-            " offset.",
-        ),
-    ] = False,
-    to_offset: Annotated[
-        int | None, whole_number("--to-offset", help="Reset to this offset.")
-    ] = None,
-    shift_by: Annotated[
-        int | None,
-        whole_number(
-            "--shift-by", least=-INT64, help="Move offsets by N; a negative N moves them back."
-        ),
-    ] = None,
+    to_current: ToCurrent = False,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
     new_group: Annotated[

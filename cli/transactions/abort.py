@@ -77,6 +77,24 @@ class Marker(NamedTuple):
         }
 
 
+ProducerEpoch = Annotated[
+    int | None,
+    whole_number(
+        "--producer-epoch",
+        most=INT16,
+        help="The producer's epoch; by default the epoch in the partition.",
+    ),
+]
+CoordinatorEpoch = Annotated[
+    int | None,
+    whole_number(
+        "--coordinator-epoch",
+        most=INT32,
+        help="The coordinator's epoch; by default the epoch in the partition.",
+    ),
+]
+
+
 def abort(
     id: Annotated[str | None, typer.Argument(metavar="ID", help="The transactional id.")] = None,
     topic: Annotated[
@@ -98,22 +116,8 @@ def abort(
             "--producer-id", help="The transaction's producer, instead of its start offset."
         ),
     ] = None,
-    producer_epoch: Annotated[
-        int | None,
-        whole_number(
-            "--producer-epoch",
-            most=INT16,
-            help="The producer's epoch; by default the epoch in the partition.",
-        ),
-    ] = None,
-    coordinator_epoch: Annotated[
-        int | None,
-        whole_number(
-            "--coordinator-epoch",
-            most=INT32,
-            help="The coordinator's epoch; by default the epoch in the partition.",
-        ),
-    ] = None,
+    producer_epoch: ProducerEpoch = None,
+    coordinator_epoch: CoordinatorEpoch = None,
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,
