@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from protocol.errors import ProtocolError
 
@@ -51,10 +52,67 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise ProtocolError("consumer protocol: a topic is not UTF-8") from error
 
+    def nullable_string(self) -> str | None:
+        if self.data[self.position : self.position + 2] == b"\xff\xff":
+            self.position += 2
+            return None
+        return self.string()
+
+    def bytes(self) -> bytes:
+        """Bytes with their length; null is read as empty, and so are missing ones."""
+        if self.position == len(self.data):
+            return b""
+        size = self.int32()
+        return b"" if size < 0 else self.take(size)
+
+    def partitions(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for _ in range(self.count(6)):
+            topic = self.string()
+            count = self.count(4)
+            found[topic] = list(struct.unpack(f">{count}i", self.take(4 * count)))
+        return found
+
 
 def _string(text: str) -> bytes:
     data = text.encode()
     return _INT16.pack(len(data)) + data
+
+
+class Subscription(NamedTuple):
+    """A member's metadata in JoinGroup, versions 0 to 3."""
+
+    version: int
+    topics: list[str]
+    owned: dict[str, list[int]]
+    """The partitions that the member owns, by topic; empty below version 1 (KIP-429)."""
+    rack: str | None
+    """Null below version 3 (KIP-881)."""
+
+
+def read_subscription(metadata: bytes) -> Subscription:
+    """The metadata of the consumer protocol; raises ProtocolError for other bytes."""
+    reader = _Reader(metadata)
+    version = reader.int16()
+    if version < 0:
+        raise ProtocolError("consumer protocol: negative version")
+    topics = [reader.string() for _ in range(reader.count(2))]
+    reader.bytes()
+    owned = reader.partitions() if version >= 1 else {}
+    if version >= 2:
+        reader.int32()  # the generation
+    rack = reader.nullable_string() if version >= 3 else None
+    return Subscription(version, topics, owned, rack)
+
+
+def user_data(assignment: bytes) -> bytes:
+    """The user data of an Assignment: bytes that an assignor adds for its members."""
+    if not assignment:
+        return b""
+    reader = _Reader(assignment)
+    reader.int16()
+    reader.partitions()
+    return reader.bytes()
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
@@ -73,12 +131,7 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
     reader = _Reader(assignment)
     if reader.int16() < 0:
         raise ProtocolError("consumer protocol: the version must not be negative")
-    assigned: dict[str, list[int]] = {}
-    for _ in range(reader.count(6)):
-        topic = reader.string()
-        count = reader.count(4)
-        assigned[topic] = list(struct.unpack(f">{count}i", reader.take(4 * count)))
-    return assigned
+    return reader.partitions()
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
@@ -87,9 +140,9 @@ def encode_subscription(topics: Sequence[str]) -> bytes:
     return _INT16.pack(0) + _INT32.pack(len(topics)) + listed + _INT32.pack(-1)
 
 
-def encode_assignment(assigned: Mapping[str, Sequence[int]]) -> bytes:
-    """A version 0 Assignment without user data."""
-    parts = [_INT16.pack(0), _INT32.pack(len(assigned))]
+def encode_assignment(assigned: Mapping[str, Sequence[int]], version: int = 0) -> bytes:
+    """An Assignment without user data; the versions 0 to 3 have the same form."""
+    parts = [_INT16.pack(version), _INT32.pack(len(assigned))]
     for topic, partitions in assigned.items():
         parts.append(_string(topic) + _INT32.pack(len(partitions)))
         parts.extend(_INT32.pack(partition) for partition in partitions)

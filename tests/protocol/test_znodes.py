@@ -198,9 +198,12 @@ def test_nodes_of_the_old_consumer_are_read() -> None:
             "'x', which is not an endpoint",
         ),
         (lambda: decode_topic("t", b"[]"), "/brokers/topics/t is not a JSON object"),
-        (lambda: decode_topic("t", b'{"partitions":{"x":[1]}}'), "not partitions with"),
+        (lambda: decode_topic("t", b'{"partitions":{"x":[1]}}'), "not an object with the replicas"),
         (lambda: decode_topic("t", b'{"partitions":{"0":[1.5]}}'), "not a list of numbers"),
-        (lambda: decode_topic("t", b'{"partitions":{"2000000000":[1]}}'), "not partitions with"),
+        (
+            lambda: decode_topic("t", b'{"partitions":{"2000000000":[1]}}'),
+            "not an object with the replicas",
+        ),
         (lambda: decode_topic("t", b'{"partitions":{"0":[2147483648]}}'), "not a list of numbers"),
         (
             lambda: decode_state("t", 0, b'{"leader":2147483648}'),
