@@ -7,7 +7,7 @@ fields below. ``ticket`` is opaque to the core, which returns the ticket with th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from protocol.slotted import slotted
@@ -124,6 +124,8 @@ class OffsetCommit:
     client_host: str = ""
     principal: str = ""
     """The sender's principal, for the journal; set only for a commit without membership."""
+    knows_member_epochs: bool = True
+    """v9 and up: ``generation_id`` may be the epoch of a member of a consumer group."""
 
 
 @slotted
@@ -135,8 +137,11 @@ class OffsetFetch:
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
     require_stable: bool = False
-    """Whether partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT (v7 and
-    up, KIP-447)."""
+    """v7 and up: partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT
+    (KIP-447)."""
+    member_id: str | None = None
+    """v9 and up; None and epoch -1: the request names no member."""
+    member_epoch: int = -1
 
 
 @slotted
@@ -211,8 +216,56 @@ class OffsetDelete:
     who: Sender = NOBODY
 
 
+@slotted
+class ConsumerHeartbeat:
+    """ConsumerGroupHeartbeat v0 and v1 (KIP-848). None and -1: unchanged since it was said."""
+
+    ticket: Ticket
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """0: join or rejoin; -1: leave; -2: a static member leaves for a while; else as responded."""
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    subscribed_topics: Sequence[str] | None
+    subscribed_regex: str | None
+    server_assignor: str | None
+    owned: Mapping[bytes, Sequence[int]] | None
+    """The partitions that the member owns, by topic id; empty lists are left out."""
+    client_id: str
+    client_host: str
+    makes_own_id: bool = True
+    """v1 and up: the client makes its member id (KIP-1082)."""
+    fresh_id: str = ""
+    """A new id for a member that joins by v0 without one."""
+    regex_error: str | None = None
+    """Why ``subscribed_regex`` does not compile; None: it does."""
+    sender: Hashable = None
+    """The connection, whose principal decides which topics a regex may match."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the request says all, as after a lost response: it is answered with all."""
+        return (
+            self.rebalance_timeout_ms != -1
+            and (self.subscribed_topics is not None or self.subscribed_regex is not None)
+            and self.owned is not None
+        )
+
+
+@slotted
+class ConsumerGroupDescribe:
+    """One group of a ConsumerGroupDescribe."""
+
+    ticket: Ticket
+    group_id: str
+
+
 Call = (
-    JoinGroup
+    ConsumerGroupDescribe
+    | ConsumerHeartbeat
+    | JoinGroup
     | SyncGroup
     | Heartbeat
     | LeaveGroup

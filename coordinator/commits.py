@@ -17,6 +17,7 @@ from coordinator.calls import (
 )
 from coordinator.classic.group import Group
 from coordinator.classic.states import State
+from coordinator.consumer.commits import check_commit, check_fetch
 from coordinator.events import (
     EXAMPLES_KEPT,
     CommitRejected,
@@ -65,15 +66,16 @@ _CHARACTER_BYTES = 4
 
 
 def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
-    """Check an OffsetCommit and create its records; an accepted commit extends the member's
-    session.
-    """
+    """Check an OffsetCommit and create its records; a classic member's session is extended."""
     group = state.groups.get(call.group_id)
-    error = _check(group, call, now)
-    if error:
+    consumers = state.consumer_groups.get(call.group_id) if group is None else None
+    if consumers is not None:
+        refused = check_commit(consumers, call, state.topics)
+        if refused is not None:
+            return rejected(None, call, *refused)
+    elif error := _check(group, call, now):
         return rejected(group, call, error)
-    wall_ms = now.wall_ms
-    retention_ms = call.retention_time_ms
+    wall_ms, retention_ms = now.wall_ms, call.retention_time_ms
     if retention_ms == -1:
         retention_ms = state.config.commit_retention_ms
     expire_ms = -1 if retention_ms == -1 else min(wall_ms + retention_ms, _MAX_TIMESTAMP_MS)
@@ -109,21 +111,26 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     if at_most >= min(limit, _SURELY_FITS_BYTES) and not fits(runs, limit):
         return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
     moved = state.cache.moved_back(call.group_id, runs)
-    if group is None and runs:
+    if group is None and consumers is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
     reply = _ACCEPTED if errors is None else CommitReply(errors)
     events: Sequence[OffsetsMovedBack | CommitRejected | LostByAdmin] = ()
     if moved:
         who = call.member_id, call.client_id, call.client_host
         events = (moved_back(call.group_id, who, moved, call.principal),)
-    if call.generation_id < 0 and group is not None and group.protocol_type:
-        raised = state.cache.moved_forward(call.group_id, runs)
-        if raised:
-            sender = Sender(call.principal, call.client_id, call.client_host)
-            events = (*events, lost(call.group_id, Loss.SKIPPED, sender, raised))
+    uses_offsets = consumers is not None or (group is not None and group.protocol_type)
+    if call.generation_id < 0 and uses_offsets:
+        events = (*events, *_skipped(state, call, runs))
     if errors is not None:
         events = (*events, metadata_too_large(call, errors, state))
     return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), events))
+
+
+def _skipped(state: ShardState, call: OffsetCommit, runs: Sequence[Run]) -> Sequence[LostByAdmin]:
+    """The event of a commit from outside the group that skips records; () if it skips none."""
+    raised = state.cache.moved_forward(call.group_id, runs)
+    sender = Sender(call.principal, call.client_id, call.client_host)
+    return (lost(call.group_id, Loss.SKIPPED, sender, raised),) if raised else ()
 
 
 def moved_back(
@@ -281,10 +288,13 @@ def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
     cache = state.cache
     if state.config.fetch_counts_as_activity and group is not None and not group.protocol_type:
         group.offsets_read_ms = now.wall_ms
+    consumers = state.consumer_groups.get(call.group_id) if group is None else None
+    if consumers is not None and (error := check_fetch(consumers, call)):
+        return answered(call.ticket, FetchReply(error))
+    known = consumers is not None or (group is not None and group.state is not State.DEAD)
     if call.topics is None:
-        known = group is not None and group.state is not State.DEAD
         found = cache.fetch_all(call.group_id) if known else ()
-    elif group is None or group.state is State.DEAD:
+    elif not known:
         found = [cache.fetch("", topic, partitions) for topic, partitions in call.topics]
     else:
         group_id = call.group_id

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+from typing import NamedTuple
+
 from protocol.slotted import slotted
+
+DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL = "disabled", "downgrade", "upgrade", "bidirectional"
+UPGRADES = (UPGRADE, BIDIRECTIONAL)
+"""Values of group.consumer.migration.policy with which classic groups become consumer groups."""
+DOWNGRADES = (DOWNGRADE, BIDIRECTIONAL)
+"""Values of the setting with which consumer groups become classic groups."""
+
+
+class ConsumerSettings(NamedTuple):
+    """The settings of one consumer group, in milliseconds."""
+
+    session_timeout_ms: int = 45_000
+    """consumer.session.timeout.ms"""
+    heartbeat_interval_ms: int = 5_000
+    """consumer.heartbeat.interval.ms"""
+    assignment_interval_ms: int = 1_000
+    """consumer.assignment.interval.ms (KIP-1263); 0: each change computes a target."""
 
 
 @slotted(frozen=True)
@@ -36,5 +57,19 @@ class GroupConfig:
     """offsets.retention.check.interval.ms"""
     fetch_counts_as_activity: bool = False
     """group.offsets.fetch.counts.as.activity"""
+    consumer: ConsumerSettings = ConsumerSettings()
+    """group.consumer.*: the settings of consumer groups without their own."""
+    own_consumer: Mapping[str, ConsumerSettings] = field(default_factory=dict)
+    """The settings of groups that have their own, by group id."""
+    consumer_max_size: int = 2**31 - 1
+    """group.consumer.max.size"""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """group.consumer.assignors"""
+    consumer_migration_policy: str = BIDIRECTIONAL
+    """group.consumer.migration.policy, in lower case"""
     max_record_bytes: int = 1_048_588
     """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""
+
+    def of_group(self, group_id: str) -> ConsumerSettings:
+        """The settings of one consumer group."""
+        return self.own_consumer.get(group_id, self.consumer)

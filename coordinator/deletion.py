@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from coordinator.calls import DeleteGroup, OffsetDelete
-from coordinator.classic.group import Group
 from coordinator.classic.states import State
 from coordinator.classic.sweeps import GroupDeleted, begin, bury, write_tombstones
 from coordinator.commits import lost
+from coordinator.consumer.deletion import ConsumerGroupDeleted
 from coordinator.events import EXAMPLES_KEPT, Cause, Loss, LostByAdmin, OffsetsExpired
 from coordinator.outcome import OffsetDeleteReply
 from coordinator.step import Step
@@ -26,7 +26,14 @@ def delete_group(step: Step, call: DeleteGroup) -> None:
     """Delete a group without members, its offsets and its record."""
     group = step.state.groups.get(call.group_id)
     if group is None:
-        return step.reply(call.ticket, GROUP_ID_NOT_FOUND)
+        consumers = step.state.consumer_groups.get(call.group_id)
+        if consumers is None:
+            return step.reply(call.ticket, GROUP_ID_NOT_FOUND)
+        if consumers.members:
+            return step.reply(call.ticket, NON_EMPTY_GROUP)
+        step.events.append(_group_lost(step, call))
+        begin(step, ConsumerGroupDeleted(step, consumers, call.ticket))
+        return None
     match group.state:
         case State.EMPTY:
             step.events.append(_group_lost(step, call))
@@ -51,11 +58,11 @@ def _group_lost(step: Step, call: DeleteGroup) -> LostByAdmin:
     return replace(lost(call.group_id, Loss.GROUP_DELETED, call.who, first), offsets=count)
 
 
-def drop_offsets(step: Step, group: Group, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
-    """Write tombstones for these offsets, and emit their number."""
+def drop_offsets(step: Step, group_id: str, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
+    """Write tombstones, and emit how many."""
     if keys:
-        write_tombstones(step, group.group_id, keys)
-        step.events.append(OffsetsExpired(group.group_id, len(keys), cause))
+        write_tombstones(step, group_id, keys)
+        step.events.append(OffsetsExpired(group_id, len(keys), cause))
 
 
 # ---------------------------------------------------------------------------------- OffsetDelete
@@ -70,23 +77,24 @@ def offset_delete(step: Step, call: OffsetDelete) -> None:
     """
     group = step.state.groups.get(call.group_id)
     if group is None:
-        return step.reply(call.ticket, OffsetDeleteReply(GROUP_ID_NOT_FOUND))
+        consumers = step.state.consumer_groups.get(call.group_id)
+        if consumers is None:
+            return step.reply(call.ticket, OffsetDeleteReply(GROUP_ID_NOT_FOUND))
+        return _delete(step, call, consumers.subscribed_names())
     match group.state:
         case State.EMPTY:
-            _delete(step, group, call, ())
+            _delete(step, call, ())
         case State.PREPARING_REBALANCE | State.AWAITING_SYNC | State.STABLE:
             if group.protocol_type != CONSUMER:
                 step.reply(call.ticket, OffsetDeleteReply(NON_EMPTY_GROUP))
             else:
-                _delete(step, group, call, group.subscribed_topics)
+                _delete(step, call, group.subscribed_topics)
         case State.DEAD:
             step.reply(call.ticket, OffsetDeleteReply(GROUP_ID_NOT_FOUND))
     return None
 
 
-def _delete(
-    step: Step, group: Group, call: OffsetDelete, subscribed: Collection[str] | None
-) -> None:
+def _delete(step: Step, call: OffsetDelete, subscribed: Collection[str] | None) -> None:
     answers = []
     keys = []
     for topic, partitions in call.topics:
@@ -100,15 +108,15 @@ def _delete(
     existing = {
         (topic, partition)
         for topic in {topic for topic, _ in keys}
-        for partition in cache.to_delete(group.group_id, topic)
+        for partition in cache.to_delete(call.group_id, topic)
     }
     found = [key for key in dict.fromkeys(keys) if key in existing]
     if found:
-        before = [cache.get(group.group_id, *key) for key in found]
+        before = [cache.get(call.group_id, *key) for key in found]
         deleted = [
             (*key, -1 if entry is None else entry.offset, -1)
             for key, entry in zip(found, before, strict=True)
         ]
-        step.events.append(lost(group.group_id, Loss.OFFSETS_DELETED, call.who, deleted))
-    drop_offsets(step, group, found, Cause.DELETED)
+        step.events.append(lost(call.group_id, Loss.OFFSETS_DELETED, call.who, deleted))
+    drop_offsets(step, call.group_id, found, Cause.DELETED)
     step.reply(call.ticket, OffsetDeleteReply(NONE, answers))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from coordinator.consumer.events import ConsumerEvent
 from protocol.slotted import slotted
 
 
@@ -39,7 +40,12 @@ class Cause(StrEnum):
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
     ASKED_FOR = "asked_for"
-    """A test requested the rebalance from a broker in test mode."""
+    """A test requested it from a broker in test mode; no member of the group did."""
+    REBALANCE_TIMED_OUT = "rebalance_timed_out"
+    """Consumer groups: a member did not give up its partitions within its rebalance timeout."""
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    TOPICS_CHANGED = "topics_changed"
+    REGEX_RESOLVED = "regex_resolved"
     UNKNOWN = "unknown"
     """The cause of generations loaded from the log; events never have this cause."""
 
@@ -149,6 +155,18 @@ class Assigned:
     generation_id: int
     protocol_type: str | None
     members: tuple[AssignedMember, ...]
+
+
+@slotted
+class GroupConverted:
+    """A group changed its type, with its members (KIP-848)."""
+
+    group_id: str
+    type: str
+    """consumer or classic."""
+    generation_id: int
+    """The generation, or the epoch."""
+    detail: str
 
 
 @slotted
@@ -305,6 +323,7 @@ Event = (
     | MemberChanged
     | GenerationFormed
     | Assigned
+    | GroupConverted
     | CommitRejected
     | JoinRefused
     | OffsetsMovedBack
@@ -314,4 +333,5 @@ Event = (
     | OffsetsExpired
     | GroupRemoved
     | ShardLoaded
+    | ConsumerEvent
 )

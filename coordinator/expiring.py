@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from coordinator.classic.group import Group
-from coordinator.classic.states import State
 from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import OffsetsExpiring
 from coordinator.read_only import GroupView
 from coordinator.step import ShardState, Step
-from offsets.expiry import NO_TIMESTAMP_MS, GroupCondition
+from offsets.expiry import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP_MS, GroupCondition
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -36,19 +36,33 @@ class ExpiringOffset(NamedTuple):
     why: str
 
 
-def condition_of(group: GroupView) -> GroupCondition:
-    """The state of a group on which the expiry of its offsets depends."""
+def condition_of(group: GroupView | ConsumerGroup) -> GroupCondition:
+    """The state of a group on which the expiry of its offsets depends.
+
+    A consumer group counts as Stable while it has members. It became empty when its epoch last
+    rose, by the removal of the last member.
+    """
+    if isinstance(group, ConsumerGroup):
+        return GroupCondition(
+            CONSUMER_PROTOCOL_TYPE,
+            not group.members,
+            bool(group.members),
+            group.epoch_ms,
+            group.subscribed_names() if group.knows_subscriptions() else None,
+        )
     return GroupCondition(
         group.protocol_type,
-        not group.members and group.state is State.EMPTY,
-        group.state is State.STABLE,
+        not group.members and group.is_empty,
+        group.is_assigned,
         group.state_timestamp_ms,
-        group.subscribed_topics if group.state is State.STABLE else None,
+        group.subscribed_topics if group.is_assigned else None,
         group.offsets_read_ms,
     )
 
 
-def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[ExpiringOffset]:
+def expiring(
+    state: ShardState, group: Group | ConsumerGroup, until_ms: int
+) -> Iterator[ExpiringOffset]:
     """The offsets of a group that may expire until ``until_ms``, each with the reason."""
     condition = condition_of(group)
     found = state.cache.expiring(
@@ -59,17 +73,17 @@ def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[Expirin
         yield ExpiringOffset(group.group_id, topic, partition, expires_ms, why)
 
 
-def why_it_expires(group: Group, *, asked: bool = False) -> str:
-    """The reason why an offset of the group will expire, in words; ``asked`` means that the commit
-    set its own retention time."""
+def why_it_expires(group: Group | ConsumerGroup, *, asked: bool = False) -> str:
+    """Why an offset of the group will expire, in words; ``asked``: the commit set its retention."""
     if asked:
         return "the commit set its own retention time"
-    if not group.protocol_type:
-        if group.offsets_read_ms != NO_TIMESTAMP_MS:
+    condition = condition_of(group)
+    if not condition.protocol_type:
+        if condition.read_ms != NO_TIMESTAMP_MS:
             return "no new commits or fetches, and the group has no members"
         return "no new commits, and the group has no members (its clients use assign())"
-    if group.state is State.EMPTY:
-        if group.state_timestamp_ms == NO_TIMESTAMP_MS:
+    if condition.empty:
+        if condition.state_timestamp_ms == NO_TIMESTAMP_MS:
             return "no new commits, and the group has no members"
         return "the group has no members"
     return "no new commits, and no member subscribes to the topic"
@@ -80,9 +94,10 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
     return [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
 
 
-def warn_of_expiry(step: Step, group: Group, counts: Mapping[int, int], soonest_ms: int) -> None:
-    """Note how many offsets of a group will expire soon; emit a warning if the group has reached a
-    shorter warning time than before.
+def warn_of_expiry(
+    step: Step, group: Group | ConsumerGroup, counts: Mapping[int, int], soonest_ms: int
+) -> None:
+    """Note how many offsets will expire soon; warn if a group has reached a shorter warning time.
 
     ``counts`` is the number of offsets that may expire within each warning time, the longest time
     first.

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from coordinator.classic.member_restarts import Client, Way
 from coordinator.classic.states import State
+from coordinator.consumer.events import EpochBumped, GroupReconciled, TargetComputed
 from coordinator.events import (
     Assigned,
     Cause,
     CommitRejected,
     GenerationFormed,
+    GroupConverted,
     GroupRemoved,
     JoinRefused,
     LostByAdmin,
@@ -39,6 +41,7 @@ from coordinator.journal_entries import (
 from coordinator.journal_rebalance import Change, Rebalance, kept_assigned, kept_ids
 from journal.pages import Fold
 from journal.texts import kept_id, kept_sentence
+from protocol.consumer_protocol import CONSUMER
 from protocol.now import Now
 
 _CHANGES_KEPT = 32
@@ -83,23 +86,41 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
 
 
 def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
+    before = event.generation_id
+    rebalance = _new(
+        journal, event.cause, event.detail, event.member_id, before, event.awaited, now
+    )
+    rebalance.until_ms = now.wall_ms + event.wait_ms
+    rebalance.from_empty = event.old_state == State.EMPTY.value
+    journal.open(rebalance)
+
+
+def _new(
+    journal: GroupJournal,
+    cause: Cause,
+    detail: str,
+    member_id: str,
+    generation_before: int,
+    awaited: tuple[str, ...],
+    now: Now,
+) -> Rebalance:
+    """A rebalance that begins, with the changes of members that came before it."""
     rebalance = Rebalance(
         journal.rebalances.number + 1,
         now.wall_ms,
         now.mono_ms,
-        event.cause,
-        kept_sentence(event.detail),
-        kept_id(event.member_id),
-        event.generation_id,
-        kept_ids(event.awaited),
-        now.wall_ms + event.wait_ms,
+        cause,
+        kept_sentence(detail),
+        kept_id(member_id),
+        generation_before,
+        kept_ids(awaited),
+        0,
     )
-    rebalance.from_empty = event.old_state == State.EMPTY.value
     for change in journal.pending.take_all():
         if change.silent_ms >= 0 and change.member_id == rebalance.member_id:
             rebalance.last_heard_ms = change.at_ms - change.silent_ms
         rebalance.changes.append(change)
-    journal.open(rebalance)
+    return rebalance
 
 
 def _end(journal: GroupJournal, rebalance: Rebalance, outcome: str, now: Now) -> None:
@@ -134,6 +155,49 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
         last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
         last.assigned = kept_assigned(event.members)
         journal.changed_last(last)
+
+
+# ------------------------------------------------------------------------------- consumer groups
+
+
+def _epoch_bumped(journal: GroupJournal, event: EpochBumped, now: Now) -> None:
+    """Begin the rebalance of an epoch; the one of the epoch before is interrupted."""
+    if journal.open_rebalance is not None:
+        _end(journal, journal.open_rebalance, "interrupted", now)
+    cause, before = Cause(event.cause.value), event.epoch - 1
+    rebalance = _new(journal, cause, event.detail, event.member_id, before, event.awaited, now)
+    rebalance.is_consumer, rebalance.phase = True, "assign"
+    rebalance.generation_id, rebalance.protocol_type = event.epoch, CONSUMER
+    rebalance.until_ms = 0
+    journal.open(rebalance)
+    if not event.awaited and cause is not Cause.MEMBER_JOINED:
+        _end(journal, rebalance, "nobody left", now)
+
+
+def _target_computed(journal: GroupJournal, event: TargetComputed, now: Now) -> None:
+    current = journal.open_rebalance
+    if current is None:
+        return
+    current.phase, current.protocol_name = "revoke", kept_id(event.assignor)
+    current.members, current.moved = event.members, kept_sentence(event.moved)
+    current.join_ms = now.mono_ms - current.began_mono_ms
+    current.sync_began_mono_ms = now.mono_ms
+    journal.changed_last(current)
+
+
+def _converted(journal: GroupJournal, event: GroupConverted, now: Now) -> None:
+    number = "epoch" if event.type == CONSUMER else "generation"
+    text = f"became a {event.type} group at {number} {event.generation_id}: {event.detail}"
+    journal.add_note(Note(now.wall_ms, "group_converted", kept_sentence(text)))
+
+
+def _reconciled(journal: GroupJournal, event: GroupReconciled, now: Now) -> None:
+    current = journal.open_rebalance
+    if current is None or current.generation_id > event.epoch:
+        return
+    current.members = event.members
+    current.sync_ms = now.mono_ms - current.sync_began_mono_ms
+    _end(journal, current, "assigned", now)
 
 
 # --------------------------------------------------------------------------------------- members
@@ -270,6 +334,10 @@ FOLDS: dict[type, Fold[GroupJournal]] = {
     Transition: _transition,
     GenerationFormed: _formed,
     Assigned: _assigned,
+    EpochBumped: _epoch_bumped,
+    TargetComputed: _target_computed,
+    GroupReconciled: _reconciled,
+    GroupConverted: _converted,
     MemberJoined: _joined,
     MemberLeft: _left,
     MemberChanged: _changed,

@@ -147,7 +147,7 @@ class Rebalance:
     from_empty: bool = False
     """Whether the group had no members before the rebalance."""
     phase: str = "join"
-    """"join", "sync" or "ended"."""
+    """"join", "sync" or "ended"; of a consumer group "assign", "revoke" or "ended"."""
     outcome: str = ""
     """``assigned``, ``nobody left`` (the group has no members), ``interrupted`` by the next
     rebalance, ``unloaded`` with the partition, ``stopped`` with the broker; "" while the rebalance
@@ -177,11 +177,17 @@ class Rebalance:
     more_changes: int = 0
     """Number of further changes, which are not kept."""
     source: Source = Source.SEEN
+    is_consumer: bool = False
+    """Whether the group is a consumer group: its generations are epochs (KIP-848)."""
+    moved: str = ""
+    """Which partitions the target of a consumer group moved, in words."""
 
     @classmethod
     def read(cls, fields: Fields) -> Rebalance:
         """Read the entry from its journal line."""
         return cls(
+            is_consumer=fields.get("is_consumer", False),
+            moved=fields.get("moved", ""),
             **{name: fields[name] for name in _AS_THEY_ARE},
             began_mono_ms=0,
             cause=Cause(fields["cause"]),
@@ -199,6 +205,7 @@ class Rebalance:
             "awaited": self.awaited[:_NAMES_MAX],
             "changes": self.changes,
             "assigned": _assigned_rows(self.assigned),
+            **({"is_consumer": True, "moved": self.moved} if self.is_consumer else {}),
         }
 
     def copied(self) -> Rebalance:
@@ -209,7 +216,7 @@ class Rebalance:
         """Estimated bytes."""
         size = _REBALANCE_BYTES + _NAME_BYTES * len(self.awaited)
         size += long_bytes(self.detail, self.member_id, self.last_member, self.leader)
-        size += long_bytes(self.protocol_name, self.protocol_type)
+        size += long_bytes(self.protocol_name, self.protocol_type, self.moved)
         if max(map(len, self.awaited), default=0) > USUAL_TEXT_BYTES:
             size += long_bytes(*self.awaited)
         size += sum([change.size() for change in self.changes])

@@ -12,6 +12,7 @@ from typing import Any
 from coordinator.calls import JoinGroup
 from coordinator.classic.rebalance import after_removal, prepare
 from coordinator.classic.static_members import replace
+from coordinator.consumer import on_command as consumer
 from coordinator.events import Cause
 from coordinator.step import Step
 from coordinator.wording import named, seconds
@@ -25,12 +26,21 @@ TAKEN_OVER_BY = "a test"
 
 
 def rebalance(step: Step, group_id: str) -> None:
-    """Begin a rebalance: each member learns of it from its next heartbeat, and rejoins."""
-    prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
+    """Begin a rebalance: each member learns of it from its next heartbeat, and rejoins.
+
+    In a consumer group the epoch rises, and a member keeps the partitions that stay its own.
+    """
+    consumers = step.state.consumer_groups.get(group_id)
+    if consumers is not None:
+        return consumer.rebalance(step, consumers, _ASKED)
+    return prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
 
 
 def expire(step: Step, group_id: str, member_id: str) -> None:
     """End a member's session before its timeout; the member's parked request is answered."""
+    consumers = step.state.consumer_groups.get(group_id)
+    if consumers is not None:
+        return consumer.expire(step, consumers, consumers.members[member_id], _ASKED)
     group = step.state.groups[group_id]
     member = group.members[member_id]
     if member.waits:
@@ -42,7 +52,7 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
         what = f"session expired, no heartbeat for {seconds(silent_ms)} ({_ASKED})"
     detail = f"session of {named(member)} expired ({_ASKED})"
     step.remove(group, member, Cause.SESSION_EXPIRED, what, silent_ms)
-    after_removal(step, group, Cause.SESSION_EXPIRED, detail, member.member_id)
+    return after_removal(step, group, Cause.SESSION_EXPIRED, detail, member.member_id)
 
 
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
@@ -50,7 +60,13 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
     The new member sends no further request: its session expires unless a client rejoins with the
     instance id first.
+    In a consumer group the instance can rejoin only after `released`.
     """
+    consumers = step.state.consumer_groups.get(group_id)
+    if consumers is not None:
+        fenced = consumers.members[consumers.static_members[instance_id]]
+        member_id = f"{instance_id}-{fresh_id}"
+        return consumer.take_over(step, consumers, fenced, member_id, TAKEN_OVER_BY)
     group = step.state.groups[group_id]
     old = group.members[group.static_members[instance_id]]
     call = JoinGroup(
@@ -69,7 +85,14 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
         supports_skip_assignment=True,
         fresh_id=fresh_id,
     )
-    replace(step, group, call, old, f"{instance_id}-{fresh_id}")
+    return replace(step, group, call, old, f"{instance_id}-{fresh_id}")
+
+
+def released(step: Step, group_id: str, instance_id: str) -> None:
+    """Let the new member of a consumer group leave for a while; no effect in a classic group."""
+    group = step.state.consumer_groups.get(group_id)
+    if group is not None:
+        consumer.away(step, group, group.members[group.static_members[instance_id]])
 
 
 class _Nobody:

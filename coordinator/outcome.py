@@ -6,12 +6,13 @@ and EndOffsets are error codes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from coordinator.calls import Ticket
 from coordinator.events import Event
 from offsets.cache import FetchedColumns
+from offsets.consumer_records import Assignment
 from offsets.runs import OwnBatch, Run
 from protocol.slotted import slotted
 
@@ -98,6 +99,8 @@ class DescribeReply:
     protocol_type: str = ""
     protocol_name: str = ""
     members: Sequence[DescribedMember] = ()
+    is_other_type: bool = False
+    """Whether it is a consumer group, which DescribeGroups shows as "Dead"."""
 
 
 class ListedGroup(NamedTuple):
@@ -125,8 +128,54 @@ class OffsetDeleteReply:
     topics: Sequence[tuple[str, Sequence[tuple[int, int]]]] = ()
 
 
+class DescribedConsumer(NamedTuple):
+    """A member as ConsumerGroupDescribe shows it."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topics: tuple[str, ...]
+    subscribed_regex: str
+    assignment: Assignment
+    """Assigned and still to be revoked."""
+    target: Assignment
+    is_classic: bool
+
+
+@slotted
+class ConsumerDescribeReply:
+    """Answer to one group of a ConsumerGroupDescribe."""
+
+    error_code: int
+    group_id: str
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
+@slotted
+class ConsumerHeartbeatReply:
+    """Answer to ConsumerGroupHeartbeat; an error has a text and nothing else."""
+
+    error_code: int
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[bytes, Sequence[int]] | None = None
+    """All partitions of the member by topic id; None: unchanged."""
+
+
 Reply = (
     int
+    | ConsumerDescribeReply
+    | ConsumerHeartbeatReply
     | JoinReply
     | SyncReply
     | LeaveReply

@@ -7,9 +7,9 @@ shard.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from coordinator.classic.states import State
 from offsets.cache import CachedOffset, FetchedColumns
 from offsets.columns import TopicColumns
 
@@ -26,8 +26,27 @@ class TimerView(Protocol):
         """Monotonic milliseconds; NEVER if the timer is not armed."""
 
 
+class Reconciliation(NamedTuple):
+    """How far a member of a consumer group is on the way to its target assignment (KIP-848)."""
+
+    epoch: int
+    """The member's epoch; -2: a static member that has left for a while."""
+    state: str
+    """STABLE, UNREVOKED, UNRELEASED or UNKNOWN; see `coordinator/consumer/states.py`."""
+    target: Mapping[str, Sequence[int]]
+    """Its target assignment, by topic."""
+    revoking: Mapping[str, Sequence[int]]
+    """The partitions that it has to give up and still owns."""
+    revoke_since_ms: int | None
+    """Monotonic time since which the member has to give them up; None without such partitions."""
+    revoke_until_ms: int | None
+    """Monotonic time at which it is removed unless it gives them up."""
+    waits_for: Sequence[tuple[str, int, str]]
+    """Topic, partition and holder of each partition of its target that another member holds."""
+
+
 class MemberView(Protocol):
-    """A member of a group; the fields are those of `coordinator.classic.member.Member`."""
+    """A member of a group; a classic group has `coordinator.classic.member.Member`."""
 
     @property
     def member_id(self) -> str:
@@ -78,17 +97,33 @@ class MemberView(Protocol):
     def session(self) -> TimerView:
         """The timer that ends the membership."""
 
+    @property
+    def reconciliation(self) -> Reconciliation | None:
+        """Its state in a consumer group; None for a member of a classic group."""
+
 
 class GroupView(Protocol):
-    """A group; the fields are those of `coordinator.classic.group.Group`."""
+    """A group, classic or of KIP-848."""
 
     @property
     def group_id(self) -> str:
         """The group id."""
 
     @property
-    def state(self) -> State:
-        """The state of the group."""
+    def type(self) -> str:
+        """Its type in ListGroups: classic or consumer."""
+
+    @property
+    def state(self) -> Enum:
+        """The state of the group; its value is the name on the wire."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members, and none is joining."""
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the members' assignments are in force."""
 
     @property
     def state_since_ms(self) -> int:
@@ -109,7 +144,7 @@ class GroupView(Protocol):
 
     @property
     def generation_id(self) -> int:
-        """The number of the generation, which increases by 1 at the end of each join phase."""
+        """Increases by 1 at the end of each join phase; of a consumer group, its epoch."""
 
     @property
     def leader_id(self) -> str | None:

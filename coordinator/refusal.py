@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from coordinator.calls import (
     Call,
+    ConsumerGroupDescribe,
+    ConsumerHeartbeat,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -24,6 +26,8 @@ from coordinator.calls import (
 )
 from coordinator.outcome import (
     CommitReply,
+    ConsumerDescribeReply,
+    ConsumerHeartbeatReply,
     DescribeReply,
     FetchReply,
     JoinReply,
@@ -61,6 +65,10 @@ def refusal(call: Call, error_code: int) -> Reply:
             return error_code
         case JoinGroup():
             return JoinReply(error_code, call.member_id)
+        case ConsumerGroupDescribe():
+            return ConsumerDescribeReply(error_code, call.group_id)
+        case ConsumerHeartbeat():
+            return ConsumerHeartbeatReply(error_code)
         case SyncGroup():
             return SyncReply(error_code)
         case LeaveGroup():
@@ -98,6 +106,10 @@ def failed(reply: Reply, error_code: int) -> Reply:
         return error_code
     if isinstance(reply, CommitReply):
         return CommitReply(error_code)
+    if isinstance(reply, ConsumerDescribeReply):
+        return ConsumerDescribeReply(error_code, reply.group_id)
+    if isinstance(reply, ConsumerHeartbeatReply):
+        return ConsumerHeartbeatReply(error_code)
     if isinstance(reply, JoinReply):
         return JoinReply(error_code, reply.member_id)
     if isinstance(reply, SyncReply):

@@ -16,6 +16,8 @@ from typing import Any
 
 from coordinator.calls import (
     Call,
+    ConsumerGroupDescribe,
+    ConsumerHeartbeat,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -34,26 +36,30 @@ from coordinator.classic.group import Group
 from coordinator.classic.joining import connection_closed, join, pending_due, session_due
 from coordinator.classic.membership import heartbeat, leave, sync
 from coordinator.classic.rebalance import phase_due, prepare
-from coordinator.classic.states import State
-from coordinator.classic.sweeps import Retention, TopicsDeleted, begin, work
+from coordinator.classic.sweeps import TopicsDeleted, begin, work
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
+from coordinator.consumer import hosting, regexes
+from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
+from coordinator.consumer.heartbeat import idle_heartbeat
+from coordinator.consumer.views import describe as describe_consumer_group
 from coordinator.deletion import delete_group, offset_delete
-from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration, ShardLoaded
-from coordinator.outcome import JoinReply, Outcome, SyncReply
-from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
+from coordinator.events import Cause, ShardLoaded
+from coordinator.group_records import GroupRecords
+from coordinator.outcome import NOTHING, Outcome, answered
+from coordinator.refusal import MUST_NAME_GROUP, refusal
+from coordinator.retention import Retention
 from coordinator.step import ShardState, Step
 from coordinator.timers import GroupTimer
+from coordinator.topics_image import TopicsImage
 from coordinator.txn_commits import end_offsets, txn_commit
+from coordinator.unloading import unload
 from coordinator.views import ShardView, describe, list_groups
-from journal.texts import cut
 from offsets.columns import TopicColumns
-from offsets.runs import GroupRun, GroupValue, OwnBatch, Run
+from offsets.consumer_records import ConsumerGroupRun
+from offsets.runs import GroupRun, OwnBatch, Run
 from protocol.errors import INVALID_GROUP_ID
 from protocol.now import Now
-
-GENERATIONS_KEPT = 8
-"""Number of generations of each group that a load keeps; the journal begins with them."""
 
 _WOKEN_AT_ONCE = 1 << 30
 
@@ -86,12 +92,24 @@ def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
     return handle
 
 
+_changing_heartbeat = _stepped(consumer_heartbeat)
+
+
+def _consumer_heartbeat(state: ShardState, call: ConsumerHeartbeat, now: Now) -> Outcome:
+    reply = idle_heartbeat(state, call, now)
+    if reply is None:
+        return _changing_heartbeat(state, call, now)
+    return answered(call.ticket, reply)
+
+
 _HANDLERS: dict[type, _Handler] = {
     Heartbeat: _heartbeat,
     OffsetCommit: commit,
     OffsetFetch: fetch,
     TxnOffsetCommit: txn_commit,
     EndOffsets: end_offsets,
+    ConsumerHeartbeat: _consumer_heartbeat,
+    ConsumerGroupDescribe: describe_consumer_group,
     JoinGroup: _stepped(join),
     SyncGroup: _stepped(sync),
     LeaveGroup: _stepped(leave),
@@ -106,33 +124,29 @@ class GroupShard:
     """The groups of one partition of ``__consumer_offsets``."""
 
     __slots__ = (
-        "_generations",
         "_live",
         "_oversized",
-        "_recorded",
+        "_records",
         "_retention",
         "_state",
         "_waking",
         "view",
     )
 
-    def __init__(self, config: GroupConfig) -> None:
-        self._state = ShardState(config)
+    def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
+        """``topics`` are those of the cluster; the caller changes them between calls."""
+        self._state = ShardState(config, topics)
         self._live = False
-        """Whether ``loaded`` was called. After that call, handlers change groups and ``replay``
-        does not."""
-        self._generations: dict[str, list[LoadedGeneration]] = {}
-        """The last `GENERATIONS_KEPT` replayed generations of each group; ``loaded`` emits and
-        clears them."""
-        self._recorded: dict[str, tuple[int, GroupValue]] = {}
-        """Log offset and value of each group's last record, for snapshots."""
+        """Whether ``loaded`` was called. From then on handlers change groups, and ``replay`` does
+        not."""
+        self._records = GroupRecords(self._state)
         self._waking: Iterator[str] | None = None
         """The groups that ``wake`` has not visited yet; None before the first call of ``wake``."""
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
         self._retention = GroupTimer()
-        self.view = ShardView(self._state, self._recorded)
-        """The read-only view of this shard."""
+        self.view = ShardView(self._state, self._records.recorded)
+        """The read-only surface of this shard; see `ShardView`."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -147,6 +161,22 @@ class GroupShard:
     def configure(self, config: GroupConfig) -> None:
         """Use other settings from the next call on."""
         self._state.config = config
+
+    def topic_changed(self, name: str) -> None:
+        """Note that a topic of the image was created, deleted or given more partitions."""
+        hosting.topic_changed(self._state, name)
+
+    def regexes_resolved(
+        self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now: Now
+    ) -> Outcome:
+        """Take the topics of a group's regexes, as `RegexesWanted` asked for them.
+
+        ``version`` is the event's. An empty mapping means that the resolution failed.
+        """
+        group = self._state.consumer_groups.get(group_id)
+        if group is None:
+            return NOTHING
+        return self.do(lambda step: regexes.resolved(step, group, topics, version), now)
 
     @property
     def connections(self) -> Collection[Hashable]:
@@ -188,8 +218,8 @@ class GroupShard:
                 break
             budget -= 1
             timer = deadlines.pop(now.mono_ms)
-            if timer is not None:
-                self._fire(step, timer)
+            if timer is not None and self._fire(step, timer):
+                return
         self._go_on(step, budget)
 
     @property
@@ -208,16 +238,20 @@ class GroupShard:
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
 
-    def _fire(self, step: Step, timer: GroupTimer) -> None:
+    def _fire(self, step: Step, timer: GroupTimer) -> bool:
+        """Handle a timer that is due; return whether the step ends, since only the replay of its
+        records removes a member of a consumer group."""
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
-                self._state.sweeps.append(Retention(self._state.groups))
+                state = self._state
+                state.sweeps.append(Retention((*state.groups, *state.consumer_groups)))
             interval_ms = self._state.config.offsets_retention_check_interval_ms
             self._state.deadlines.arm(timer, step.now.mono_ms + interval_ms)
-            return
+            return False
         group = self._state.groups.get(timer.group_id)
         if group is None:
-            return
+            hosting.fire(step, timer)
+            return bool(step.records)
         if timer is group.phase:
             phase_due(step, group)
         elif group.pending.get(timer.member_id) is timer:
@@ -226,6 +260,7 @@ class GroupShard:
             member = group.members.get(timer.member_id)
             if member is not None and member.session is timer:
                 session_due(step, group, member)
+        return False
 
     def next_deadline(self) -> int | None:
         """The next time at which ``expire`` has work, in monotonic milliseconds; 0: now; None:
@@ -236,68 +271,34 @@ class GroupShard:
         return self._state.deadlines.next_ms
 
     def unload(self, error_code: int) -> Outcome:
-        """Unload the partition: answer every parked request with the error, move every group to
-        DEAD.
-
-        Requests whose replies were lost by an exception in this shard are answered too. Only groups
-        with members emit an event: no client waits for the others.
-        """
-        step = Step(self._state, Now(0, 0))
-        for ticket, reply in self._state.interrupted:
-            step.reply(ticket, failed(reply, error_code))
-        for group, member in list(self._state.parked.values()):
-            step.answer_join(group, member, JoinReply(error_code, member.member_id))
-            step.answer_sync(group, member, SyncReply(error_code))
-        for sweep in self._state.sweeps:
-            if sweep.ticket is not None:
-                step.reply(sweep.ticket, error_code)
-        self._state.sweeps.clear()
-        for group in self._state.groups.values():
-            if group.state is State.DEAD:
-                continue
-            group.phase.disarm()
-            if group.members:
-                step.move(
-                    group,
-                    State.DEAD,
-                    Cause.UNLOADED,
-                    "the group's __consumer_offsets partition was unloaded",
-                )
-            else:
-                group.transition_to(State.DEAD, step.now)
-        return Outcome(step.records, step.replies, step.events)
+        """Unload the partition; see `unloading.unload`."""
+        return unload(self._state, error_code)
 
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Apply a run that is in the log from ``base_offset`` on, live and at load.
 
-        Only this method changes committed offsets. At load, the group is built from its record.
-        After the load, a handler has already changed the group, and only the log offset of the
-        record is noted.
+        Only this method changes committed offsets and consumer groups. At load, a classic group's
+        record builds the group. Later the handler has changed the group already, and only the log
+        offset of its record is noted.
         """
-        if not isinstance(run, GroupRun):
-            self._state.cache.replay(run, base_offset)
-            return
-        if run.value is None:
-            self._recorded.pop(run.group_id, None)
-        else:
-            self._recorded[run.group_id] = (base_offset, run.value)
-        groups = self._state.groups
-        if self._live:
-            group = groups.get(run.group_id)
-            if group is not None:
+        if isinstance(run, GroupRun):
+            if run.value is None:
+                self._records.recorded.pop(run.group_id, None)
+            else:
+                self._records.recorded[run.group_id] = (base_offset, run.value)
+            if not self._live:
+                self._records.load(run, base_offset)
+            elif (group := self._state.groups.get(run.group_id)) is not None:
                 group.record_offset = -1 if run.value is None else base_offset
-        elif run.value is None:
-            groups.pop(run.group_id, None)
-            self._generations.pop(run.group_id, None)
+        elif isinstance(run, ConsumerGroupRun):
+            if self._live:
+                hosting.replay(self._state, run)
+            else:
+                self._records.load_consumer_group(run)
         else:
-            group = groups[run.group_id] = Group.restored(run.group_id, run.value, base_offset)
-            seen = self._generations.setdefault(group.group_id, [])
-            while seen and seen[-1].log_offset >= base_offset:
-                seen.pop()  # the snapshot contained it
-            seen.append(_generation(group))
-            del seen[:-GENERATIONS_KEPT]
+            self._state.cache.replay(run, base_offset)
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
         """Restore offsets from a snapshot, before the rest of the log is replayed."""
@@ -327,13 +328,16 @@ class GroupShard:
         assert not self._live
         state = self._state
         if self._waking is None:
-            named = dict.fromkeys((*state.groups, *state.cache.groups()))
+            named = dict.fromkeys((*state.groups, *state.consumer_groups, *state.cache.groups()))
             named.update(dict.fromkeys(state.cache.pending.groups()))
             self._waking = iter(named)
         step = Step(state, now)
         awake = 0
         for group_id in islice(self._waking, budget):
             awake += 1
+            if group_id in state.consumer_groups:
+                hosting.wake(step, state.consumer_groups[group_id])
+                continue
             group = state.groups.get(group_id)
             if group is None:
                 group = state.groups[group_id] = Group(group_id)
@@ -357,7 +361,7 @@ class GroupShard:
         self._live = True
         step = Step(self._state, now)
         state = self._state
-        generations, self._generations = self._generations, {}
+        generations = self._records.take_generations()
         if state.groups:
             step.events.append(ShardLoaded(len(state.groups), generations))
         oversized, self._oversized = self._oversized, []
@@ -367,14 +371,3 @@ class GroupShard:
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
         return Outcome(step.records, step.replies, step.events)
-
-
-def _generation(group: Group) -> LoadedGeneration:
-    return LoadedGeneration(
-        group.record_offset,
-        group.generation_id,
-        group.protocol_name and cut(group.protocol_name, LOADED_ID_CHARACTERS),
-        group.leader_id and cut(group.leader_id, LOADED_ID_CHARACTERS),
-        len(group.members),
-        group.state_timestamp_ms,
-    )

@@ -16,9 +16,11 @@ from coordinator.classic.group import Group
 from coordinator.classic.member import Member
 from coordinator.classic.states import State
 from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import Cause, Event, MemberLeft, Transition
 from coordinator.outcome import JoinReply, Reply, SyncReply
 from coordinator.timers import GroupTimer
+from coordinator.topics_image import TopicsImage
 from offsets.cache import OffsetCache
 from offsets.record_codec import run_bytes_at_most, run_records
 from offsets.record_values import UnwritableRun
@@ -36,17 +38,23 @@ class ShardState:
         "cache",
         "config",
         "connections",
+        "consumer_groups",
         "deadlines",
         "expiring",
         "groups",
         "interrupted",
         "parked",
         "sweeps",
+        "topics",
     )
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
         self.config = config
         self.groups: dict[str, Group] = {}
+        """Classic groups, and groups that have offsets alone."""
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        """Groups of KIP-848. No id is in both."""
+        self.topics = TopicsImage() if topics is None else topics
         self.cache = OffsetCache()
         """Only the shard's ``replay`` and ``restore`` methods change it."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
@@ -61,6 +69,15 @@ class ShardState:
         """Unsent replies of steps that an exception ended; the tickets are no longer parked."""
         self.sweeps: deque[Sweep] = deque()
         """Unfinished long work, in the order in which it is done."""
+
+    def any_group(self, group_id: str) -> Group | ConsumerGroup | None:
+        """The group with this id, of either kind."""
+        return self.groups.get(group_id) or self.consumer_groups.get(group_id)
+
+    def forget_expiring(self, group_id: str) -> None:
+        """Stop counting the offsets of a removed group that expire soon."""
+        for by_group in self.expiring.values():
+            by_group.pop(group_id, None)
 
     def connect(self, group: Group, member: Member, connection: Hashable) -> None:
         """Set the connection that a member uses; None: unknown."""

@@ -18,6 +18,7 @@ from coordinator.commits import (
     runs_one_by_one,
     too_large,
 )
+from coordinator.consumer.commits import check_txn_commit
 from coordinator.events import Event, TransactionalOffsets
 from coordinator.outcome import CommitReply, Outcome
 from coordinator.step import ShardState, fits
@@ -43,8 +44,12 @@ _TOO_MANY = f"the transaction would exceed {PENDING_MAX} pending offsets in this
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
     """Check a TxnOffsetCommit and create its records. It does not extend a member's session."""
     group = state.groups.get(call.group_id)
-    error = _check(group, call)
-    if error:
+    consumers = state.consumer_groups.get(call.group_id) if group is None else None
+    if consumers is not None and call.group_id:
+        refused = check_txn_commit(consumers, call, state.topics)
+        if refused is not None:
+            return rejected(None, call, *refused)
+    elif error := _check(group, call):
         return rejected(group, call, error)
     runs: list[OffsetRun] = []
     errors: list[int | Sequence[int]] = []
@@ -61,7 +66,7 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
     events = (metadata_too_large(call, errors, state),) if any(errors) else ()
     if not runs:
         return Outcome((), ((call.ticket, reply),), events)
-    if group is None:
+    if group is None and consumers is None:
         state.groups[call.group_id] = Group(call.group_id, now)
     run = TransactionalRun(call.producer_id, call.producer_epoch, runs)
     return Outcome((run,), ((call.ticket, reply),), events)

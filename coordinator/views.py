@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from coordinator.calls import DescribeGroup, ListGroups, Ticket
 from coordinator.classic.group import Group
 from coordinator.classic.states import State, state_filter
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.group_view import Groups
+from coordinator.consumer.states import ConsumerGroupState
 from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.outcome import (
     DescribedMember,
@@ -25,14 +28,16 @@ from protocol.errors import NONE
 from protocol.now import Now
 
 CLASSIC = "classic"
-"""The type of every group of a shard, as ListGroups v5 names it."""
+CONSUMER = "consumer"
+"""The types of groups, as ListGroups v5 names them."""
 
 
 def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # noqa: ARG001
-    """Describe a group; an unknown group has the state "Dead", without an error."""
+    """Describe a classic group; an unknown one, and a consumer group, is "Dead" without error."""
     group = state.groups.get(call.group_id)
     if group is None:
-        reply = DescribeReply(NONE, call.group_id)
+        is_other_type = call.group_id in state.consumer_groups
+        reply = DescribeReply(NONE, call.group_id, is_other_type=is_other_type)
     else:
         match group.state:
             case State.STABLE:
@@ -70,13 +75,20 @@ def _described(group: Group, protocol_name: str | None) -> DescribeReply:
 def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # noqa: ARG001
     """List the groups of this shard that match the filters; DEAD groups are omitted."""
     states = state_filter(call.states) if call.states else frozenset(State)
-    if call.types and CLASSIC not in {name.lower() for name in call.types}:
+    types = {name.lower() for name in call.types} or {CLASSIC, CONSUMER}
+    if CLASSIC not in types:
         states = frozenset()
     groups = [
         ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
         for group in state.groups.values()
         if group.state in states and group.state is not State.DEAD
     ]
+    if CONSUMER in types:
+        named = {name.lower() for name in call.states}
+        for consumers in state.consumer_groups.values():
+            name = consumers.state().value
+            if not named or name.lower() in named:
+                groups.append(ListedGroup(consumers.group_id, CONSUMER, name, CONSUMER))
     return answered(call.ticket, ListReply(NONE, groups))
 
 
@@ -86,12 +98,14 @@ class ShardView:
     A caller may read many groups or offsets over several turns: each field is live.
     """
 
-    __slots__ = ("_state", "groups", "offsets", "recorded")
+    __slots__ = ("_state", "consumer_groups", "groups", "offsets", "recorded")
 
     def __init__(self, state: ShardState, recorded: Mapping[str, tuple[int, GroupValue]]) -> None:
         self._state = state
-        self.groups: Mapping[str, GroupView] = state.groups
-        """The groups by id."""
+        self.groups: Mapping[str, GroupView] = Groups(state)
+        """All groups by id."""
+        self.consumer_groups: Mapping[str, ConsumerGroup] = state.consumer_groups
+        """The consumer groups by id; to be read, not written."""
         self.offsets: OffsetsView = state.cache
         """The committed offsets."""
         self.recorded = recorded
@@ -102,14 +116,17 @@ class ShardView:
         load."""
         offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
         alone = sum(group not in offsets for group in pending)
-        recorded = sum(group not in offsets and group not in pending for group in self.recorded)
+        of_records = (*self.recorded, *self.consumer_groups)
+        recorded = sum(group not in offsets and group not in pending for group in of_records)
         return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
         """Approximate number of records of the log that are not superseded: one per offset, one per
-        group.
+        classic group; two per consumer group, and three per member.
         """
-        return self.offsets.count() + self._state.cache.pending.count() + len(self.groups)
+        consumers = sum(2 + 3 * len(group.members) for group in self.consumer_groups.values())
+        offsets = self.offsets.count() + self._state.cache.pending.count()
+        return offsets + len(self._state.groups) + consumers
 
     def all_pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
         """(producer id, epoch, group, topic, columns) of all pending offsets; for snapshots."""
@@ -121,16 +138,16 @@ class ShardView:
 
     def counts(self) -> tuple[dict[str, int], int]:
         """The number of groups in each state, by wire name, and the total number of members."""
-        by_state = {each.value: 0 for each in State}
+        by_state = {each.value: 0 for each in (*State, *ConsumerGroupState)}
         members = 0
-        for group in self._state.groups.values():
+        for group in self.groups.values():
             by_state[group.state.value] += 1
             members += len(group.members)
         return by_state, members
 
     def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
         """The offsets of a group that retention may drop until ``until_ms``, a wall time."""
-        group = self._state.groups.get(group_id)
+        group = self._state.any_group(group_id)
         return () if group is None else expiring(self._state, group, until_ms)
 
     def expiring_counts(self) -> dict[int, int]:

@@ -14,6 +14,8 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from offsets import consumer_codec
+from offsets.consumer_records import ConsumerGroupRun
 from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
 from offsets.record_values import (
     GROUP_VALUE_VERSION,
@@ -32,6 +34,8 @@ _FIXED_BYTES = 32
 _PROLOGUE_BYTES_AT_MOST = 17
 """Upper bound of a record's prologue: attributes, timestamp delta, header count, and lengths and
 delta as varints of five bytes each."""
+
+_DELTA_BYTES_AT_MOST = 5
 
 _CHUNK = 64
 """Number of records packed at once, and of shapes per length of key."""
@@ -83,6 +87,17 @@ def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VER
     if isinstance(run, GroupRun):
         value = None if run.value is None else group_value(run.value, group_version)
         return _record(first_delta, group_key(run.group_id), value)
+    if isinstance(run, ConsumerGroupRun):
+        return b"".join(
+            [
+                _record(
+                    first_delta + i,
+                    consumer_codec.encode_key(run.group_id, record),
+                    consumer_codec.encode_value(record),
+                )
+                for i, record in enumerate(run.records)
+            ]
+        )
     return b"".join(
         [
             _record(first_delta + i, _offset_key(run.group_id, topic, partition), None)
@@ -116,6 +131,8 @@ def run_bytes_at_most(run: Run) -> int:
             bound += _string_bytes(member.member_id) + _string_bytes(member.group_instance_id or "")
             bound += _string_bytes(member.client_id) + _string_bytes(member.client_host)
         return bound
+    if isinstance(run, ConsumerGroupRun):
+        return len(run_records(run, 0)) + _DELTA_BYTES_AT_MOST * len(run)
     head = _PROLOGUE_BYTES_AT_MOST + 10 + _string_bytes(run.group_id)
     return sum([head + _string_bytes(topic) for topic, _ in run.keys])
 

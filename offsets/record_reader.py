@@ -1,8 +1,9 @@
 """Decodes stored records into runs, which a loader replays.
 
 Consecutive records of one group and topic with the same timestamps become one ``OffsetRun``, so
-that offsets written as a run are replayed as a run. Keys of unknown type are skipped and counted,
-as in Kafka; an unknown value version, or invalid bytes, raise CorruptRecord.
+that offsets written as a run are replayed as a run; consecutive records of one consumer group
+become one ``ConsumerGroupRun``. Keys of unknown type are skipped and counted, as in Kafka; an
+unknown value version, or invalid bytes, raise CorruptRecord.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from offsets import consumer_codec
 from offsets.ascending import ascending
+from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord
 from offsets.record_values import (
     KEY_GROUP,
     KEY_OFFSET,
@@ -30,6 +33,8 @@ BasedRun = tuple[int, Run]
 known_names: dict[bytes, tuple[str, str]] = {}
 """(group, topic) by the bytes of an offset key before its partition; read-only for callers."""
 
+CONSUMER_RECORDS_PER_RUN = 100
+"""The most records of a consumer group in one run: 2 ms, the longest step of a load."""
 _NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
@@ -54,6 +59,12 @@ class RunBuilder:
         self._base = -1
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
+        self.timestamp_ms = -1
+        """Timestamp of the next records; only a run of a consumer group has it."""
+        self.is_slow = False
+        """Whether a run is complete whose records took long to decode."""
+        self._consumer_run: ConsumerGroupRun | None = None
+        self._consumer_records: list[ConsumerRecord] = []
 
     def add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
         """Add the next record. Raises CorruptRecord if the record is invalid and must not be
@@ -81,6 +92,8 @@ class RunBuilder:
                 raise Malformed(f"a group key of {len(key)} bytes ends at byte {end}")
             group = None if value is None else read_group_value(value)
             self._done.append((log_offset, GroupRun(group_id, group)))
+        elif (decoded := consumer_codec.decode(key, value)) is not None:
+            self._add_consumer_record(log_offset, *decoded)
         else:
             self.skipped[key_type] += 1
             return  # the gap in log offsets ends the current run
@@ -91,6 +104,7 @@ class RunBuilder:
         if final:
             self._flush()
         done, self._done = self._done, []
+        self.is_slow = False
         return done
 
     def add_plain(
@@ -186,6 +200,22 @@ class RunBuilder:
             self._tombstones = []
         self._tombstones.append((topic, partition))
 
+    def _add_consumer_record(self, log_offset: int, group_id: str, record: ConsumerRecord) -> None:
+        run = self._consumer_run
+        if (
+            run is None
+            or log_offset != self._next_offset
+            or run.group_id != group_id
+            or len(run) >= CONSUMER_RECORDS_PER_RUN
+        ):
+            self._flush()
+            self._base = log_offset
+            self._consumer_records = []
+            self._consumer_run = ConsumerGroupRun(
+                group_id, self._consumer_records, self.timestamp_ms
+            )
+        self._consumer_records.append(record)
+
     def _flush(self) -> None:
         if self._offsets is not None:
             self._offsets.metadata = self._metadata
@@ -195,6 +225,10 @@ class RunBuilder:
             run = OffsetTombstones(self._tombstones_group, self._tombstones)
             self._done.append((self._base, run))
             self._tombstones = None
+        if self._consumer_run is not None:
+            self._done.append((self._base, self._consumer_run))
+            self._consumer_run = None
+            self.is_slow = True
 
 
 def runs_of_records(
@@ -207,6 +241,7 @@ def runs_of_records(
     """
     builder = RunBuilder(skipped)
     for record in records:
+        builder.timestamp_ms = record.timestamp
         builder.add(record.offset, record.key, record.value)
         yield from builder.take()
     yield from builder.take(final=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offsets.consumer_records import ConsumerGroupRun
 from protocol.slotted import slotted
 
 
@@ -114,6 +115,6 @@ class MarkerRun:
         return 1
 
 
-Run = OffsetRun | OffsetTombstones | GroupRun
+Run = OffsetRun | OffsetTombstones | GroupRun | ConsumerGroupRun
 OwnBatch = TransactionalRun | MarkerRun
 """The runs that are written as a separate batch, which has the producer's id."""

@@ -18,6 +18,7 @@ import struct
 import sys
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 
 from offsets.plain_record import (
     END,
@@ -53,14 +54,28 @@ def runs_of_section(
     base_offset: int,
     count: int,
     skipped: Counter[int] | None = None,
+    timestamp_ms: int = -1,
 ) -> list[BasedRun]:
     """The runs of a batch's uncompressed records section, in log order.
 
-    ``base_offset`` and ``count`` are from the batch header; each run has the log offset of its
-    first record. ``skipped`` counts the records of unknown kinds by key type. Raises CorruptRecord
-    unless the section is exactly ``count`` valid records.
+    ``base_offset`` and ``count`` are the batch header's; each run has the log offset of its first
+    record. ``skipped`` counts the records of unknown kinds by key type; ``timestamp_ms`` is the
+    batch's, for the runs of consumer groups. CorruptRecord when the section is not exactly
+    ``count`` valid records.
     """
+    return list(iter_runs_of_section(section, base_offset, count, skipped, timestamp_ms))
+
+
+def iter_runs_of_section(
+    section: bytes,
+    base_offset: int,
+    count: int,
+    skipped: Counter[int] | None = None,
+    timestamp_ms: int = -1,
+) -> Iterator[BasedRun]:
+    """The same in steps of a few milliseconds; CorruptRecord may come after the first runs."""
     builder = RunBuilder(skipped)
+    builder.timestamp_ms = timestamp_ms
     position = done = 0
     while done < count:
         taken, end = _take_plain(section, position, base_offset, count - done, builder)
@@ -68,12 +83,14 @@ def runs_of_section(
             taken, end = 1, _take_any(section, position, base_offset, builder)
         done += taken
         position = end
+        if builder.is_slow:
+            yield from builder.take()
     if position != len(section):
         raise CorruptRecord(
             base_offset,
             f"{len(section) - position} bytes follow the {count} records of the batch",
         )
-    return builder.take(final=True)
+    yield from builder.take(final=True)
 
 
 def _take_plain(

@@ -21,26 +21,30 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from offsets import consumer_codec
 from offsets.columns import TopicColumns
 from offsets.columns_image import BadImage, decode_columns, encode_columns
+from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord
 from offsets.record_values import Malformed, group_value, read_group_value
 from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
-VERSION = 4
-"""The version of the format. Version 1 had no pending offsets, version 2 no leader epochs; version
-3 may have commits that were written after the end of their transaction
-(broker/cores/groups/records.py)."""
+VERSION = 5
+"""Version 1 had no pending offsets, 2 no leader epochs; 3 may have commits that were written after
+the end of their transaction (broker/cores/groups/records.py). 4 had no consumer groups: the load
+that it was made from skipped their records, so that only the whole log has them."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<8sH16siqqqIi")
-_END = struct.Struct("<qqIiQQQ")
+_END = struct.Struct("<qqIiQQQQ")
 _PRODUCER = struct.Struct("<qh")
 _GROUP = struct.Struct("<HqI")
+_CONSUMER_RECORD = struct.Struct("<qII")
 
-HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
-"""The kinds of blocks; HEAD is first and END is last, and each occurs once."""
+HEAD, OFFSETS, GROUPS, END, PENDING, CONSUMER_GROUPS = 1, 2, 3, 4, 5, 6
+_CONTENTS = {OFFSETS, GROUPS, PENDING, CONSUMER_GROUPS}
+"""Kinds of blocks: HEAD first, END last, each once."""
 
 
 class BatchMark(NamedTuple):
@@ -79,9 +83,11 @@ class ImageEnd(NamedTuple):
     """The last batch below ``end_offset``."""
     offsets: int
     groups: int
-    """The number of group records; groups with only offsets have none."""
+    """Records of classic groups; groups with only offsets have none."""
     pending: int
-    """The number of offsets of transactions that had not ended."""
+    """Offsets of transactions that had not ended."""
+    consumer_records: int
+    """Records of consumer groups."""
 
 
 class ImageWriter:
@@ -92,6 +98,7 @@ class ImageWriter:
         self.offsets = 0
         self.groups = 0
         self.pending = 0
+        self.consumer_records = 0
 
     def head(self, head: ImageHead) -> bytes:
         """The first piece of the file."""
@@ -117,13 +124,19 @@ class ImageWriter:
         return self._sealed(PENDING, encoded)
 
     def groups_block(self, encoded: list[bytes]) -> bytes:
-        """A piece with group records, from ``encode_group``."""
+        """A piece with records of classic groups, from ``encode_group``."""
         self.groups += len(encoded)
         return self._sealed(GROUPS, encoded)
 
+    def consumer_groups_block(self, encoded: list[bytes]) -> bytes:
+        """A piece with records of consumer groups, from ``encode_consumer_record``."""
+        self.consumer_records += len(encoded)
+        return self._sealed(CONSUMER_GROUPS, encoded)
+
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
-        """The last piece of the file; a snapshot without this piece is invalid."""
-        payload = _END.pack(end_offset, *end_mark, self.offsets, self.groups, self.pending)
+        """The last piece; a snapshot without it is invalid."""
+        counts = self.offsets, self.groups, self.pending, self.consumer_records
+        payload = _END.pack(end_offset, *end_mark, *counts)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
@@ -141,6 +154,16 @@ def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
     """
     name, raw = group_id.encode(), group_value(value)
     return _GROUP.pack(len(name), record_offset, len(raw)) + name + raw
+
+
+def encode_consumer_record(group_id: str, record: ConsumerRecord, timestamp_ms: int) -> bytes:
+    """A record of a consumer group as in the log, and when it was written; -1: unknown.
+
+    UnwritableRun for a value that does not fit.
+    """
+    key = consumer_codec.encode_key(group_id, record)
+    value = consumer_codec.encode_value(record) or b""
+    return _CONSUMER_RECORD.pack(timestamp_ms, len(key), len(value)) + key + value
 
 
 def encode_pending(
@@ -187,12 +210,20 @@ class Image:
                 yield producer_id, epoch, group_id, topic, columns
 
     def groups(self) -> Iterator[tuple[int, GroupRun]]:
-        """The log offset and the run of every group's last record. Raises BadImage."""
+        """The log offset and the run of every classic group's last record. Raises BadImage."""
         for kind, start, end in self._blocks:
             position = start
             while kind == GROUPS and position < end:
                 record_offset, run, position = _decode_group(self._view[:end], position)
                 yield record_offset, run
+
+    def consumer_groups(self) -> Iterator[ConsumerGroupRun]:
+        """The records of every consumer group, one by one. Raises BadImage."""
+        for kind, start, end in self._blocks:
+            position = start
+            while kind == CONSUMER_GROUPS and position < end:
+                run, position = _decode_consumer_record(self._view[:end], position)
+                yield run
 
 
 Blocks = list[tuple[int, int, int]]
@@ -220,11 +251,7 @@ def read_image(data: bytes) -> Image:
         blocks.append((kind, start, end))
         position = end + _CRC.size
     kinds = [kind for kind, _, _ in blocks]
-    if (
-        kinds[:1] != [HEAD]
-        or kinds[-1:] != [END]
-        or not {*kinds[1:-1]} <= {OFFSETS, GROUPS, PENDING}
-    ):
+    if kinds[:1] != [HEAD] or kinds[-1:] != [END] or not {*kinds[1:-1]} <= _CONTENTS:
         raise BadImage("the snapshot is not whole: the blocks are not a head, contents and an end")
     head = _read_head(view[blocks[0][1] : blocks[0][2]])
     end_payload = view[blocks[-1][1] : blocks[-1][2]]
@@ -256,3 +283,19 @@ def _decode_group(view: memoryview, position: int) -> tuple[int, GroupRun, int]:
     except (struct.error, UnicodeDecodeError, Malformed) as error:
         raise BadImage(f"the group at byte {position} is invalid: {error}") from None
     return record_offset, GroupRun(group_id, value), start + value_bytes
+
+
+def _decode_consumer_record(view: memoryview, position: int) -> tuple[ConsumerGroupRun, int]:
+    try:
+        timestamp_ms, key_bytes, value_bytes = _CONSUMER_RECORD.unpack_from(view, position)
+        start = position + _CONSUMER_RECORD.size
+        middle, end = start + key_bytes, start + key_bytes + value_bytes
+        if end > len(view):
+            raise BadImage(f"a record of {key_bytes + value_bytes} bytes at byte {position}")
+        found = consumer_codec.decode(bytes(view[start:middle]), bytes(view[middle:end]))
+    except (struct.error, Malformed) as error:
+        raise BadImage(f"the record at byte {position}: {error}") from None
+    if found is None:
+        raise BadImage(f"the record at byte {position} is not of a consumer group")
+    group_id, record = found
+    return ConsumerGroupRun(group_id, [record], timestamp_ms), end

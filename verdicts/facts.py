@@ -115,7 +115,7 @@ class AwaitedFacts(NamedTuple):
     """A running phase of a rebalance and the members that it waits for."""
 
     phase: str
-    """"join" or "sync" if the phase waits for members; other phases wait for a time."""
+    """"join", "sync", or "revoke" in a consumer group; other phases wait for time only."""
     until_ms: int | None
     """The latest end of the phase: its deadline, or the expiry of the silent members' sessions."""
     members: tuple[str, ...]

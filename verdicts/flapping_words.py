@@ -35,8 +35,8 @@ _BEFORE: Mapping[str, str] = {
     "left": "it had left",
     "poll_timed_out": "its poll timeout had expired",
     "session_expired": "its session had expired",
-    "sync_timed_out": "it had sent no SyncGroup in time",
-    "join_timed_out": "it had not rejoined in time",
+    "sync_timed_out": "it had been removed because it sent no SyncGroup in time",
+    "join_timed_out": "it had been removed because its JoinGroup came too late",
     "removed": "it had been removed",
 }
 _RESTARTS = frozenset({"restarted", "restarted_in_session"})

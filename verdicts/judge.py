@@ -38,7 +38,7 @@ NEEDS_HISTORY = (
 )
 """The verdicts that need a group's history, which clients of an Apache Kafka broker can't read."""
 
-_PHASES = ("join", "sync")
+_PHASES = ("join", "sync", "revoke")
 
 Place = tuple[str, int]
 

@@ -107,10 +107,13 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
     return sentence, advice, command("groups reset", facts.group, f"--topic {place}", target)
 
 
+_OMITS = {"sync": "sync", "revoke": "give up its partitions"}
+"""The request that the coordinator waits for, by phase."""
+
+
 def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     awaits = facts.awaits
     assert awaits is not None
-    is_sync = awaits.phase == "sync"
     until = "" if awaits.until_ms is None else f" (until {instant(awaits.until_ms)} at the latest)"
     member = _member(mark, facts)
     known = facts.member(mark.member_id)
@@ -122,7 +125,7 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         heard = known
         if until:  # the deadline already covers the member's session
             heard = known._replace(session_timeout_ms=None, session_left_ms=None)
-        sentence += _sign(heard, "sync" if is_sync else "rejoin")
+        sentence += _sign(heard, _OMITS.get(awaits.phase, "rejoin"))
         sentence += restarts(known, facts)
     if len(awaits.members) > 1:
         sentence += f" (one of {len(awaits.members)} awaited members)"

@@ -88,8 +88,7 @@ class Group:
         self.static_members: dict[str, str] = {}
         """Instance id to member id. Invariant: exactly the members with an instance id."""
         self.pending: dict[str, GroupTimer] = {}
-        """Timers of ids returned with MEMBER_ID_REQUIRED that have not joined yet; none is a
-        member."""
+        """Timers of ids returned with MEMBER_ID_REQUIRED that have not joined as members yet."""
         self.pending_syncs: set[str] = set()
         """Members that received this generation's JoinGroup response and have not sent SyncGroup.
         Empty except in AWAITING_SYNC and STABLE."""
@@ -217,14 +216,25 @@ class Group:
             case State.EMPTY | State.DEAD:
                 return Awaited("", None, ())
 
+    type = "classic"
+    """The type in ListGroups."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group is EMPTY."""
+        return self.state is State.EMPTY
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the members' assignments are in force, as they are in STABLE."""
+        return self.state is State.STABLE
+
     def all_joined(self) -> bool:
         """Whether every member's JoinGroup is parked and no id is pending."""
         return self.joined == len(self.members) and not self.pending
 
     def is_blank(self) -> bool:
-        """Whether the group has no members, no pending ids, no generation and no
-        record in the log.
-        """
+        """Whether the group has no members, pending ids, generation, or record in the log."""
         return (
             self.state is State.EMPTY
             and not self.pending
@@ -262,8 +272,7 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Remove a member without a parked request. If the member was the leader, the oldest
-        remaining member becomes the leader."""
+        """Remove a member without a parked request; the oldest other member may become leader."""
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -276,9 +285,7 @@ class Group:
         self._count_protocols(member.protocols, -1)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Replace the static member ``old`` by ``new``, which takes over its leadership and its
-        pending sync.
-        """
+        """Replace the static member ``old`` by ``new``, which takes over its leadership."""
         assert old.group_instance_id == new.group_instance_id
         assert new.member_id not in self.members
         led = self.leader_id == old.member_id

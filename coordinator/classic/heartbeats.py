@@ -142,6 +142,8 @@ def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
     if closed_ms is not None:
         return Awaited(Sign.CLOSED, silent, f"the connection closed {seconds(closed_ms)} ago{ends}")
     omits = "rejoin" if group.state is State.PREPARING_REBALANCE else "sync"
+    if group.type == "consumer":
+        omits = "give up its partitions"
     if silent is None or is_heard(group, member, now):
         ago = "" if silent is None else f" (last {seconds(silent)} ago)"
         return Awaited(

@@ -21,6 +21,8 @@ from coordinator.classic.rebalance import (
 from coordinator.classic.refused_joins import refuse
 from coordinator.classic.states import State
 from coordinator.classic.static_members import replace
+from coordinator.consumer import classic_members
+from coordinator.consumer.deletion import tombstones
 from coordinator.events import Cause, MemberChanged, MemberJoined
 from coordinator.outcome import JoinReply
 from coordinator.step import Step
@@ -56,7 +58,10 @@ def join(step: Step, call: JoinGroup) -> None:
         return refuse(step, None, call, INVALID_SESSION_TIMEOUT)
     group = step.state.groups.get(call.group_id)
     is_first = group is None
+    consumers = step.state.consumer_groups.get(call.group_id) if is_first else None
     if group is None:
+        if consumers is not None and consumers.members:
+            return classic_members.join(step, consumers, call)
         if call.member_id:
             return refuse(step, None, call, UNKNOWN_MEMBER_ID)
         group = Group(call.group_id, step.now)
@@ -68,6 +73,8 @@ def join(step: Step, call: JoinGroup) -> None:
         return refuse(step, group, call, INCONSISTENT_GROUP_PROTOCOL)
     if is_first:
         step.state.groups[call.group_id] = group
+        if consumers is not None:
+            step.records.append(tombstones(consumers))
     if not call.member_id:
         return _join_unnamed(step, group, call)
     if call.member_id in group.pending and call.group_instance_id is None:

@@ -82,6 +82,9 @@ class Member:
         the connection closes. The exception is a new member, whose first JoinGroup is parked for a
         limited time."""
 
+    reconciliation = None
+    """Only members of consumer groups have one."""
+
     def metadata(self, protocol_name: str | None) -> bytes:
         """The member's metadata for this protocol; empty if it does not offer the protocol."""
         for name, metadata in self.protocols:

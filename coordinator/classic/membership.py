@@ -11,6 +11,7 @@ from coordinator.classic.rebalance import (
     prepare,
 )
 from coordinator.classic.states import State
+from coordinator.consumer import classic_members
 from coordinator.events import Assigned, AssignedMember, Cause
 from coordinator.outcome import LeaveReply, SyncReply
 from coordinator.step import ShardState, Step, fits
@@ -33,6 +34,9 @@ from protocol.now import Now
 def sync(step: Step, call: SyncGroup) -> None:
     """Answer or park a SyncGroup; the leader's SyncGroup carries the assignment of every member."""
     group = step.state.groups.get(call.group_id)
+    if group is None and call.group_id in step.state.consumer_groups:
+        consumers = step.state.consumer_groups[call.group_id]
+        return classic_members.sync(step, consumers, call)
     error = _check_sync(group, call)
     if error or group is None:
         return step.reply(call.ticket, SyncReply(error))
@@ -126,6 +130,9 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
     """Handle a Heartbeat: extend the member's session and return the error code."""
     group = state.groups.get(call.group_id)
     if group is None:
+        consumers = state.consumer_groups.get(call.group_id)
+        if consumers is not None:
+            return classic_members.heartbeat(state, consumers, call, now)
         return UNKNOWN_MEMBER_ID if call.group_id else INVALID_GROUP_ID
     match group.state:
         case State.STABLE | State.AWAITING_SYNC:
@@ -156,6 +163,9 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
 def leave(step: Step, call: LeaveGroup) -> None:
     """Remove the members that leave, or that an administrator removes, in one rebalance."""
     group = step.state.groups.get(call.group_id)
+    if group is None and call.group_id in step.state.consumer_groups:
+        consumers = step.state.consumer_groups[call.group_id]
+        return classic_members.leave(step, consumers, call)
     if group is None:
         unknown = [(m.member_id, m.group_instance_id, UNKNOWN_MEMBER_ID) for m in call.members]
         return step.reply(call.ticket, LeaveReply(NONE, unknown))

@@ -9,6 +9,8 @@ import pytest
 
 from coordinator import calls
 from coordinator.calls import (
+    ConsumerGroupDescribe,
+    ConsumerHeartbeat,
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
@@ -53,6 +55,8 @@ EVERY_CALL: list[Any] = [
     OffsetDelete("t", "g", []),
     txn_commit("t"),
     end("t", committed=True),
+    ConsumerGroupDescribe("t", "g"),
+    ConsumerHeartbeat("t", "g", "m", 1, None, None, -1, None, None, None, None, "c", "/h"),
 ]
 
 
@@ -272,6 +276,8 @@ def test_group_counts_use_kafkas_state_names() -> None:
         "CompletingRebalance": 1,
         "Stable": 1,
         "Dead": 0,
+        "Assigning": 0,
+        "Reconciling": 0,
     }
 
 

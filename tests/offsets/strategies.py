@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from offsets.consumer_records import (
+    ClassicMember,
+    CurrentAssignment,
+    CurrentRecord,
+    EpochRecord,
+    GroupEpoch,
+    MemberMetadata,
+    MemberRecord,
+    RegexRecord,
+    ResolvedRegex,
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+    TopicsRecord,
+)
 from offsets.runs import (
     GroupMember,
     GroupRun,
@@ -115,3 +130,43 @@ def model_group(value: GroupValue) -> ModelGroup:
             for member in value.members
         ),
     )
+
+
+# ------------------------------------------------------------------------------ consumer groups
+
+_int32 = st.integers(0, 2**31 - 1)
+_short_names = st.text(max_size=10)
+_topic_ids = st.sampled_from([b"t" * 16, b"u" * 16, bytes(16)])
+_sorted_names = st.lists(_short_names, max_size=3).map(sorted).map(tuple)
+_targets = st.dictionaries(
+    _topic_ids, st.sets(_int32, min_size=1, max_size=4).map(sorted).map(tuple), max_size=2
+)
+_epochs = st.dictionaries(
+    _topic_ids,
+    st.dictionaries(_int32, _int32, min_size=1, max_size=4).map(lambda d: dict(sorted(d.items()))),
+    max_size=2,
+)
+_protocols = st.lists(st.tuples(_short_names, st.binary(max_size=9)), max_size=2).map(tuple)
+_metadata = st.builds(
+    MemberMetadata,
+    st.none() | _short_names,
+    st.none() | _short_names,
+    _short_names,
+    _short_names,
+    _sorted_names,
+    st.none() | _short_names,
+    int32,
+    st.none() | _short_names,
+    st.none() | st.builds(ClassicMember, int32, _protocols),
+)
+_current = st.builds(CurrentAssignment, int32, int32, st.integers(-128, 127), _epochs, _epochs)
+consumer_records = st.one_of(
+    st.builds(EpochRecord, st.builds(GroupEpoch, int32, int64)),
+    st.builds(TopicsRecord, st.just(True)),
+    st.builds(MemberRecord, _short_names, _metadata),
+    st.builds(TargetEpochRecord, st.builds(TargetEpoch, int32, int64)),
+    st.builds(TargetRecord, _short_names, _targets),
+    st.builds(CurrentRecord, _short_names, _current),
+    st.builds(RegexRecord, _short_names, st.builds(ResolvedRegex, _sorted_names, int32, int64)),
+)
+"""Records of consumer groups with any value that Muster may write."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from offsets.cache import OffsetCache
 from offsets.columns_image import BadImage, decode_columns, encode_columns
+from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord, EpochRecord, GroupEpoch
 from offsets.runs import (
     GroupMember,
     GroupRun,
@@ -27,12 +29,14 @@ from offsets.snapshot_image import (
     BatchMark,
     ImageHead,
     ImageWriter,
+    encode_consumer_record,
     encode_group,
     encode_pending,
     read_image,
 )
 from protocol.records.crc import crc32c
 from tests.offsets.strategies import (
+    consumer_records,
     few_names,
     few_partitions,
     group_values,
@@ -45,6 +49,8 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "groups-image.
 AT_MS = 1_700_000_000_000
 HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF, 5))
 END_MARK = BatchMark(40, 0x01020304, 6)
+
+EPOCH = EpochRecord(GroupEpoch(7, 5))
 
 histories = st.lists(
     offset_runs(few_names, few_partitions)
@@ -61,7 +67,11 @@ def cache_of(runs: list[Run | OwnBatch]) -> OffsetCache:
     return cache
 
 
-def image_of(cache: OffsetCache, groups: dict[str, tuple[int, GroupValue]]) -> bytes:
+def image_of(
+    cache: OffsetCache,
+    groups: dict[str, tuple[int, GroupValue]],
+    records: Sequence[ConsumerRecord] = (),
+) -> bytes:
     writer = ImageWriter()
     blocks = [writer.head(HEAD)]
     for producer_id, epoch, group_id, topic, columns in cache.pending.columns():
@@ -72,6 +82,9 @@ def image_of(cache: OffsetCache, groups: dict[str, tuple[int, GroupValue]]) -> b
         blocks.append(writer.offsets_block(encoded, len(cache.keys(group_id))))
     for group_id, (record_offset, value) in groups.items():
         blocks.append(writer.groups_block([encode_group(group_id, record_offset, value)]))
+    if records:
+        encoded = [encode_consumer_record("live", each, AT_MS) for each in records]
+        blocks.append(writer.consumer_groups_block(encoded))
     blocks.append(writer.end(42, END_MARK))
     return b"".join(blocks)
 
@@ -102,7 +115,8 @@ def example() -> bytes:
     cache.replay(OffsetRun("shop", "orders", [0, 1], [5, 6], [-1, -1], None, AT_MS), 30)
     pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
     cache.replay(TransactionalRun(4001, 2, [pending]), 39)
-    return image_of(cache, {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))})
+    groups = {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))}
+    return image_of(cache, groups, [EPOCH])
 
 
 @pytest.mark.proves("transactions 39")
@@ -113,10 +127,11 @@ def test_example_of_the_snapshot_page_is_read_and_written() -> None:
     assert example() == written
     image = read_image(written)
     assert image.head == HEAD
-    assert image.end == (42, END_MARK, 2, 1, 1)
+    assert image.end == (42, END_MARK, 2, 1, 1, 1)
     assert [(o, r.group_id, r.value and r.value.generation_id) for o, r in image.groups()] == [
         (33, "shop", 2)
     ]
+    assert list(image.consumer_groups()) == [ConsumerGroupRun("live", [EPOCH], AT_MS)]
     cache = restored(written)
     assert cache.fetch("shop", "orders", [0, 1, 2]).offsets == [5, 6, -1]
     entry = cache.get("shop", "orders", 1)
@@ -155,6 +170,32 @@ def test_group_records_of_a_snapshot_are_read_as_written(
     assert image.end.groups == len(groups)
 
 
+@given(st.lists(consumer_records, min_size=1, max_size=10))
+def test_records_of_consumer_groups_in_a_snapshot_are_read_as_written(
+    records: list[ConsumerRecord],
+) -> None:
+    image = read_image(image_of(cache_of([]), {}, records))
+    found = list(image.consumer_groups())
+    assert found == [ConsumerGroupRun("live", [record], AT_MS) for record in records]
+    assert image.end.consumer_records == len(records)
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        (bytes(15), "requires a buffer"),
+        (bytes(8) + b"\4\0\0\0\0\0\0\1" + bytes(20), "16777220 bytes"),
+        (bytes(8) + b"\5\0\0\0\0\0\0\0" + b"\0\2\0\1g", "not of a consumer group"),
+        (bytes(8) + b"\5\0\0\0\1\0\0\0" + b"\0\3\0\1g\0", "no version"),
+    ],
+)
+def test_false_record_with_a_right_checksum_is_refused(payload: bytes, error: str) -> None:
+    writer = ImageWriter()
+    blocks = writer.head(HEAD), writer.consumer_groups_block([payload]), writer.end(42, END_MARK)
+    with pytest.raises(BadImage, match=error):
+        list(read_image(b"".join(blocks)).consumer_groups())
+
+
 MEMBER = GroupMember("m-1", "i-1", "c", "/10.0.0.7", 60_000, 10_000, b"\1\2", b"\3")
 RICH = image_of(
     cache_of(
@@ -171,6 +212,7 @@ RICH = image_of(
         ]
     ),
     {"a": (9, GroupValue("consumer", 1, "range", "m-1", AT_MS, [MEMBER]))},
+    [EPOCH],
 )
 
 
@@ -198,7 +240,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
         size = 9 + int.from_bytes(RICH[position + 1 : position + 5], "little")
         sizes.append((position, position + size))
         position += size
-    assert len(sizes) == 6
+    assert len(sizes) == 7
     for start, end in sizes:
         with pytest.raises(BadImage):
             read_image(RICH[:start] + RICH[end:])
@@ -208,7 +250,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
         read_image(other[:71] + RICH[start:end] + other[71:])
 
 
-@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("version", [3, 4, 6])
 def test_snapshot_of_another_version_is_refused_by_its_version(version: int) -> None:
     head = bytearray(RICH[:71])
     head[13] = version

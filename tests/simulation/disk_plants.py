@@ -85,8 +85,11 @@ def _seen_as(shard: GroupShard, **other: Any) -> Any:
     """Returns a shard with another view, as a snapshot reads it."""
     view = shard.view
     parts = {
-        "offsets": view.offsets, "recorded": view.recorded, "all_pending": view.all_pending
-    }  # fmt: skip
+        "offsets": view.offsets,
+        "recorded": view.recorded,
+        "consumer_groups": view.consumer_groups,
+        "all_pending": view.all_pending,
+    }
     return SimpleNamespace(view=SimpleNamespace(**(parts | other)))
 
 

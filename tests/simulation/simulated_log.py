@@ -191,6 +191,8 @@ class SimulatedLog:
                 shard.restore(group_id, topic, columns)
             for record_offset, run in image.groups():
                 shard.replay(run, record_offset)
+            for records in image.consumer_groups():
+                shard.replay(records, -1)
         for base, run in self._runs(behind):
             if base >= begin:
                 shard.replay(run, base)

@@ -24,6 +24,7 @@ import coordinator.classic.rebalance
 import coordinator.classic.static_members
 import coordinator.classic.sweeps
 import coordinator.commits
+import coordinator.retention
 import coordinator.shard
 import coordinator.step
 import offsets.cache
@@ -235,7 +236,8 @@ def a_deleted_group_keeps_its_record(patch: pytest.MonkeyPatch) -> None:
         real(step, *args)
         del step.records[written:]
 
-    patch.setattr(coordinator.classic.sweeps, "forget", forget)
+    for caller in (coordinator.classic.sweeps, coordinator.retention):
+        patch.setattr(caller, "forget", forget)
 
 
 def an_assignment_changes_when_asked_again(patch: pytest.MonkeyPatch) -> None:
@@ -261,7 +263,7 @@ def followers_are_told_another_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_expire_in_groups_with_members(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinator.classic.sweeps, "rule_for", lambda _: ExpiryRule(0, ()))
+    patch.setattr(coordinator.retention, "rule_for", lambda _: ExpiryRule(0, ()))
 
 
 def offsets_expire_in_half_their_time(patch: pytest.MonkeyPatch) -> None:

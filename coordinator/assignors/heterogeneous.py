@@ -1,0 +1,185 @@
+"""The assignor "uniform" for members whose subscriptions differ.
+
+Source: Kafka 4.3.1 ``UniformHeterogeneousAssignmentBuilder``. Partitions of topics with few
+subscribers are placed first; then partitions move, topic by topic, from the members with most to
+those with fewest, until no move helps.
+"""
+
+from __future__ import annotations
+
+from coordinator.assignors.subscriptions import GroupSubscriptions
+from offsets.consumer_records import Assignment
+
+ROUNDS_MAX = 16
+"""Rounds of balancing over all topics; Kafka's bound."""
+
+
+def assign_heterogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
+    """A target for each member, by member id."""
+    return _Builder(group).build()
+
+
+class _Builder:
+    """One assignment under construction; members are their numbers in ascending order of id."""
+
+    __slots__ = ("group", "members", "owners", "sizes", "subscribers")
+
+    def __init__(self, group: GroupSubscriptions) -> None:
+        self.group = group
+        self.members = sorted(group.members)
+        self.sizes = [0] * len(self.members)
+        """Partitions of each member, over all topics."""
+        self.owners = {topic: [-1] * count for topic, count in group.partitions.items()}
+        """The owner of each partition; -1: none yet."""
+        self.subscribers: dict[bytes, list[int]] = {topic: [] for topic in group.partitions}
+        for number, member in enumerate(self.members):
+            for topic in member.topics:
+                if topic in self.subscribers:
+                    self.subscribers[topic].append(number)
+
+    def build(self) -> dict[str, Assignment]:
+        topics = sorted((t for t, subs in self.subscribers.items() if subs), key=self._topic_order)
+        self._keep_old()
+        for topic in topics:
+            self._place_unowned(topic)
+        self._balance([topic for topic in topics if len(self.subscribers[topic]) >= 2])
+        targets: list[dict[bytes, list[int]]] = [{} for _ in self.members]
+        for topic in topics:
+            for partition, owner in enumerate(self.owners[topic]):
+                targets[owner].setdefault(topic, []).append(partition)
+        return {
+            member.member_id: {topic: tuple(partitions) for topic, partitions in target.items()}
+            for member, target in zip(self.members, targets, strict=True)
+        }
+
+    def _topic_order(self, topic: bytes) -> tuple[float, int, int, int]:
+        subscribers = len(self.subscribers[topic])
+        high = int.from_bytes(topic[:8], "big", signed=True)
+        low = int.from_bytes(topic[8:], "big", signed=True)
+        return -self.group.partitions[topic] / subscribers, subscribers, high, low
+
+    def _keep_old(self) -> None:
+        for number, member in enumerate(self.members):
+            for topic, partitions in self.group.target.get(member.member_id, {}).items():
+                owners = self.owners.get(topic)
+                if owners is None or topic not in member.topics:
+                    continue
+                for partition in partitions:
+                    owners[partition] = number
+                self.sizes[number] += len(partitions)
+
+    def _place_unowned(self, topic: bytes) -> None:
+        owners = self.owners[topic]
+        balancer = _Balancer(self.subscribers[topic], self.sizes)
+        for partition, owner in enumerate(owners):
+            if owner == -1:
+                least = balancer.next_least()
+                owners[partition] = least
+                self.sizes[least] += 1
+
+    def _balance(self, topics: list[bytes]) -> None:
+        last_changed = -1
+        for _ in range(ROUNDS_MAX):
+            for i, topic in enumerate(topics):
+                if i == last_changed:
+                    return  # a whole round without a change
+                if self._balance_topic(topic) or last_changed == -1:
+                    last_changed = i
+
+    def _balance_topic(self, topic: bytes) -> bool:
+        """Move partitions of one topic between its subscribers; whether any moved."""
+        sizes = self.sizes
+        subscribers = self.subscribers[topic]
+        loads = [sizes[each] for each in subscribers]
+        if max(loads) - min(loads) <= 1:
+            return False
+        owners = self.owners[topic]
+        movable: dict[int, list[int]] = {}
+        for partition, owner in enumerate(owners):
+            movable.setdefault(owner, []).append(partition)
+        balancer = _Balancer(subscribers, sizes)
+        changed = False
+        while True:
+            most = balancer.next_most()
+            while most != -1 and not movable.get(most):
+                balancer.exclude_most()
+                most = balancer.next_most()
+            if most == -1:
+                return changed
+            least = balancer.next_least()
+            if balancer.most_level - balancer.least_level <= 1:
+                return changed
+            owners[movable[most].pop()] = least
+            sizes[most] -= 1
+            sizes[least] += 1
+            changed = True
+
+
+class _Balancer:
+    """Names a topic's subscribers with fewest, and with most, partitions, in turn.
+
+    The members with fewest are a range at the front of the sorted subscribers, those with most a
+    range at the back. All members of a range have the same number of partitions, its level, until
+    they are named again.
+    """
+
+    __slots__ = (
+        "_least_end",
+        "_most_end",
+        "_most_start",
+        "_next_least",
+        "_next_most",
+        "_sizes",
+        "_sorted",
+        "least_level",
+        "most_level",
+    )
+
+    def __init__(self, subscribers: list[int], sizes: list[int]) -> None:
+        self._sizes = sizes
+        self._sorted = sorted(subscribers, key=lambda member: (sizes[member], member))
+        self._least_end = self._next_least = 0
+        self.least_level = sizes[self._sorted[0]] - 1
+        self._most_start = self._most_end = len(self._sorted)
+        self._next_most = self._most_start - 1
+        self.most_level = sizes[self._sorted[-1]] + 1
+
+    def next_least(self) -> int:
+        """The number of the next member with fewest partitions."""
+        if self._next_least >= self._least_end:
+            self.least_level += 1
+            while (
+                self._least_end < len(self._sorted)
+                and self._sizes[self._sorted[self._least_end]] == self.least_level
+            ):
+                self._least_end += 1
+            self._next_least = 0
+        member = self._sorted[self._next_least]
+        self._next_least += 1
+        return member
+
+    def next_most(self) -> int:
+        """The number of the next member with most partitions; -1 when all are excluded."""
+        if self._next_most < self._most_start:
+            if self._most_end <= self._most_start and self._most_start > 0:
+                self.most_level = self._sizes[self._sorted[self._most_start - 1]]
+            else:
+                self.most_level -= 1
+            while (
+                self._most_start > 0
+                and self._sizes[self._sorted[self._most_start - 1]] == self.most_level
+            ):
+                self._most_start -= 1
+            self._next_most = self._most_end - 1
+        if self._most_end <= self._most_start:
+            return -1
+        member = self._sorted[self._next_most]
+        self._next_most -= 1
+        return member
+
+    def exclude_most(self) -> None:
+        """Exclude the member that ``next_most`` named last: it has no partition to move."""
+        self._most_end -= 1
+        named = self._next_most + 1
+        members = self._sorted
+        members[named], members[self._most_end] = members[self._most_end], members[named]

@@ -1,0 +1,243 @@
+"""Classic members inside a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+No request is parked, and no member runs an assignor: the coordinator assigns partitions as to the
+other members. A classic member learns by REBALANCE_IN_PROGRESS that it has to rejoin.
+
+`ConsumerMember.rebalance` is its deadline to rejoin, and after a JoinGroup its deadline to sync.
+
+Source: KIP-848, "Online migration"; Kafka 4.3.1
+``GroupMetadataManager.classicGroupJoinToConsumerGroup``, ``classicGroupSyncToConsumerGroup``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.calls import Heartbeat, JoinGroup, LeaveGroup, Leaver, SyncGroup
+from coordinator.config import DISABLED
+from coordinator.consumer.advance import Admitted, advance
+from coordinator.consumer.events import EpochCause
+from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.consumer.leaving import fence
+from coordinator.consumer.refused import Refused
+from coordinator.consumer.states import MemberState
+from coordinator.events import JoinRefused
+from coordinator.outcome import JoinReply, LeaveReply, SyncReply
+from coordinator.step import ShardState, Step
+from coordinator.topics_image import TopicsImage
+from coordinator.wording import with_reason
+from offsets.consumer_records import ClassicMember, MemberMetadata
+from protocol.consumer_protocol import CONSUMER, encode_assignment, read_subscription
+from protocol.deadlines import NEVER
+from protocol.errors import (
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    ProtocolError,
+)
+from protocol.now import Now
+
+# ------------------------------------------------------------------------------------- JoinGroup
+
+
+def join(step: Step, group: ConsumerGroup, call: JoinGroup) -> None:
+    """Serve a JoinGroup to a consumer group with members."""
+    refused = _join(step, group, call)
+    if refused is not None:
+        client = call.client_id, call.client_host
+        step.events.append(
+            JoinRefused(group.group_id, call.member_id, refused[0], *client, refused[1])
+        )
+        step.reply(call.ticket, JoinReply(refused.error_code, ""))
+
+
+def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | None:
+    config = step.state.config
+    member = group.members.get(call.member_id)
+    if config.consumer_migration_policy == DISABLED:
+        return Refused(
+            INCONSISTENT_GROUP_PROTOCOL,
+            "group.consumer.migration.policy=disabled does not let classic members join",
+        )
+    if member is None and len(group.members) >= config.consumer_max_size:
+        return Refused(
+            GROUP_MAX_SIZE_REACHED, f"group.consumer.max.size is {config.consumer_max_size}"
+        )
+    if call.protocol_type != CONSUMER or not _shares_protocol(group, call):
+        text = "its protocols differ from those of the group's classic members"
+        return Refused(INCONSISTENT_GROUP_PROTOCOL, text)
+    try:
+        subscription = read_subscription(call.protocols[0][1])
+    except ProtocolError as error:
+        return Refused(INCONSISTENT_GROUP_PROTOCOL, str(error))
+    member_id, instance_id, replaced = call.member_id, call.group_instance_id, None
+    if instance_id is not None:
+        holder_id = group.static_members.get(instance_id)
+        if member_id and holder_id is None:
+            return Refused(UNKNOWN_MEMBER_ID, f"instance id {instance_id} is unknown")
+        if member_id and holder_id != member_id:
+            return Refused(FENCED_INSTANCE_ID, f"instance id {instance_id} is another member's")
+        if holder_id is not None and not member_id:
+            replaced = group.members[holder_id]
+        member_id = member_id or call.fresh_id
+    elif not member_id:
+        if call.member_id_required:
+            step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, call.fresh_id))
+            return None
+        member_id = call.fresh_id
+    updated = MemberMetadata(
+        instance_id,
+        subscription.rack,
+        call.client_id,
+        call.client_host,
+        tuple(sorted(set(subscription.topics))),
+        "",
+        call.rebalance_timeout_ms,
+        None,
+        ClassicMember(call.session_timeout_ms, tuple(call.protocols)),
+    )
+    admitted = Admitted(group, member_id, member, replaced)
+    if updated == admitted.metadata:
+        updated = admitted.metadata
+    advanced = advance(step, admitted, updated, _by_id(subscription.owned, step.state.topics))
+    if isinstance(advanced, Refused):
+        return advanced
+    step.arm(advanced.member.session, call.session_timeout_ms)
+    step.arm(advanced.member.rebalance, max(0, call.rebalance_timeout_ms))
+    epoch, protocol = advanced.after.epoch, call.protocols[0][0]
+    step.reply(call.ticket, JoinReply(NONE, member_id, epoch, CONSUMER, protocol))
+    return None
+
+
+def _shares_protocol(group: ConsumerGroup, call: JoinGroup) -> bool:
+    """Whether the classic members, with this one, have a protocol in common."""
+    names = {name for name, _ in call.protocols}
+    for member in group.members.values():
+        classic = member.metadata.classic
+        if classic is not None and member.member_id != call.member_id:
+            names &= {name for name, _ in classic.protocols}
+    return bool(names)
+
+
+def _by_id(owned: Mapping[str, Sequence[int]], image: TopicsImage) -> dict[bytes, Sequence[int]]:
+    return {
+        image.by_name[name].topic_id: partitions
+        for name, partitions in owned.items()
+        if name in image.by_name and partitions
+    }
+
+
+# ------------------------------------------------------------------------- SyncGroup and Heartbeat
+
+
+def sync(step: Step, group: ConsumerGroup, call: SyncGroup) -> None:
+    """Answer a SyncGroup with the partitions that are assigned to the member now."""
+    error = _check(group, call, call.generation_id)
+    member = group.members.get(call.member_id)
+    classic = None if member is None else member.metadata.classic
+    if error or member is None or classic is None:
+        return step.reply(call.ticket, SyncReply(error))
+    name, subscription = classic.protocols[0]
+    if (call.protocol_type or CONSUMER) != CONSUMER or (call.protocol_name or name) != name:
+        return step.reply(call.ticket, SyncReply(INCONSISTENT_GROUP_PROTOCOL))
+    is_behind = group.target_epoch.epoch > member.current.epoch
+    if is_behind and member.current.state != MemberState.UNREVOKED:
+        _await_join(step.state, member, step.now)
+        return step.reply(call.ticket, SyncReply(REBALANCE_IN_PROGRESS))
+    member.rebalance.disarm()
+    step.arm(member.session, classic.session_timeout_ms)
+    names = step.state.topics.names
+    assigned = member.current.assigned.items()
+    assignment = encode_assignment(
+        {names[topic_id]: sorted(own) for topic_id, own in assigned if topic_id in names},
+        read_subscription(subscription).version,
+    )
+    return step.reply(call.ticket, SyncReply(NONE, CONSUMER, name, assignment))
+
+
+def heartbeat(state: ShardState, group: ConsumerGroup, call: Heartbeat, now: Now) -> int:
+    """The error code of a Heartbeat; REBALANCE_IN_PROGRESS: the member has to rejoin."""
+    error = _check(group, call, call.generation_id)
+    member = group.members.get(call.member_id)
+    classic = None if member is None else member.metadata.classic
+    if error or member is None or classic is None:
+        return error
+    state.deadlines.arm(member.session, now.mono_ms + classic.session_timeout_ms)
+    current = member.current
+    if (
+        current.epoch < group.target_epoch.epoch
+        or current.state == MemberState.UNREVOKED
+        or (current.state == MemberState.UNRELEASED and not _awaits(group, member))
+    ):
+        _await_join(state, member, now)
+        return REBALANCE_IN_PROGRESS
+    return NONE
+
+
+def _check(group: ConsumerGroup, call: SyncGroup | Heartbeat, generation_id: int) -> int:
+    if call.group_instance_id is not None:
+        holder_id = group.static_members.get(call.group_instance_id)
+        if holder_id is None:
+            return UNKNOWN_MEMBER_ID
+        if holder_id != call.member_id:
+            return FENCED_INSTANCE_ID
+    member = group.members.get(call.member_id)
+    if member is None or member.metadata.classic is None:
+        return UNKNOWN_MEMBER_ID
+    return NONE if generation_id == member.current.epoch else ILLEGAL_GENERATION
+
+
+def _awaits(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether another member holds a partition of its target."""
+    own, holders = member.member_id, group.holders
+    return any(
+        holders.get((topic_id, partition), own) != own
+        for topic_id, partitions in group.target_of(own).items()
+        for partition in partitions
+    )
+
+
+def _await_join(state: ShardState, member: ConsumerMember, now: Now) -> None:
+    """Remove the member unless it rejoins within its rebalance timeout."""
+    if member.rebalance.due_ms == NEVER:
+        timeout_ms = max(0, member.metadata.rebalance_timeout_ms)
+        state.deadlines.arm(member.rebalance, now.mono_ms + timeout_ms)
+
+
+# ------------------------------------------------------------------------------------- LeaveGroup
+
+
+def leave(step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:
+    """Remove the members that leave, or that an administrator removes; the epoch rises once."""
+    answers: list[tuple[str, str | None, int]] = []
+    leaving: dict[str, ConsumerMember] = {}
+    reason = None
+    for leaver in call.members:
+        member_id, error = _find(group, leaver)
+        if not error and member_id in leaving:
+            error = UNKNOWN_MEMBER_ID
+        if not error:
+            leaving[member_id] = group.members[member_id]
+            reason = leaver.reason
+        answers.append((leaver.member_id, leaver.group_instance_id, error))
+    step.reply(call.ticket, LeaveReply(NONE, answers))
+    if leaving:
+        detail = with_reason("left", reason)
+        fence(step, group, list(leaving.values()), EpochCause.MEMBER_LEFT, detail)
+
+
+def _find(group: ConsumerGroup, leaver: Leaver) -> tuple[str, int]:
+    """The id of the leaving member, and the error code; an instance id alone is enough."""
+    if leaver.group_instance_id is not None:
+        holder_id = group.static_members.get(leaver.group_instance_id)
+        if holder_id is None:
+            return "", UNKNOWN_MEMBER_ID
+        if leaver.member_id and leaver.member_id != holder_id:
+            return "", FENCED_INSTANCE_ID
+        return holder_id, NONE
+    return leaver.member_id, NONE if leaver.member_id in group.members else UNKNOWN_MEMBER_ID

@@ -1,0 +1,113 @@
+"""Checks the member of OffsetCommit, TxnOffsetCommit and OffsetFetch in a consumer group.
+
+No check here keeps a session: only heartbeats do. Source: KIP-848, KIP-1251; Kafka 4.3.1
+``ConsumerGroup.validateOffsetCommit``, ``validateOffsetFetch``, ``OffsetMetadataManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coordinator.calls import OffsetCommit, OffsetFetch, TxnOffsetCommit
+from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.topics_image import TopicsImage
+from protocol.errors import (
+    ILLEGAL_GENERATION,
+    NONE,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
+)
+
+
+class CommitRefused(NamedTuple):
+    """The error code of a refused commit, and the reason for the journal."""
+
+    error_code: int
+    detail: str
+
+
+def check_commit(
+    group: ConsumerGroup, call: OffsetCommit, image: TopicsImage
+) -> CommitRefused | None:
+    """Whether this commit is refused as a whole; None: it is accepted.
+
+    Without a member epoch it comes from a simple consumer or an admin, who may write only while the
+    group has no members.
+    """
+    epoch = call.generation_id
+    if epoch < 0 and not group.members:
+        return None
+    member = group.members.get(call.member_id)
+    if member is None:
+        return _unknown(group, call)
+    if not call.knows_member_epochs:
+        text = "its version has generations, but the member's epochs need version 9"
+        return CommitRefused(UNSUPPORTED_VERSION, text)
+    return _check_epoch(member, call, image, STALE_MEMBER_EPOCH)
+
+
+def check_txn_commit(
+    group: ConsumerGroup, call: TxnOffsetCommit, image: TopicsImage
+) -> CommitRefused | None:
+    """The same of TxnOffsetCommit, which may name no membership in any group (KIP-447)."""
+    if call.generation_id < 0 and not call.member_id and call.group_instance_id is None:
+        return None
+    member = group.members.get(call.member_id)
+    if member is None:
+        return _unknown(group, call)
+    return _check_epoch(member, call, image, ILLEGAL_GENERATION)
+
+
+def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:
+    """The error of an OffsetFetch that names a member (v9 and up)."""
+    if call.member_id is None and call.member_epoch < 0:
+        return NONE
+    member = group.members.get(call.member_id or "")
+    if member is None:
+        return UNKNOWN_MEMBER_ID
+    return NONE if call.member_epoch == member.current.epoch else STALE_MEMBER_EPOCH
+
+
+def _unknown(group: ConsumerGroup, call: OffsetCommit | TxnOffsetCommit) -> CommitRefused:
+    if call.member_id:
+        text = f"its member id is unknown to the group ({group.state().value})"
+    else:
+        text = f"its client is not a member, but the group has members ({group.state().value})"
+    return CommitRefused(UNKNOWN_MEMBER_ID, text)
+
+
+def _check_epoch(
+    member: ConsumerMember,
+    call: OffsetCommit | TxnOffsetCommit,
+    image: TopicsImage,
+    stale: int,
+) -> CommitRefused | None:
+    """A commit with an older epoch is accepted where the member got the partition by then."""
+    epoch, current = call.generation_id, member.current
+    if epoch == current.epoch:
+        return None
+    if epoch > current.epoch:
+        text = f"it has member epoch {epoch}, above the member's epoch {current.epoch}"
+        return CommitRefused(stale, text)
+    for name, partition in _partitions(call):
+        topic = image.by_name.get(name)
+        got_at = None
+        if topic is not None:
+            got_at = current.assigned.get(topic.topic_id, {}).get(partition)
+            if got_at is None:
+                got_at = current.revoking.get(topic.topic_id, {}).get(partition)
+        if got_at is None:
+            text = f"{name}-{partition} is not assigned to the member; its epoch is {epoch},"
+            return CommitRefused(stale, f"{text} the member's {current.epoch}")
+        if got_at > epoch:
+            text = f"{name}-{partition} was assigned to the member at epoch {got_at}, the commit"
+            return CommitRefused(stale, f"{text} is of epoch {epoch}")
+    return None
+
+
+def _partitions(call: OffsetCommit | TxnOffsetCommit) -> Iterator[tuple[str, int]]:
+    for topic in call.topics:
+        for partition in topic.partitions:
+            yield topic.topic, partition

@@ -1,0 +1,88 @@
+"""Downgrade: a consumer group whose members are all classic becomes a classic group again.
+
+Its generation is the epoch that the group had. A rebalance follows if a member left.
+
+Source: KIP-848, "Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToClassicGroup``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from coordinator.classic.group import Group, vote
+from coordinator.classic.rebalance import prepare
+from coordinator.config import DOWNGRADES
+from coordinator.consumer.deletion import tombstones
+from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.events import Cause, GroupConverted
+from coordinator.step import Step
+from offsets.runs import GroupMember, GroupValue
+from protocol.consumer_protocol import CONSUMER, encode_assignment, read_subscription
+
+
+def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str]) -> bool:
+    """Whether all members but those in ``without`` are classic, and the settings allow it."""
+    config = step.state.config
+    left = len(group.members) - len(without)
+    return (
+        0 < left <= config.max_size
+        and config.consumer_migration_policy in DOWNGRADES
+        and all(
+            each.metadata.classic is not None or name in without
+            for name, each in group.members.items()
+        )
+    )
+
+
+def downgrade(
+    step: Step, group: ConsumerGroup, without: Collection[str], cause: Cause, detail: str
+) -> None:
+    """Write the classic group of the members that remain, and begin its rebalance."""
+    left = [each for name, each in group.members.items() if name not in without]
+    classic = _classic_group(step, group, left)
+    step.records += (tombstones(group), classic.run())
+    step.state.groups[group.group_id] = classic
+    for member in left:
+        known = classic.members[member.member_id]
+        step.arm(known.session, known.session_timeout_ms)
+        member.session.disarm()
+        member.rebalance.disarm()
+    generation = classic.generation_id
+    why = "the last member with group.protocol=consumer left"
+    step.events.append(GroupConverted(group.group_id, "classic", generation, why))
+    prepare(step, classic, cause, detail)
+
+
+def _classic_group(step: Step, group: ConsumerGroup, left: list[ConsumerMember]) -> Group:
+    names = step.state.topics.names
+    offers = [each.metadata.classic.protocols for each in left if each.metadata.classic]
+    protocol = vote(offers)
+    members = []
+    for each in left:
+        metadata, classic = each.metadata, each.metadata.classic
+        assert classic is not None
+        subscription = dict(classic.protocols)[protocol]
+        target = group.target_of(each.member_id).items()
+        assignment = encode_assignment(
+            {names[topic_id]: numbers for topic_id, numbers in target if topic_id in names},
+            read_subscription(subscription).version,
+        )
+        members.append(
+            GroupMember(
+                each.member_id,
+                metadata.instance_id,
+                metadata.client_id,
+                metadata.client_host,
+                metadata.rebalance_timeout_ms,
+                classic.session_timeout_ms,
+                subscription,
+                assignment,
+            )
+        )
+    leader, now = left[0].member_id, step.now
+    value = GroupValue(CONSUMER, group.epoch.epoch, protocol, leader, now.wall_ms, members)
+    restored = Group.restored(group.group_id, value, -1)
+    restored.state_since_ms = now.mono_ms
+    for each, offer in zip(left, offers, strict=True):
+        restored.set_protocols(restored.members[each.member_id], offer)
+    return restored

@@ -1,0 +1,117 @@
+"""Events of consumer groups, each emitted once; the edge makes log lines and metrics of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import StrEnum
+
+from offsets.consumer_records import CurrentAssignment
+from protocol.slotted import slotted
+
+
+class EpochCause(StrEnum):
+    """Why the epoch of a consumer group rose."""
+
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    SESSION_EXPIRED = "session_expired"
+    REBALANCE_TIMED_OUT = "rebalance_timed_out"
+    """A member did not give up its partitions within its rebalance timeout."""
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    TOPICS_CHANGED = "topics_changed"
+    REGEX_RESOLVED = "regex_resolved"
+    ASKED_FOR = "asked_for"
+    """A test requested it from a broker in test mode."""
+
+
+@slotted
+class EpochBumped:
+    """The epoch of a group rose: the next target assignment has this epoch."""
+
+    group_id: str
+    epoch: int
+    cause: EpochCause
+    member_id: str
+    """The member that caused it; "" when no single member did."""
+    detail: str
+    """The cause in words."""
+    awaited: tuple[str, ...] = ()
+    """The members that have to send a heartbeat or give up partitions."""
+
+
+@slotted
+class TargetComputed:
+    """A target assignment was computed."""
+
+    group_id: str
+    epoch: int
+    assignor: str
+    members: int
+    changed: int
+    """The number of members whose target changed."""
+    moved: str
+    """Which partitions get another owner, in words."""
+
+
+@slotted
+class GroupReconciled:
+    """Every member of a group has its target assignment; an `Assigned` follows."""
+
+    group_id: str
+    epoch: int
+    members: int
+
+
+@slotted
+class MemberReconciled:
+    """The epoch, state or partitions of a member changed."""
+
+    group_id: str
+    member_id: str
+    before: CurrentAssignment
+    after: CurrentAssignment
+
+
+@slotted
+class RegexesWanted:
+    """The regexes of a group are to be resolved to topics; the edge does it and calls the shard."""
+
+    group_id: str
+    regexes: tuple[str, ...]
+    version: int
+    """The version of the topics' image."""
+    sender: Hashable
+    """The connection whose principal has to be allowed to describe the topics."""
+
+
+@slotted
+class RegexesResolved:
+    """Regexes were resolved: the topics that match now and did not before, and the reverse."""
+
+    group_id: str
+    regexes: tuple[str, ...]
+    came: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+@slotted
+class HeartbeatRefused:
+    """A ConsumerGroupHeartbeat was refused."""
+
+    group_id: str
+    member_id: str
+    client_id: str
+    client_host: str
+    error_code: int
+    detail: str
+
+
+ConsumerEvent = (
+    EpochBumped
+    | TargetComputed
+    | GroupReconciled
+    | MemberReconciled
+    | RegexesWanted
+    | RegexesResolved
+    | HeartbeatRefused
+)

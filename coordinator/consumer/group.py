@@ -1,0 +1,310 @@
+"""A consumer group: the fold of its records, and what follows from them.
+
+Only `ConsumerGroup.fold` writes hard state, live and at load. Timers and ``refresh_wanted`` are
+soft state: a load starts them again. Logs of other writers need tolerance: after compaction a
+member may have a current assignment and no metadata, or the reverse; a tombstone may be for a
+record that does not exist.
+
+Source: Kafka 4.3.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Set
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.states import ConsumerGroupState, MemberState
+from coordinator.timers import GroupTimer
+from coordinator.topics_image import Topic, TopicsImage
+from offsets.consumer_records import (
+    AssignedEpochs,
+    Assignment,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    EpochRecord,
+    GroupEpoch,
+    MemberMetadata,
+    MemberRecord,
+    RegexRecord,
+    ResolvedRegex,
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+    TopicsRecord,
+)
+
+INITIAL_EPOCH = 1
+"""Of a new group and its target; the first member raises it to 2 (Kafka 4.3; 1 before)."""
+JOINING_EPOCH = 0
+LEAVING_EPOCH = -1
+STATIC_LEAVING_EPOCH = -2
+"""The member leaves for a while: its partitions stay its own until its session expires."""
+
+NO_METADATA = MemberMetadata()
+NO_ASSIGNMENT = CurrentAssignment()
+
+
+class ConsumerMember:
+    """A member of a consumer group."""
+
+    __slots__ = ("current", "encoded", "member_id", "metadata", "rebalance", "session")
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.member_id = member_id
+        self.metadata = NO_METADATA
+        """Written by `ConsumerGroup.fold` alone, like ``current``."""
+        self.current = NO_ASSIGNMENT
+        self.encoded: tuple[CurrentAssignment, bytes] | None = None
+        """A cache of `ConsumerMemberView.assignment`, and the assignment that it encodes."""
+        self.session = GroupTimer(group_id, member_id)
+        """Armed by every accepted heartbeat. The member is removed when it is due."""
+        self.rebalance = GroupTimer(group_id, member_id)
+        """Armed while the member is UNREVOKED. The member is removed when it is due."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether this static member has left for a while."""
+        return self.current.epoch == STATIC_LEAVING_EPOCH
+
+
+def session_timeout_ms(config: GroupConfig, member: ConsumerMember) -> int:
+    """The session timeout: a classic member has its own, the others have the group's."""
+    classic = member.metadata.classic
+    if classic is not None:
+        return classic.session_timeout_ms
+    return config.of_group(member.session.group_id).session_timeout_ms
+
+
+class ConsumerGroup:
+    """One consumer group of a shard."""
+
+    __slots__ = (
+        "_names",
+        "_regexes",
+        "changed_ms",
+        "epoch",
+        "epoch_ms",
+        "expiry_warned_ms",
+        "group_id",
+        "has_topics_record",
+        "holders",
+        "members",
+        "refresh_wanted",
+        "regexes",
+        "resolved_ms",
+        "resolved_version",
+        "resolving",
+        "static_members",
+        "target_epoch",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = GroupEpoch(INITIAL_EPOCH)
+        self.epoch_ms = -1
+        """Wall time at which the epoch last rose; -1: unknown. A group without members became empty
+        then."""
+        self.expiry_warned_ms = 0
+        """The shortest warning time before the expiry of offsets that was reported; 0: none."""
+        self.target_epoch = TargetEpoch(INITIAL_EPOCH)
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id to member id."""
+        self.targets: dict[str, Assignment] = {}
+        """The target assignment, by member id; a member that joined later is not in it."""
+        self.regexes: dict[str, ResolvedRegex] = {}
+        """The topics of each regex that is resolved."""
+        self.holders: dict[tuple[bytes, int], str] = {}
+        """The member that has a partition assigned or revoking."""
+        self.has_topics_record = False
+        """The log has a record of type 4, which the next change of the epoch deletes."""
+        self.refresh_wanted = True
+        """Topics may have changed since the metadata hash was computed: after a load, or when a
+        subscribed topic was created, changed or deleted."""
+        self.changed_ms = 0
+        """Monotonic time of the last step that wrote records, or of the load."""
+        self.resolving = False
+        """Whether the edge is resolving the regexes."""
+        self.resolved_ms = 0
+        """Monotonic time at which the last resolution began."""
+        self.resolved_version = -1
+        """The version of the topics' image at that time; -1: none since the load."""
+        self._names: dict[str, int] = {}
+        """Topic name to the number of members that subscribe to it by name."""
+        self._regexes: dict[str, int] = {}
+        """Regex to the number of members that subscribe by it."""
+
+    # -------------------------------------------------------------------------------------- fold
+
+    def fold(self, record: ConsumerRecord, timestamp_ms: int = -1) -> None:
+        """Apply a record that is in the log; ``timestamp_ms``: when it was written, wall time."""
+        if isinstance(record, CurrentRecord):
+            self._fold_current(record.member_id, record.value)
+        elif isinstance(record, MemberRecord):
+            self._fold_metadata(record.member_id, record.value)
+        elif isinstance(record, TargetRecord):
+            if record.value is None:
+                self.targets.pop(record.member_id, None)
+            else:
+                self.targets[record.member_id] = record.value
+        elif isinstance(record, EpochRecord):
+            self.epoch = record.value or GroupEpoch(INITIAL_EPOCH)
+            self.epoch_ms = timestamp_ms
+        elif isinstance(record, TargetEpochRecord):
+            self.target_epoch = record.value or TargetEpoch(INITIAL_EPOCH)
+        elif isinstance(record, TopicsRecord):
+            self.has_topics_record = record.value is not None
+        elif record.value is None:
+            self.regexes.pop(record.regex, None)
+        else:
+            self.regexes[record.regex] = record.value
+
+    def _fold_metadata(self, member_id: str, value: MemberMetadata | None) -> None:
+        old = self.members.get(member_id)
+        if old is not None:
+            self._count(old.metadata, -1)
+            if self.static_members.get(old.metadata.instance_id or "") == member_id:
+                del self.static_members[old.metadata.instance_id or ""]
+        if value is None:
+            if old is not None:
+                self._release(member_id, old.current)
+                del self.members[member_id]
+            self.targets.pop(member_id, None)
+            return
+        self._member(member_id).metadata = value
+        self._count(value, 1)
+        if value.instance_id:
+            self.static_members[value.instance_id] = member_id
+
+    def _fold_current(self, member_id: str, value: CurrentAssignment | None) -> None:
+        if value is None and member_id not in self.members:
+            return
+        member = self._member(member_id)
+        self._release(member_id, member.current)
+        member.current = value or NO_ASSIGNMENT
+        for partitions in (member.current.assigned, member.current.revoking):
+            for key in _keys(partitions):
+                self.holders[key] = member_id
+
+    def _member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = ConsumerMember(self.group_id, member_id)
+        return member
+
+    def _release(self, member_id: str, current: CurrentAssignment) -> None:
+        """Remove the member as holder of its partitions that no other member has taken."""
+        for partitions in (current.assigned, current.revoking):
+            for key in _keys(partitions):
+                if self.holders.get(key) == member_id:
+                    del self.holders[key]
+
+    def _count(self, metadata: MemberMetadata, step: int) -> None:
+        for name in metadata.subscribed_topics:
+            _add(self._names, name, step)
+        if metadata.subscribed_regex:
+            _add(self._regexes, metadata.subscribed_regex, step)
+
+    def records(self) -> Iterator[ConsumerRecord]:
+        """The records that a log without superseded ones has of this group, for snapshots.
+
+        The group may change in between: a later record in the log then corrects what was yielded.
+        """
+        members = list(self.members.items())
+        for member_id, member in members:
+            yield MemberRecord(member_id, member.metadata)
+        for regex, resolved in list(self.regexes.items()):
+            yield RegexRecord(regex, resolved)
+        yield EpochRecord(self.epoch)
+        if self.has_topics_record:
+            yield TopicsRecord(True)
+        for member_id, target in list(self.targets.items()):
+            yield TargetRecord(member_id, target)
+        yield TargetEpochRecord(self.target_epoch)
+        for member_id, member in members:
+            yield CurrentRecord(member_id, member.current)
+
+    def new_member(self, member_id: str) -> ConsumerMember:
+        """A member for whose timers there must be a place before its records are in the log."""
+        return self._member(member_id)
+
+    # ------------------------------------------------------------------------------------- views
+
+    def state(self) -> ConsumerGroupState:
+        """The state of the group, derived from its epochs and members."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        target = self.target_epoch.epoch
+        if self.epoch.epoch > target:
+            return ConsumerGroupState.ASSIGNING
+        for member in self.members.values():
+            if member.current.epoch != target or member.current.state != MemberState.STABLE:
+                return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
+
+    def target_of(self, member_id: str) -> Assignment:
+        """The target of a member; empty for one that joined after it was computed."""
+        return self.targets.get(member_id, {})
+
+    @property
+    def has_regexes(self) -> bool:
+        """Whether a member subscribes by regex."""
+        return bool(self._regexes)
+
+    @property
+    def used_regexes(self) -> Set[str]:
+        """The regexes by which members subscribe."""
+        return self._regexes.keys()
+
+    def regex_members(self, regex: str) -> int:
+        """The number of members that subscribe by this regex."""
+        return self._regexes.get(regex, 0)
+
+    def subscribed_names(self) -> set[str]:
+        """The names of all topics that a member subscribes to, by name or by resolved regex."""
+        names = set(self._names)
+        for regex in self._regexes:
+            if regex in self.regexes:
+                names.update(self.regexes[regex].topics)
+        return names
+
+    def subscribes_to(self, name: str) -> bool:
+        """Whether a member subscribes to the topic, by name or by resolved regex."""
+        return name in self._names or any(
+            name in self.regexes[regex].topics for regex in self._regexes if regex in self.regexes
+        )
+
+    def knows_subscriptions(self) -> bool:
+        """Whether all members' regexes are resolved."""
+        return self._regexes.keys() <= self.regexes.keys()
+
+    def topics_of(self, metadata: MemberMetadata, image: TopicsImage) -> list[Topic]:
+        """The existing topics that a member with this metadata subscribes to, by name."""
+        return image.existing(self._names_of(metadata))
+
+    def topic_ids_of(self, metadata: MemberMetadata, image: TopicsImage) -> set[bytes]:
+        """The ids of `topics_of`."""
+        by_name = image.by_name
+        return {by_name[name].topic_id for name in self._names_of(metadata) if name in by_name}
+
+    def _names_of(self, metadata: MemberMetadata) -> Collection[str]:
+        regex = self.regexes.get(metadata.subscribed_regex or "")
+        if regex is None:
+            return metadata.subscribed_topics
+        return {*metadata.subscribed_topics, *regex.topics}
+
+
+def _keys(partitions: AssignedEpochs) -> Iterable[tuple[bytes, int]]:
+    for topic_id, epochs in partitions.items():
+        for partition in epochs:
+            yield topic_id, partition
+
+
+def _add(counts: dict[str, int], name: str, step: int) -> None:
+    count = counts.get(name, 0) + step
+    if count:
+        counts[name] = count
+    else:
+        del counts[name]

@@ -1,0 +1,243 @@
+"""Consumer groups as a `GroupView`, which metrics, verdicts and pages read of any group.
+
+Its generation is the group's epoch, and a member's assigned partitions are encoded as in the
+classic consumer protocol. `Groups` has the classic and the consumer groups of a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from coordinator.classic.group import Awaited
+from coordinator.consumer.group import ConsumerGroup, ConsumerMember, session_timeout_ms
+from coordinator.consumer.states import ConsumerGroupState, MemberState
+from coordinator.consumer.target import preferred_assignor
+from coordinator.read_only import GroupView, MemberView, Reconciliation, TimerView
+from offsets.consumer_records import Assignment, CurrentAssignment
+from protocol.consumer_protocol import CONSUMER, encode_assignment
+from protocol.deadlines import NEVER
+
+if TYPE_CHECKING:
+    from coordinator.calls import Ticket
+    from coordinator.step import ShardState
+
+_KNOWN_STATES = frozenset(MemberState)
+REVOKE = "revoke"
+"""The phase of a group that waits for members to give up partitions; see `Awaited`."""
+
+
+def encoded(current: CurrentAssignment, names: Mapping[bytes, str]) -> bytes:
+    """The assigned partitions in the classic consumer protocol, without deleted topics."""
+    assigned = current.assigned.items()
+    return encode_assignment({names[id_]: sorted(own) for id_, own in assigned if id_ in names})
+
+
+class ConsumerMemberView:
+    """Implements `MemberView`; a heartbeat is answered at once, so that no request is parked."""
+
+    __slots__ = ("_group", "_member", "_state")
+
+    closed_ms: int | None = None
+    join_ticket: Ticket | None = None
+    protocols: Sequence[tuple[str, bytes]] = ()
+    waits = False
+
+    def __init__(self, state: ShardState, group: ConsumerGroup, member: ConsumerMember) -> None:
+        self._state = state
+        self._group = group
+        self._member = member
+
+    @property
+    def member_id(self) -> str:
+        """Its id."""
+        return self._member.member_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """Not None for a static member."""
+        return self._member.metadata.instance_id
+
+    @property
+    def client_id(self) -> str:
+        """The client.id of its last heartbeat."""
+        return self._member.metadata.client_id
+
+    @property
+    def client_host(self) -> str:
+        """The host of its last heartbeat."""
+        return self._member.metadata.client_host
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """The session timeout."""
+        return session_timeout_ms(self._state.config, self._member)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long it may take to give up partitions; clients send max.poll.interval.ms."""
+        return self._member.metadata.rebalance_timeout_ms
+
+    @property
+    def assignment(self) -> bytes:
+        """Its assigned partitions in the classic consumer protocol, without deleted topics."""
+        member, names = self._member, self._state.topics.names
+        kept = member.encoded
+        if kept is None or kept[0] is not member.current:
+            kept = member.encoded = (member.current, encoded(member.current, names))
+        return kept[1]
+
+    @property
+    def session(self) -> TimerView:
+        """The timer that ends its membership."""
+        return self._member.session
+
+    @property
+    def reconciliation(self) -> Reconciliation:
+        """How far it is on the way to its target."""
+        member, names = self._member, self._state.topics.names
+        current, target = member.current, self._group.target_of(member.member_id)
+        until_ms = member.rebalance.due_ms
+        is_late = current.state == MemberState.UNREVOKED and until_ms != NEVER
+        since_ms = until_ms - member.metadata.rebalance_timeout_ms
+        state = current.state
+        return Reconciliation(
+            current.epoch,
+            MemberState(state).name if state in _KNOWN_STATES else MemberState.UNKNOWN.name,
+            {names[id_]: numbers for id_, numbers in target.items() if id_ in names},
+            {names[id_]: sorted(own) for id_, own in current.revoking.items() if id_ in names},
+            since_ms if is_late else None,
+            until_ms if is_late else None,
+            self._awaited(target),
+        )
+
+    def _awaited(self, target: Assignment) -> list[tuple[str, int, str]]:
+        names, holders = self._state.topics.names, self._group.holders
+        own = self._member.member_id
+        return [
+            (names[topic_id], partition, holder)
+            for topic_id, partitions in target.items()
+            for partition in partitions
+            if topic_id in names and (holder := holders.get((topic_id, partition), own)) != own
+        ]
+
+
+class _Members(Mapping[str, MemberView]):
+    """The members of a group by id: a live view, which must not be kept over a change."""
+
+    __slots__ = ("_group", "_state")
+
+    def __init__(self, state: ShardState, group: ConsumerGroup) -> None:
+        self._state = state
+        self._group = group
+
+    def __getitem__(self, member_id: str) -> MemberView:
+        return ConsumerMemberView(self._state, self._group, self._group.members[member_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group.members)
+
+    def __len__(self) -> int:
+        return len(self._group.members)
+
+
+class ConsumerGroupView:
+    """Implements `GroupView`."""
+
+    __slots__ = ("_group", "_state")
+
+    type = "consumer"
+    protocol_type: str | None = CONSUMER
+    leader_id: str | None = None
+    pending: Collection[str] = ()
+    offsets_read_ms = -1
+    record_offset = -1
+
+    def __init__(self, state: ShardState, group: ConsumerGroup) -> None:
+        self._state = state
+        self._group = group
+
+    @property
+    def group_id(self) -> str:
+        """Its id."""
+        return self._group.group_id
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The state, derived from epochs and members."""
+        return self._group.state()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self._group.members
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether its members' assignments are in force, as they always are."""
+        return bool(self._group.members)
+
+    @property
+    def state_since_ms(self) -> int:
+        """Monotonic time of the last change of members, target or assignments, or of the load."""
+        return self._group.changed_ms
+
+    @property
+    def state_timestamp_ms(self) -> int:
+        """Wall time of the last change of the group's epoch; -1: unknown."""
+        return self._group.epoch_ms
+
+    @property
+    def protocol_name(self) -> str | None:
+        """The assignor."""
+        members = {name: each.metadata for name, each in self._group.members.items()}
+        return preferred_assignor(members, self._state.config.consumer_assignors)
+
+    @property
+    def generation_id(self) -> int:
+        """The group's epoch."""
+        return self._group.epoch.epoch
+
+    @property
+    def members(self) -> Mapping[str, MemberView]:
+        """The members by id, the oldest first."""
+        return _Members(self._state, self._group)
+
+    @property
+    def subscribed_topics(self) -> Collection[str] | None:
+        """Topics to which the members subscribe, by name or by resolved regex."""
+        return self._group.subscribed_names()
+
+    def awaited(self) -> Awaited:
+        """The members that have to give up partitions, and when the first of them is removed."""
+        members = self._group.members.values()
+        late = [each for each in members if each.current.state == MemberState.UNREVOKED]
+        due_ms = min((each.rebalance.due_ms for each in late), default=NEVER)
+        if due_ms == NEVER:
+            return Awaited("", None, ())
+        return Awaited(REVOKE, due_ms, tuple(each.member_id for each in late))
+
+
+class Groups(Mapping[str, GroupView]):
+    """All groups of a shard by id: a live view, which must not be kept over a change."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+
+    def __getitem__(self, group_id: str) -> GroupView:
+        classic = self._state.groups.get(group_id)
+        if classic is not None:
+            return classic
+        return ConsumerGroupView(self._state, self._state.consumer_groups[group_id])
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._state.groups
+        yield from self._state.consumer_groups
+
+    def __len__(self) -> int:
+        return len(self._state.groups) + len(self._state.consumer_groups)
+
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in self._state.groups or group_id in self._state.consumer_groups

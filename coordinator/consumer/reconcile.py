@@ -1,0 +1,135 @@
+"""Reconciliation: the next step of one member from what it has towards its target.
+
+A member first gives up partitions, then confirms it, then receives those that no member holds. Each
+heartbeat takes at most one step. A partition is *held* by the member that has it assigned or
+revoking; no other member receives it until that member has confirmed.
+
+Source: KIP-848; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from coordinator.consumer.states import MemberState
+from offsets.consumer_records import AssignedEpochs, Assignment, CurrentAssignment
+
+Owned = Mapping[bytes, Collection[int]]
+"""Topic id to the partitions that a member says it owns."""
+
+Holders = Mapping[tuple[bytes, int], str]
+"""(topic id, partition) to the member that holds it."""
+
+
+class Towards(NamedTuple):
+    """A member, and what it is reconciled with."""
+
+    member_id: str
+
+    epoch: int
+    """The epoch of the target assignment."""
+    target: Assignment
+    """The target of this member."""
+    subscribed: Collection[bytes]
+    """Ids of the topics that the member subscribes to now, by name or by regex."""
+    holders: Holders
+
+
+def reconcile(
+    current: CurrentAssignment, towards: Towards, owned: Owned | None, *, subscription_changed: bool
+) -> CurrentAssignment:
+    """The member's assignment after one step; the same object when nothing changes.
+
+    ``owned``: the partitions that its request lists; None: the request says nothing, and the member
+    counts as the owner of all that it had. ``subscription_changed``: whether this request changed
+    its subscription.
+    """
+    match current.state:
+        case MemberState.STABLE:
+            if current.epoch != towards.epoch:
+                return _next(current, towards, owned)
+            return _trim(current, towards, owned) if subscription_changed else current
+        case MemberState.UNREVOKED:
+            if _owns_any(owned, current.revoking):
+                return _trim(current, towards, owned) if subscription_changed else current
+            return _next(current, towards, owned)
+        case MemberState.UNRELEASED:
+            return _next(current, towards, owned)
+        case _:
+            return _next(current, towards, owned) if owned is not None and not owned else current
+
+
+def _next(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
+    """The step towards the target of a member that has nothing left to confirm."""
+    kept: dict[bytes, dict[int, int]] = {}
+    revoked: dict[bytes, dict[int, int]] = {}
+    given: dict[bytes, list[int]] = {}
+    waits = False
+    for topic in sorted({*towards.target, *current.assigned}):
+        target = towards.target.get(topic, ()) if topic in towards.subscribed else ()
+        assigned = current.assigned.get(topic, {})
+        for partition, epoch in assigned.items():
+            side = kept if partition in target else revoked
+            side.setdefault(topic, {})[partition] = epoch
+        for partition in target:
+            if partition in assigned:
+                continue
+            holder = towards.holders.get((topic, partition))
+            if holder is None or holder == towards.member_id:
+                given.setdefault(topic, []).append(partition)
+            else:
+                waits = True
+    if revoked and _owns_any(owned, revoked):
+        return _changed(current, current.epoch, MemberState.UNREVOKED, kept, revoked)
+    for topic, partitions in given.items():
+        given_epochs = {**kept.get(topic, {}), **dict.fromkeys(partitions, towards.epoch)}
+        kept[topic] = dict(sorted(given_epochs.items()))
+    state = MemberState.UNRELEASED if waits else MemberState.STABLE
+    return _changed(current, towards.epoch, state, kept, {})
+
+
+def _trim(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
+    """The member without the topics that it no longer subscribes to, before a new target exists."""
+    kept = {t: epochs for t, epochs in current.assigned.items() if t in towards.subscribed}
+    if len(kept) == len(current.assigned):
+        return current
+    revoked: dict[bytes, Mapping[int, int]] = dict(current.revoking)
+    for topic, epochs in current.assigned.items():
+        if topic not in kept:
+            revoked[topic] = {**revoked.get(topic, {}), **epochs}
+    if _owns_any(owned, revoked):
+        return _changed(current, current.epoch, MemberState.UNREVOKED, kept, revoked)
+    return _changed(current, current.epoch, current.state, kept, current.revoking)
+
+
+def _owns_any(owned: Owned | None, partitions: AssignedEpochs) -> bool:
+    """Whether a member that lists ``owned`` may still own one of these partitions."""
+    if owned is None:
+        return bool(partitions)
+    return any(
+        partition in owned[topic]
+        for topic, epochs in partitions.items()
+        if topic in owned
+        for partition in epochs
+    )
+
+
+def _changed(
+    current: CurrentAssignment,
+    epoch: int,
+    state: int,
+    assigned: AssignedEpochs,
+    revoking: AssignedEpochs,
+) -> CurrentAssignment:
+    """The member with these values; the same object when they are equal to its own."""
+    values = (epoch, current.epoch, state, assigned, revoking)
+    if values == (
+        current.epoch,
+        current.previous_epoch,
+        current.state,
+        current.assigned,
+        current.revoking,
+    ):
+        return current
+    return CurrentAssignment(*values)

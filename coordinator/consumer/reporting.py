@@ -1,0 +1,66 @@
+"""The events of a step of a consumer group: why its epoch rose, what moved, when it is stable."""
+
+from __future__ import annotations
+
+from coordinator.consumer.changes import Changes
+from coordinator.consumer.events import EpochBumped, EpochCause, GroupReconciled
+from coordinator.consumer.group_view import encoded
+from coordinator.consumer.states import MemberState
+from coordinator.consumer.wording import who
+from coordinator.events import Assigned, AssignedMember
+from coordinator.step import Step
+from offsets.consumer_records import CurrentAssignment, MemberMetadata
+from protocol.consumer_protocol import CONSUMER
+
+
+def epoch_bumped(
+    step: Step,
+    changes: Changes,
+    member_id: str,
+    metadata: MemberMetadata,
+    *,
+    subscription_changed: bool,
+) -> None:
+    """Report that the request of a member raised the epoch: by its subscription, or by a topic."""
+    group = changes.group
+    name = who(member_id, metadata)
+    if member_id not in group.members:
+        cause, detail = EpochCause.MEMBER_JOINED, f"{name} joined"
+    elif subscription_changed:
+        cause, detail = EpochCause.SUBSCRIPTION_CHANGED, f"{name} changed its subscription"
+    else:
+        cause, member_id = EpochCause.TOPICS_CHANGED, ""
+        detail = "a subscribed topic was created, deleted or given more partitions"
+    awaited = tuple(each for each in changes.members if each != member_id)
+    step.events.append(
+        EpochBumped(group.group_id, changes.epoch.epoch, cause, member_id, detail, awaited)
+    )
+
+
+def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssignment) -> None:
+    """Report that the group is stable, if this step of the member makes it so."""
+    group, epoch = changes.group, changes.target_epoch.epoch
+    if epoch < changes.epoch.epoch:
+        return
+    if after.epoch != epoch or after.state != MemberState.STABLE:
+        return
+    for name, each in group.members.items():
+        current = each.current
+        is_behind = current.epoch != epoch or current.state != MemberState.STABLE
+        if is_behind and name != member_id and name in changes.members:
+            return
+    currents = {name: each.current for name, each in group.members.items()}
+    currents[member_id] = after
+    step.events.append(GroupReconciled(group.group_id, epoch, len(changes.members)))
+    names = step.state.topics.names
+    assigned = tuple(
+        AssignedMember(
+            name,
+            metadata.instance_id,
+            metadata.client_id,
+            metadata.client_host,
+            encoded(currents[name], names),
+        )
+        for name, metadata in changes.members.items()
+    )
+    step.events.append(Assigned(group.group_id, epoch, CONSUMER, assigned))

@@ -1,0 +1,76 @@
+"""The fold of the records of groups, of both kinds: ``replay`` calls it."""
+
+from __future__ import annotations
+
+from coordinator.classic.group import Group
+from coordinator.consumer import hosting
+from coordinator.events import LOADED_ID_CHARACTERS, LoadedGeneration
+from coordinator.step import ShardState
+from journal.texts import cut
+from offsets.consumer_records import ConsumerGroupRun
+from offsets.runs import GroupRun, GroupValue
+
+GENERATIONS_KEPT = 8
+"""Number of generations of each group that a load keeps; the journal begins with them."""
+
+
+class GroupRecords:
+    """The records of a shard's groups that the log has.
+
+    At load they build the groups, and the newest record of an id decides which kind of group it is.
+    A log of Muster or Kafka has the tombstone of a classic group before the first record of a
+    consumer group of its id, and the reverse. Kafka refuses to load any other log; here such a
+    group keeps its offsets, and its members rejoin. A snapshot may be ahead of the records that
+    follow it, so that these may be of an earlier kind than the snapshot's group.
+    """
+
+    __slots__ = ("_generations", "_state", "recorded")
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+        self.recorded: dict[str, tuple[int, GroupValue]] = {}
+        """Each classic group's last record and its log offset, for snapshots."""
+        self._generations: dict[str, list[LoadedGeneration]] = {}
+
+    def take_generations(self) -> dict[str, list[LoadedGeneration]]:
+        """The last `GENERATIONS_KEPT` replayed generations of each classic group; then forget
+        them."""
+        generations, self._generations = self._generations, {}
+        return generations
+
+    def load(self, run: GroupRun, base_offset: int) -> None:
+        """Build the classic group of a record, or remove it."""
+        if run.value is None:
+            self._forget_classic(run.group_id)
+            return
+        self._state.consumer_groups.pop(run.group_id, None)
+        group = Group.restored(run.group_id, run.value, base_offset)
+        self._state.groups[run.group_id] = group
+        seen = self._generations.setdefault(group.group_id, [])
+        while seen and seen[-1].log_offset >= base_offset:
+            seen.pop()  # the snapshot contained it
+        seen.append(_generation(group))
+        del seen[:-GENERATIONS_KEPT]
+
+    def load_consumer_group(self, run: ConsumerGroupRun) -> None:
+        """Fold the records of a consumer group; one that is not a tombstone ends a classic group
+        of its id."""
+        hosting.replay(self._state, run)
+        if any(record.value is not None for record in run.records):
+            self.recorded.pop(run.group_id, None)
+            self._forget_classic(run.group_id)
+
+    def _forget_classic(self, group_id: str) -> None:
+        self._state.groups.pop(group_id, None)
+        self._generations.pop(group_id, None)
+
+
+def _generation(group: Group) -> LoadedGeneration:
+    return LoadedGeneration(
+        group.record_offset,
+        group.generation_id,
+        group.protocol_name and cut(group.protocol_name, LOADED_ID_CHARACTERS),
+        group.leader_id and cut(group.leader_id, LOADED_ID_CHARACTERS),
+        len(group.members),
+        group.state_timestamp_ms,
+    )

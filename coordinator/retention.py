@@ -1,0 +1,138 @@
+"""The retention check: drops expired offsets, and removes groups without members and offsets.
+
+The rules are in offsets/expiry.py. A consumer group counts as Stable while it has members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
+from coordinator.classic.sweeps import OFFSETS_PER_PIECE, cost_of, forget, write_tombstones
+from coordinator.consumer.deletion import remove
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.events import Cause, OffsetsExpired
+from coordinator.expiring import condition_of, times_of_warnings, warn_of_expiry
+from coordinator.step import Step, Sweep
+from offsets.expiry import ExpiryRule, rule_for
+
+
+class Retention(Sweep):
+    """The retention check of all groups."""
+
+    def __init__(self, groups: Collection[str]) -> None:
+        self._groups = list(groups)
+        self._groups.reverse()
+        self._group: _GroupRetention | None = None
+
+    def piece(self, step: Step) -> int:
+        """Implements Sweep.piece."""
+        if self._group is None:
+            if not self._groups:
+                return 0
+            group = step.state.any_group(self._groups.pop())
+            if group is None or _is_dead(group):
+                return 1
+            self._group = _GroupRetention(step, group)
+        cost = self._group.piece(step)
+        if self._group.done:
+            self._group = None
+        return cost
+
+
+class _GroupRetention:
+    """The retention check of one group: drops expired offsets and counts those that expire soon.
+
+    A group with few offsets is checked in one piece. An EMPTY group without offsets is removed.
+    """
+
+    def __init__(self, step: Step, group: Group | ConsumerGroup) -> None:
+        self.done = False
+        self._group = group
+        self._topics = list(step.state.cache.topics(group.group_id))
+        self._topics.reverse()
+        self._topic = ""
+        self._partitions: Sequence[int] = ()
+        self._next = 0
+        self._soon = dict.fromkeys(times_of_warnings(step.state.config), 0)
+        """Number of offsets that may expire within each warning time."""
+        self._soonest_ms = 0
+        self._dropped = 0
+        self._step: Step | None = None
+        self._unreplayed = 0
+        """Tombstones written in this step: the cache still holds their offsets."""
+
+    def piece(self, step: Step) -> int:
+        """Do the next piece and return its cost; ``done`` is true after the last one."""
+        group = self._group
+        if step is not self._step:
+            self._step, self._unreplayed = step, 0
+        if step.state.any_group(group.group_id) is not group or _is_dead(group):
+            self.done = True
+            return 1
+        rule = rule_for(condition_of(group))
+        looked_at, before = 0, self._dropped
+        while looked_at < OFFSETS_PER_PIECE and not self.done:
+            if rule is not None and self._next < len(self._partitions):
+                looked_at += self._look(step, rule, OFFSETS_PER_PIECE - looked_at)
+            elif rule is not None and self._topics:
+                self._next_topic(step, rule)
+                looked_at += 1
+            else:
+                self._finish(step)
+        return cost_of(looked_at, self._dropped - before)
+
+    def _next_topic(self, step: Step, rule: ExpiryRule) -> None:
+        self._topic = self._topics.pop()
+        self._next, self._partitions = 0, ()
+        until_ms = step.now.wall_ms + max(self._soon, default=0)
+        retention_ms = step.state.config.offsets_retention_ms
+        cache, group_id = step.state.cache, self._group.group_id
+        if cache.may_expire(group_id, self._topic, rule, retention_ms, until_ms):
+            self._partitions = cache.partitions(group_id, self._topic)
+
+    def _look(self, step: Step, rule: ExpiryRule, most: int) -> int:
+        """Check at most ``most`` partitions of the topic; return the number checked."""
+        looked_at = self._partitions[self._next : self._next + most]
+        self._next += len(looked_at)
+        topic, now_ms = self._topic, step.now.wall_ms
+        retention_ms = step.state.config.offsets_retention_ms
+        gone: list[tuple[str, int]] = []
+        until_ms = now_ms + max(self._soon, default=0)
+        for partition, at_ms in step.state.cache.due(
+            self._group.group_id, topic, looked_at, rule, retention_ms, until_ms
+        ):
+            if at_ms <= now_ms:
+                gone.append((topic, partition))
+            else:
+                self._soonest_ms = min(self._soonest_ms or at_ms, at_ms)
+                for within_ms in self._soon:
+                    self._soon[within_ms] += at_ms - now_ms <= within_ms
+        if gone:
+            write_tombstones(step, self._group.group_id, gone)
+            self._dropped += len(gone)
+            self._unreplayed += len(gone)
+        return len(looked_at)
+
+    def _finish(self, step: Step) -> None:
+        """Emit the result, and remove an EMPTY group without offsets and pending member ids."""
+        self.done = True
+        group = self._group
+        if self._dropped:
+            step.events.append(OffsetsExpired(group.group_id, self._dropped, Cause.EXPIRED))
+        warn_of_expiry(step, group, self._soon, self._soonest_ms)
+        cache = step.state.cache
+        if cache.has_more_than(group.group_id, self._unreplayed):
+            return
+        if group.group_id in cache.pending.groups():
+            return
+        if isinstance(group, ConsumerGroup):
+            if not group.members:
+                remove(step, group, Cause.EXPIRED)
+        elif group.state is State.EMPTY and not group.pending:
+            forget(step, group, Cause.EXPIRED, "the group is empty and has no offsets")
+
+
+def _is_dead(group: Group | ConsumerGroup) -> bool:
+    return isinstance(group, Group) and group.state is State.DEAD

@@ -1,0 +1,118 @@
+"""The topics of the cluster, as the coordinator of consumer groups sees them.
+
+All shards of a broker share one image. The edge changes it between two calls, and then passes the
+name of the changed topic to each shard. The coordinator works on topic ids: a topic that is deleted
+and created again has another id, so that it is another topic here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import xxhash
+
+
+class Topic(NamedTuple):
+    """One topic."""
+
+    topic_id: bytes
+    name: str
+    partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
+    """The racks of each partition's replicas, sorted; empty where no broker has a rack."""
+
+
+class TopicsImage:
+    """All topics by name."""
+
+    __slots__ = ("_by_name", "_hashes", "_names", "created", "version")
+
+    def __init__(self, topics: Iterable[Topic] = ()) -> None:
+        self._by_name: dict[str, Topic] = {topic.name: topic for topic in topics}
+        self._names = {topic.topic_id: topic.name for topic in self._by_name.values()}
+        self._hashes: dict[bytes, tuple[Topic, bytes]] = {}
+        """The topics that groups subscribe to by id, and their hashes; see `metadata_hash`."""
+        self.version = 0
+        """The number of changes of topics since the broker started."""
+        self.created = 0
+        """The version in which the newest topic was created."""
+
+    @property
+    def by_name(self) -> Mapping[str, Topic]:
+        """The existing topics."""
+        return self._by_name
+
+    @property
+    def names(self) -> Mapping[bytes, str]:
+        """The names of the existing topics by id."""
+        return self._names
+
+    def put(self, topic: Topic) -> None:
+        """Add a topic, or replace the one of its name."""
+        self.version += 1
+        before = self._by_name.get(topic.name)
+        if before is None:
+            self.created = self.version
+        elif before.topic_id != topic.topic_id:
+            self._forget(before.topic_id)
+        self._by_name[topic.name] = topic
+        self._names[topic.topic_id] = topic.name
+
+    def remove(self, name: str) -> None:
+        """Remove a deleted topic; no effect for an unknown name."""
+        self.version += 1
+        topic = self._by_name.pop(name, None)
+        if topic is not None:
+            self._forget(topic.topic_id)
+
+    def _forget(self, topic_id: bytes) -> None:
+        del self._names[topic_id]
+        self._hashes.pop(topic_id, None)
+
+    def existing(self, names: Iterable[str]) -> list[Topic]:
+        """The topics of these names that exist, by name."""
+        by_name = self.by_name
+        return [by_name[name] for name in sorted(names) if name in by_name]
+
+    def metadata_hash(self, names: Iterable[str]) -> int:
+        """The hash of the topics of these names that exist, as int64; 0 when none exists.
+
+        XXH3-64 over the topics' hashes in order of name (KIP-1101). A topic's hash covers its id,
+        name, partitions and racks. Source: Kafka 4.3.1 ``Utils.computeGroupHash``.
+        """
+        topics = self.existing(names)
+        if not topics:
+            return 0
+        hashes = b"".join([self._hash(topic) for topic in topics])
+        return _signed(xxhash.xxh3_64_intdigest(hashes))
+
+    def _hash(self, topic: Topic) -> bytes:
+        kept = self._hashes.get(topic.topic_id)
+        if kept is None or kept[0] is not topic:
+            kept = topic, _hash(topic).to_bytes(8, "little")
+            self._hashes[topic.topic_id] = kept
+        return kept[1]
+
+
+def _hash(topic: Topic) -> int:
+    """XXH3-64 of byte 0, the id's halves, the name in UTF-16, and each partition with its racks."""
+    name = topic.name.encode("utf-16-le")
+    parts = [
+        b"\0",
+        topic.topic_id[7::-1],
+        topic.topic_id[:7:-1],
+        name,
+        (len(name) // 2).to_bytes(4, "little"),
+        topic.partitions.to_bytes(4, "little"),
+    ]
+    for partition in range(topic.partitions):
+        parts.append(partition.to_bytes(4, "little"))
+        for rack in topic.racks[partition] if topic.racks else ():
+            text = rack.encode("utf-16-le")
+            parts += ((len(text) // 2).to_bytes(4, "little"), text)
+    return xxhash.xxh3_64_intdigest(b"".join(parts))
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value

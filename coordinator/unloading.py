@@ -1,0 +1,43 @@
+"""The end of a shard: another broker leads its partition, or its log failed."""
+
+from __future__ import annotations
+
+from coordinator.classic.states import State
+from coordinator.events import Cause
+from coordinator.outcome import JoinReply, Outcome, SyncReply
+from coordinator.refusal import failed
+from coordinator.step import ShardState, Step
+from protocol.now import Now
+
+
+def unload(state: ShardState, error_code: int) -> Outcome:
+    """Unload the partition: answer every parked request with the error, move every group to
+    DEAD.
+
+    Requests whose replies were lost by an exception in this shard are answered too. Only groups
+    with members emit an event: no client waits for the others.
+    """
+    step = Step(state, Now(0, 0))
+    for ticket, reply in state.interrupted:
+        step.reply(ticket, failed(reply, error_code))
+    for group, member in list(state.parked.values()):
+        step.answer_join(group, member, JoinReply(error_code, member.member_id))
+        step.answer_sync(group, member, SyncReply(error_code))
+    for sweep in state.sweeps:
+        if sweep.ticket is not None:
+            step.reply(sweep.ticket, error_code)
+    state.sweeps.clear()
+    for group in state.groups.values():
+        if group.state is State.DEAD:
+            continue
+        group.phase.disarm()
+        if group.members:
+            step.move(
+                group,
+                State.DEAD,
+                Cause.UNLOADED,
+                "the group's __consumer_offsets partition was unloaded",
+            )
+        else:
+            group.transition_to(State.DEAD, step.now)
+    return Outcome(step.records, step.replies, step.events)

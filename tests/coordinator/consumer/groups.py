@@ -1,0 +1,183 @@
+"""A shard with a consumer group and its log, which a second shard can load for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from coordinator.calls import ConsumerHeartbeat
+from coordinator.config import ConsumerSettings, GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.events import Event
+from coordinator.outcome import ConsumerHeartbeatReply, Outcome
+from coordinator.shard import GroupShard
+from coordinator.topics_image import Topic, TopicsImage
+from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord, EpochRecord
+from offsets.record_codec import run_records
+from offsets.runs import MarkerRun, OwnBatch, Run, TransactionalRun
+from offsets.section_reader import runs_of_section
+from protocol.now import Now
+
+GROUP = "g"
+T, U = b"t" * 16, b"u" * 16
+WALL_MS = 1_700_000_000_000
+_TYPES = {
+    "EpochRecord": "3",
+    "TopicsRecord": "4",
+    "MemberRecord": "5",
+    "TargetEpochRecord": "6",
+    "TargetRecord": "7",
+    "CurrentRecord": "8",
+    "RegexRecord": "16",
+}
+
+
+def heartbeat_of(member_id: str, epoch: int) -> ConsumerHeartbeat:
+    """A heartbeat that says nothing else."""
+    return ConsumerHeartbeat(
+        "ticket", GROUP, member_id, epoch, None, None, -1, None, None, None, None, "client",
+        "/127.0.0.1",
+    )  # fmt: skip
+
+
+class Groups:
+    """A shard, its log, and the time."""
+
+    def __init__(self, interval_ms: int = 0, **settings: Any) -> None:
+        consumer = settings.pop("consumer", ConsumerSettings())
+        consumer = consumer._replace(assignment_interval_ms=interval_ms)
+        self.config = GroupConfig(consumer=consumer, **settings)
+        self.image = TopicsImage()
+        self.shard = GroupShard(self.config, self.image)
+        self.log: list[Run | OwnBatch] = []
+        self.now_ms = 1_000
+        self.written: list[ConsumerRecord] = []
+        """The records of the last call."""
+        self._epochs: dict[str, int] = {}
+        self.shard.loaded(self.now)
+        self.topics(t=2)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.now_ms, WALL_MS + self.now_ms)
+
+    def topics(self, **partitions: int) -> None:
+        """Create topics, or change their number of partitions; -1 deletes one."""
+        for name, count in partitions.items():
+            if count < 0:
+                self.image.remove(name)
+            else:
+                self.image.put(Topic(name.encode()[:1] * 16, name, count))
+            self.shard.topic_changed(name)
+
+    def take(self, outcome: Outcome) -> Outcome:
+        """Replay what a call returned, as the runtime does."""
+        self.written = []
+        for run in outcome.records:
+            self.log.append(run)
+            self.shard.replay(run, len(self.log))
+            if isinstance(run, ConsumerGroupRun):
+                self.written += run.records
+                self._check_epochs(run)
+        return outcome
+
+    def _check_epochs(self, run: ConsumerGroupRun) -> None:
+        """Each record of a group's epoch raises it."""
+        for record in run.records:
+            if isinstance(record, EpochRecord):
+                before = self._epochs.pop(run.group_id, 0)
+                if record.value is not None:
+                    assert record.value.epoch > before
+                    self._epochs[run.group_id] = record.value.epoch
+
+    def note(self, events: Sequence[Event]) -> None:
+        """Called with the events of each heartbeat."""
+
+    def send(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatReply:
+        """One heartbeat; by default it says nothing new."""
+        fields["group_id"] = fields.pop("group", GROUP)
+        call = heartbeat_of(member_id, epoch)
+        outcome = self.take(self.shard.handle(replace(call, **fields), self.now))
+        self.note(outcome.events)
+        [(ticket, reply)] = outcome.replies
+        assert ticket == "ticket"
+        assert isinstance(reply, ConsumerHeartbeatReply)
+        return reply
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerHeartbeatReply:
+        """A first heartbeat."""
+        fields = {"subscribed_topics": topics or ("t",), "owned": {}, **fields}
+        return self.send(member_id, 0, rebalance_timeout_ms=300_000, **fields)
+
+    def pass_ms(self, passed_ms: int) -> None:
+        """Let time pass, deadline by deadline."""
+        until = self.now_ms + passed_ms
+        while (due := self.shard.next_deadline()) is not None and due <= until:
+            self.now_ms = max(self.now_ms, due)
+            outcome = self.shard.expire(self.now, 100)
+            if outcome.records:  # else an extended deadline
+                self.take(outcome)
+        self.now_ms = until
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return self.shard.view.consumer_groups[GROUP]
+
+    def kinds(self) -> str:
+        """The types of the records that the last call wrote; T marks a tombstone."""
+        return " ".join(
+            _TYPES[type(each).__name__] + ("T" if each.value is None else "")
+            for each in self.written
+        )
+
+    def check_loaded(self) -> None:
+        """A shard that loads the bytes of the log has the same groups."""
+        loaded = load(batches_of(self.log), self.config, self.now)
+        assert hard_state(loaded) == hard_state(self.shard)
+
+
+Batch = tuple[int, int, bytes]
+"""(base offset, number of records, records section)."""
+
+
+def batches_of(log: Sequence[Run | OwnBatch]) -> list[Batch]:
+    """The stored batches of a log, one for each run."""
+    batches, offset = [], 0
+    for run in log:
+        assert not isinstance(run, TransactionalRun | MarkerRun)
+        batches.append((offset, len(run), run_records(run, 0)))
+        offset += len(run)
+    return batches
+
+
+def load(
+    batches: Sequence[Batch], config: GroupConfig, now: Now, topics: TopicsImage | None = None
+) -> GroupShard:
+    """A shard that has loaded these batches."""
+    shard = GroupShard(config, topics)
+    for base_offset, count, section in batches:
+        for offset, run in runs_of_section(section, base_offset, count, None, now.wall_ms):
+            shard.replay(run, offset)
+    shard.loaded(now)
+    return shard
+
+
+def hard_state(shard: GroupShard) -> dict[str, object]:
+    """The hard state of all consumer groups, and the ids of the other groups."""
+    consumers = {name: facts(group) for name, group in shard.view.consumer_groups.items()}
+    classic = {name for name, each in shard.view.groups.items() if each.type == "classic"}
+    return {"classic": sorted(classic), **consumers}
+
+
+def facts(group: ConsumerGroup) -> dict[str, object]:
+    """The hard state of a group."""
+    return {
+        "epoch": group.epoch,
+        "target_epoch": group.target_epoch,
+        "targets": group.targets,
+        "regexes": group.regexes,
+        "static": group.static_members,
+        "holders": group.holders,
+        "members": {name: (each.metadata, each.current) for name, each in group.members.items()},
+    }

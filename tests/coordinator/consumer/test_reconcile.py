@@ -1,0 +1,210 @@
+"""Reconciliation of one member, step by step, and of a group of clients under random targets."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from coordinator.consumer.reconcile import Owned, Towards, reconcile
+from coordinator.consumer.states import MemberState
+from offsets.consumer_records import AssignedEpochs, CurrentAssignment
+
+STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED
+T, U = b"t" * 16, b"u" * 16
+
+
+def member(
+    epoch: int = 3,
+    state: MemberState = STABLE,
+    assigned: AssignedEpochs | None = None,
+    revoking: AssignedEpochs | None = None,
+    previous_epoch: int = 3,
+) -> CurrentAssignment:
+    return CurrentAssignment(epoch, previous_epoch, state, assigned or {}, revoking or {})
+
+
+def step(
+    before: CurrentAssignment,
+    target: dict[bytes, tuple[int, ...]],
+    owned: Owned | None,
+    *,
+    epoch: int = 4,
+    subscribed: tuple[bytes, ...] = (T, U),
+    held: dict[tuple[bytes, int], str] | None = None,
+    changed: bool = False,
+) -> CurrentAssignment:
+    towards = Towards("a", epoch, target, subscribed, held or {})
+    return reconcile(before, towards, owned, subscription_changed=changed)
+
+
+def test_member_keeps_its_epoch_while_it_owns_what_it_must_revoke() -> None:
+    before = member(assigned={T: {0: 2, 1: 2}})
+    for owned in (None, {T: [0, 1]}):
+        after = step(before, {T: (0,)}, owned)
+        assert after == member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
+
+
+def test_member_gets_nothing_in_the_step_that_revokes() -> None:
+    after = step(member(assigned={T: {0: 2}}), {T: (1,)}, None)
+    assert (after.state, after.assigned, after.revoking) == (UNREVOKED, {}, {T: {0: 2}})
+
+
+def test_revocation_without_owned_partitions_needs_no_confirmation() -> None:
+    after = step(member(assigned={T: {0: 2, 1: 2}}), {T: (0,)}, {T: [0]})
+    assert after == member(4, STABLE, {T: {0: 2}})
+
+
+def test_absent_partitions_do_not_confirm_a_revocation_but_an_empty_list_does() -> None:
+    before = member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
+    assert step(before, {T: (0,)}, None) is before
+    assert step(before, {T: (0,)}, {T: [0, 1]}) is before
+    assert step(before, {T: (0,)}, {T: [0]}) == member(4, STABLE, {T: {0: 2}})
+    assert step(before, {T: (0,)}, {}) == member(4, STABLE, {T: {0: 2}})
+
+
+def test_partition_that_another_member_holds_is_awaited() -> None:
+    held = {(T, 1): "b"}
+    after = step(member(assigned={T: {0: 2}}), {T: (0, 1)}, None, held=held)
+    assert after == member(4, UNRELEASED, {T: {0: 2}})
+    again = step(after, {T: (0, 1)}, None, held=held)
+    assert again == replace(after, previous_epoch=4)  # one more record, and no other after it
+    assert step(again, {T: (0, 1)}, None, held=held) is again
+    released = step(again, {T: (0, 1)}, None)
+    assert (released.state, released.assigned) == (STABLE, {T: {0: 2, 1: 4}})
+
+
+def test_free_partitions_are_given_while_others_are_awaited() -> None:
+    after = step(member(), {T: (0, 1)}, {}, held={(T, 1): "b"})
+    assert (after.state, after.assigned) == (UNRELEASED, {T: {0: 4}})
+
+
+def test_partition_that_returns_to_the_target_is_not_returned_before_its_owner_confirms() -> None:
+    before = member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
+    held = {(T, 0): "a", (T, 1): "a"}
+    assert step(before, {T: (0, 1)}, {T: [0, 1]}, epoch=5, held=held) is before
+    after = step(before, {T: (0, 1)}, {T: [0]}, epoch=5, held=held)
+    assert (after.state, after.assigned) == (STABLE, {T: {0: 2, 1: 5}})
+
+
+def test_topic_without_subscription_is_revoked_before_a_new_target_exists() -> None:
+    before = member(assigned={T: {0: 2}, U: {0: 2}})
+    after = step(before, {T: (0,), U: (0,)}, None, epoch=3, subscribed=(T,), changed=True)
+    assert after == member(3, UNREVOKED, {T: {0: 2}}, {U: {0: 2}})
+    gone = step(before, {T: (0,), U: (0,)}, {T: [0]}, epoch=3, subscribed=(T,), changed=True)
+    assert gone == member(3, STABLE, {T: {0: 2}})
+
+
+def test_unsubscribed_topic_joins_the_partitions_that_are_already_revoking() -> None:
+    before = member(3, UNREVOKED, {T: {0: 2}, U: {0: 2}}, {T: {1: 2}})
+    after = step(before, {}, {T: [0, 1], U: [0]}, subscribed=(T,), changed=True)
+    assert (after.state, after.revoking) == (UNREVOKED, {T: {1: 2}, U: {0: 2}})
+
+
+def test_target_in_a_topic_without_subscription_counts_as_empty() -> None:
+    after = step(member(), {T: (0,), U: (0,)}, {}, subscribed=(T,))
+    assert (after.state, after.assigned) == (STABLE, {T: {0: 4}})
+
+
+def test_member_at_the_target_epoch_is_unchanged() -> None:
+    before = member(4, assigned={T: {0: 2}})
+    assert step(before, {T: (0,)}, None) is before
+    assert step(before, {T: (0,)}, {T: [0]}, changed=True) is before
+
+
+@pytest.mark.parametrize("owned", [None, {T: [0]}])
+def test_state_of_a_later_version_stays_until_the_member_owns_nothing(owned: Owned | None) -> None:
+    before = member(state=MemberState.UNKNOWN, assigned={T: {0: 2}})
+    assert step(before, {T: (0,)}, owned) is before
+    assert step(before, {T: (0,)}, {}).state is STABLE
+
+
+class Clients:
+    """Members of one topic and what their processes own; responses may be lost."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.partitions = self.random.randint(1, 8)
+        self.members: dict[str, CurrentAssignment] = {}
+        self.owned: dict[str, set[int]] = {}
+        self.target: dict[str, tuple[int, ...]] = {}
+        self.epoch = 1
+
+    def retarget(self) -> None:
+        """Compute another target for the members that there are."""
+        self.epoch += 1
+        shares: dict[str, list[int]] = {name: [] for name in self.members}
+        for partition in range(self.partitions):
+            if shares:
+                shares[self.random.choice(sorted(shares))].append(partition)
+        self.target = {name: tuple(share) for name, share in shares.items()}
+
+    def join(self, name: str) -> None:
+        self.members[name] = CurrentAssignment()
+        self.owned[name] = set()
+        self.retarget()
+
+    def leave(self, name: str) -> None:
+        del self.members[name], self.owned[name]
+        self.retarget()
+
+    def heartbeat(self, name: str, *, says: bool, lost: bool) -> None:
+        """One request: with or without the owned partitions; its response may be lost."""
+        before = self.members[name]
+        owned = {T: sorted(self.owned[name])} if says else None
+        holders = {
+            (T, partition): owner
+            for owner, each in self.members.items()
+            for side in (each.assigned, each.revoking)
+            for partition in side.get(T, {})
+        }
+        towards = Towards(name, self.epoch, {T: self.target[name]}, (T,), holders)
+        after = reconcile(before, towards, owned, subscription_changed=False)
+        self.members[name] = after
+        if not lost:
+            self.owned[name] = set(after.assigned.get(T, {}))
+
+    def check(self) -> None:
+        """No partition has two owners, in the coordinator's state or among the processes."""
+        held = [
+            partition
+            for each in self.members.values()
+            for side in (each.assigned, each.revoking)
+            for partition in side.get(T, {})
+        ]
+        assert len(held) == len(set(held))
+        owned = [partition for each in self.owned.values() for partition in each]
+        assert len(owned) == len(set(owned))
+        for name, each in self.members.items():
+            assert bool(each.revoking) == (each.state is UNREVOKED)
+            mine = {*each.assigned.get(T, {}), *each.revoking.get(T, {})}
+            assert self.owned[name] <= mine
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_groups_never_share_a_partition_and_always_become_stable(seed: int) -> None:
+    clients = Clients(seed)
+    names = [f"m{i}" for i in range(5)]
+    for _ in range(120):
+        absent = [name for name in names if name not in clients.members]
+        present = sorted(clients.members)
+        action = clients.random.random()
+        if absent and (not present or action < 0.08):
+            clients.join(clients.random.choice(absent))
+        elif present and action < 0.12:
+            clients.leave(clients.random.choice(present))
+        elif present and action < 0.18:
+            clients.retarget()
+        elif present:
+            name = clients.random.choice(present)
+            says, lost = clients.random.random() < 0.6, clients.random.random() < 0.3
+            clients.heartbeat(name, says=says, lost=lost)
+        clients.check()
+    for _ in range(4):  # revoke, confirm, receive what the others confirmed; one to spare
+        for name in sorted(clients.members):
+            clients.heartbeat(name, says=True, lost=False)
+            clients.check()
+    for name, each in clients.members.items():
+        assert (each.state, each.epoch) == (STABLE, clients.epoch)
+        assert tuple(sorted(each.assigned.get(T, {}))) == clients.target[name]
