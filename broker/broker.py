@@ -20,8 +20,9 @@ from broker.broker_mode import BrokerMode, Coordination, Stop
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.log_lines import observe as write_line
-from broker.cores.groups.runtime import group_runtime
+from broker.cores.groups.runtime import TopicsOfGroups, group_runtime
 from broker.cores.groups.settings import runtime_settings
+from broker.cores.groups.topic_regexes import RegexResolver, TopicRegexes
 from broker.cores.hooks import Hooks
 from broker.cores.journal_keeper import JournalKeeper
 from broker.cores.observer import Observer, at_any_time
@@ -76,6 +77,7 @@ from broker.topics.registry import (
 from broker.topics.startup_parts import CannotJoin, StartupParts
 from broker.web.health import health, is_loading
 from broker.web.http_side import HttpSide
+from coordinator.consumer.events import RegexesWanted
 from coordinator.events import JoinRefused
 from coordinator.journal import Journal as GroupsJournal
 from log.errors import CorruptLog, DirectoryLocked
@@ -244,29 +246,7 @@ class Broker:
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         cleaned = CleanerCheckpoint(self.logs)
-        self.groups = group_runtime(
-            self._group_settings(),
-            self.time,
-            self.slicer,
-            self.internal_errors,
-            Hooks(
-                Observer(
-                    self.time,
-                    self.internal_errors,
-                    [
-                        self.metrics.observe,
-                        self.keeper.journal.observe,
-                        at_any_time(write_line),
-                        at_any_time(RefusedJoinLines(self.time).observe, JoinRefused),
-                    ],
-                    self._viewers,
-                ),
-                before_replies=self.writes.hold,
-                after_replies=self.writes.flush,
-                cleaned_to=partial(cleaned.cleaned_to, OFFSETS_TOPIC),
-            ),
-            on_dropped=self.mode.offsets_dropped,
-        )
+        self._make_groups(cleaned)
         self._make_transactions()
         self.cleaning = Cleaning(
             config,
@@ -291,6 +271,46 @@ class Broker:
         self.topics = self.mode.topics
         self._make_server()
         self._make_sources()
+
+    def _make_groups(self, cleaned: CleanerCheckpoint) -> None:
+        """Makes the group coordinator, with the topics and the regexes of consumer groups."""
+        topics = TopicsOfGroups(self.registry)
+        self.topic_regexes = TopicRegexes()
+        resolver = RegexResolver(
+            self.topic_regexes,
+            topics.image,
+            self.secured.authorizer,
+            self.slicer,
+            self.spawn,
+            self.internal_errors,
+        )
+        self.groups = group_runtime(
+            self._group_settings(),
+            self.time,
+            self.slicer,
+            self.internal_errors,
+            Hooks(
+                Observer(
+                    self.time,
+                    self.internal_errors,
+                    [
+                        self.metrics.observe,
+                        self.keeper.journal.observe,
+                        at_any_time(write_line),
+                        at_any_time(RefusedJoinLines(self.time).observe, JoinRefused),
+                        at_any_time(resolver.observe, RegexesWanted),
+                    ],
+                    self._viewers,
+                ),
+                before_replies=self.writes.hold,
+                after_replies=self.writes.flush,
+                cleaned_to=partial(cleaned.cleaned_to, OFFSETS_TOPIC),
+            ),
+            on_dropped=self.mode.offsets_dropped,
+            topics=topics.image,
+        )
+        topics.follow(self.groups)
+        resolver.follow(self.groups)
 
     def _make_transactions(self) -> None:
         """Makes the transaction coordinator.
@@ -381,6 +401,7 @@ class Broker:
             advertised=self.advertised,
             cluster=self.cluster,
             groups=self.groups,
+            topic_regexes=self.topic_regexes,
             transactions=self.transactions,
             markers=self.markers,
             local_markers=self.local_markers,
@@ -599,7 +620,9 @@ class Broker:
 
     def _group_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(OFFSETS_TOPIC)
-        return self.mode.group_settings(runtime_settings(self.config, topic), topic)
+        return self.mode.group_settings(
+            runtime_settings(self.config, topic, self.registry.group_configs), topic
+        )
 
     def _transaction_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(TRANSACTION_TOPIC)
@@ -620,10 +643,15 @@ class Broker:
     def _has_member(self, group_id: str, client_id: str, host: str) -> bool:
         view = self.groups.view_of(group_id)
         if view is None:
-            return True  # unknown, since the groups of the partition are not loaded
+            return True  # unknown: its groups are not loaded
+        client = client_id, host
+        if group_id in view.consumer_groups:
+            consumers = view.consumer_groups[group_id].members.values()
+            metadata = [each.metadata for each in consumers]
+            return any((each.client_id, each.client_host) == client for each in metadata)
         group = view.groups.get(group_id)
         members = () if group is None else group.members.values()
-        return any((each.client_id, each.client_host) == (client_id, host) for each in members)
+        return any((each.client_id, each.client_host) == client for each in members)
 
     def _uses_new_protocol(self, connection: Connection, group_id: str) -> None:
         """Records in the group's journal that the client's protocol is not supported; the client

@@ -8,10 +8,11 @@ from typing import Any
 
 import structlog
 
-from broker.apis.tables.standalone import SERVED
+from broker.apis.tables.standalone import SERVED, SERVED_WITHOUT_CONSUMER_GROUPS
 from broker.broker_mode import BrokerMode, Coordination, Stop
 from broker.config.config import DEFAULT_BROKER_ID
-from broker.config.config_table import TRANSACTION_VERSION
+from broker.config.config_table import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
+from broker.config.group_rules import serves_consumer_groups
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.duties import TransactionDuties
@@ -41,7 +42,6 @@ class Standalone(BrokerMode):
 
     duties = TransactionDuties
     marker_wait_ms = NEVER
-    served = SERVED
     replicas = None
     controller = None
     enlisting = None
@@ -67,7 +67,11 @@ class Standalone(BrokerMode):
         self.logs = LogManager(startup.fs, startup.directory, config, startup.partition_services)
         remove_leftovers(registry, self.logs, time)
         self.logs.open_all(registry.topics.values())
-        registry.finalize({TRANSACTION_VERSION: config[TRANSACTION_VERSION]})
+        wanted = GROUP_VERSION_MAX if serves_consumer_groups(config) else 0
+        levels = {GROUP_VERSION: wanted, TRANSACTION_VERSION: config[TRANSACTION_VERSION]}
+        registry.finalize(levels)
+        has_consumer_groups = registry.features.levels.get(GROUP_VERSION, 0) > 0
+        self.served = SERVED if has_consumer_groups else SERVED_WITHOUT_CONSUMER_GROUPS
         registry.note_files()
         if found := registry.adopted:
             registry.raise_producer_ids(self._highest_producer_id())

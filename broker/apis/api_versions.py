@@ -12,7 +12,12 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING
 
-from broker.config.config_table import TRANSACTION_VERSION, TRANSACTION_VERSION_MAX
+from broker.config.config_table import (
+    GROUP_VERSION,
+    GROUP_VERSION_MAX,
+    TRANSACTION_VERSION,
+    TRANSACTION_VERSION_MAX,
+)
 from broker.net.request import Request, ServedApi
 from broker.net.required_acls import nothing
 from protocol.errors import INVALID_REQUEST
@@ -26,7 +31,8 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's name and version (KIP-511)."""
 
 _SUPPORTED = [
-    {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": TRANSACTION_VERSION_MAX}
+    {"name": GROUP_VERSION, "min_version": 0, "max_version": GROUP_VERSION_MAX},
+    {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": TRANSACTION_VERSION_MAX},
 ]
 _KNOWS_MINIMUM_0 = 4
 """The first version whose clients can parse a supported feature with minimum 0."""

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): settings of topics and of this broker.
+"""DescribeConfigs (32): settings of topics, groups and this broker.
 
 Versions: v0 marks defaults; v1 the source and the synonyms of each setting; v3 type and
 documentation; v4 flexible.
@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import error_fields, split_resources
 from broker.apis.shared.error_message import shortened
-from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
+from broker.config.described_configs import (
+    broker_entries,
+    cluster_entries,
+    group_entries,
+    topic_entries,
+)
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import EachResource, Rights
-from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
+from broker.topics.config_changes import (
+    BROKER_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    wrong_broker,
+)
 from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
@@ -112,6 +122,11 @@ def _describe(
         if problem:
             return INVALID_REQUEST, problem, ()
         return NONE, None, broker_entries(services.config, services.advertised.http)
+    if kind == GROUP_RESOURCE:
+        if not name:
+            return INVALID_REQUEST, "Default group resources are not allowed.", ()
+        own = services.registry.group_configs.get(name, {})
+        return NONE, None, group_entries(services.config, own)
     return INVALID_REQUEST, f"Resources of type {kind} have no configs on this broker.", ()
 
 

@@ -66,7 +66,10 @@ def _denied(group_id: str) -> dict[str, Any]:
 def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any]:
     error_code, message = reply.error_code, None
     if version >= 6 and error_code in (0, GROUP_ID_NOT_FOUND) and reply.state == "Dead":
-        error_code, message = GROUP_ID_NOT_FOUND, f"Group {reply.group_id} not found."
+        error_code = GROUP_ID_NOT_FOUND
+        message = f"Group {reply.group_id} is not a classic group."
+        if not reply.is_other_type:
+            message = f"Group {reply.group_id} not found."
     return {
         "error_code": error_code,
         "error_message": message,

@@ -1,7 +1,7 @@
 """ListConfigResources (74): resources with settings.
 
-Versions: v0 client metrics; v1 any type (KIP-1142). In Muster, groups, client metrics and broker
-loggers have no settings.
+In Muster, client metrics and broker loggers have no settings. Groups are listed that have their
+own settings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.apis.shared.authorization import is_allowed
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import Rights, cluster
-from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
+from broker.topics.config_changes import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API
 from security.acls.model import Operation
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
-_WITHOUT_SETTINGS = (8, 16, 32)
-"""Broker loggers, client metrics, groups."""
+_WITHOUT_SETTINGS = (8, 16)
+"""Broker loggers, client metrics."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
-    known = (TOPIC_RESOURCE, BROKER_RESOURCE, *_WITHOUT_SETTINGS)
+    known = (TOPIC_RESOURCE, BROKER_RESOURCE, *_WITHOUT_SETTINGS, GROUP_RESOURCE)
     asked = request.value["resource_types"] or (known if request.api_version else ())
     if not is_allowed(services, request, _DESCRIBE_CONFIGS):
         request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED, "config_resources": []})
@@ -39,6 +39,8 @@ def _handle(services: Services, request: Request) -> Steps:
             names = list(services.registry.topics)
         elif kind == BROKER_RESOURCE:
             names = [str(services.registry.node_id)]
+        elif kind == GROUP_RESOURCE:
+            names = sorted(services.registry.group_configs)
         else:
             names = []
         for name in names:

@@ -26,6 +26,7 @@ from protocol.messages.offset_commit import API
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
+_FIRST_WITH_MEMBER_EPOCHS = 9
 _FIRST_WITH_IDS = 10
 _TOPICS = CommitTopics(ENCODE_RESPONSE)
 
@@ -69,7 +70,11 @@ def _commit(services: Services, request: Request, decoded: Any, denied: Sequence
         # As in Kafka, an empty commit is not checked further.
         request.take(CommitReply(()))
         return
-    if version >= 9 and generation_id >= 0 and _is_unknown(services, group_id):
+    if (
+        version >= _FIRST_WITH_MEMBER_EPOCHS
+        and generation_id >= 0
+        and _is_unknown(services, group_id)
+    ):
         request.take(CommitReply(GROUP_ID_NOT_FOUND))
         return
     services.groups.submit(
@@ -85,13 +90,14 @@ def _commit(services: Services, request: Request, decoded: Any, denied: Sequence
             request.client_id,
             request.connection.client_host,
             str(request.connection.principal) if generation_id < 0 else "",
+            version >= _FIRST_WITH_MEMBER_EPOCHS,
         ),
     )
 
 
 def _is_unknown(services: Services, group_id: str) -> bool:
     view = services.groups.view_of(group_id)
-    return view is not None and group_id not in view.groups
+    return view is not None and group_id not in view.groups and group_id not in view.consumer_groups
 
 
 SERVED = ServedApi(

@@ -1,10 +1,10 @@
 """OffsetFetch (9): the committed offsets of a group.
 
-Versions: v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2
-null topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
-require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
-ignores; v10 topic ids. With or without require_stable, a response waits for every earlier commit
-(law 2).
+v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2 null topics
+for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
+require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a consumer group
+checks and a classic group ignores (KIP-848); v10 topic ids. With or without require_stable, a
+response waits for every earlier commit (law 2).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
         if _are_few(services, group[0], group[3]):
             request.context = group
             request.encode = _answer
-            call = OffsetFetch(request, group[0], group[3], require_stable)
+            call = OffsetFetch(request, group[0], group[3], require_stable, *group[1:3])
             services.groups.submit(group[0], call)
             return None
     return _in_pieces(services, request, groups, require_stable)
@@ -132,7 +132,7 @@ def _in_pieces(
     gather: Gather[FetchReply] = Gather()
     calls: list[_Asked] = []
     seen: set[str] = set()
-    for group_id, _, _, asked in groups:
+    for group_id, member_id, member_epoch, asked in groups:
         if group_id in denied_groups:
             calls.append(_Asked(group_id, asked, error_code=GROUP_AUTHORIZATION_FAILED))
             yield None
@@ -148,7 +148,9 @@ def _in_pieces(
             topics, failed = yield from _named(services, request, asked, denied_topics)
         first = len(gather.replies)
         for piece in _pieces(services, group_id, topics):
-            call = OffsetFetch(gather.ticket(), group_id, piece, require_stable)
+            call = OffsetFetch(
+                gather.ticket(), group_id, piece, require_stable, member_id, member_epoch
+            )
             services.groups.submit(group_id, call)
             yield from gather.sent()
         calls.append(_Asked(group_id, asked, range(first, len(gather.replies)), failed))

@@ -32,6 +32,9 @@ THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 TRANSACTION_VERSION: Final = "transaction.version"
 """The name of the setting, and of the Kafka feature whose level the setting determines."""
 TRANSACTION_VERSION_MAX: Final = 2
+GROUP_VERSION: Final = "group.version"
+"""The Kafka feature of consumer groups (KIP-848); level 1: they are served."""
+GROUP_VERSION_MAX: Final = 1
 
 
 class Setting(NamedTuple):
@@ -526,14 +529,58 @@ _KAFKA: Final = (
         LIST,
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor",
         "",
+        "The assignors that members of a consumer group may name: uniform and range. The first"
+        " one applies to members that name none.",
     ),
-    S("group.consumer.heartbeat.interval.ms", INT, 5000, "[1,...]"),
-    S("group.consumer.max.heartbeat.interval.ms", INT, 15000, "[1,...]"),
-    S("group.consumer.max.session.timeout.ms", INT, 60000, "[1,...]"),
-    S("group.consumer.max.size", INT, 2147483647, "[1,...]"),
-    S("group.consumer.min.heartbeat.interval.ms", INT, 5000, "[1,...]"),
-    S("group.consumer.min.session.timeout.ms", INT, 45000, "[1,...]"),
-    S("group.consumer.session.timeout.ms", INT, 45000, "[1,...]"),
+    S(
+        "group.consumer.heartbeat.interval.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "How often a member of a consumer group (KIP-848) sends a heartbeat.",
+    ),
+    S(
+        "group.consumer.max.heartbeat.interval.ms",
+        INT,
+        15000,
+        "[1,...]",
+        "The largest heartbeat interval of a consumer group.",
+    ),
+    S(
+        "group.consumer.max.session.timeout.ms",
+        INT,
+        60000,
+        "[1,...]",
+        "The largest session timeout of a consumer group.",
+    ),
+    S(
+        "group.consumer.max.size",
+        INT,
+        2147483647,
+        "[1,...]",
+        "The most members of one consumer group; one more is refused GROUP_MAX_SIZE_REACHED.",
+    ),
+    S(
+        "group.consumer.min.heartbeat.interval.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "The smallest heartbeat interval of a consumer group.",
+    ),
+    S(
+        "group.consumer.min.session.timeout.ms",
+        INT,
+        45000,
+        "[1,...]",
+        "The smallest session timeout of a consumer group.",
+    ),
+    S(
+        "group.consumer.session.timeout.ms",
+        INT,
+        45000,
+        "[1,...]",
+        "A member of a consumer group that sends no heartbeat for this long is removed.",
+    ),
     S(
         "group.coordinator.append.linger.ms",
         INT,
@@ -545,10 +592,11 @@ _KAFKA: Final = (
     S(
         "group.coordinator.rebalance.protocols",
         LIST,
-        "classic",
+        "classic,consumer",
         "[consumer, classic, share, unknown]",
-        "The enabled group protocols. The broker serves only classic and does not start with"
-        " another value.",
+        "The enabled group protocols: classic for classic groups, consumer for consumer groups"
+        " (KIP-848), which a standalone broker serves. The broker does not start with a value other"
+        " than classic or classic,consumer.",
     ),
     S(
         "group.coordinator.threads",
@@ -1678,15 +1726,37 @@ _KAFKA_4: Final = (
         "The time between two attempts of a write that waits for the end of the producer's"
         " previous transaction, unless that transaction ends earlier.",
     ),
-    S("group.consumer.assignment.interval.ms", INT, 1000, "[0,...]"),
-    S("group.consumer.max.assignment.interval.ms", INT, 15000, "[0,...]"),
+    S(
+        "group.consumer.assignment.interval.ms",
+        INT,
+        1000,
+        "[0,...]",
+        "The least time between two target assignments of a consumer group (KIP-1263); 0: each"
+        " change of the group computes one.",
+    ),
+    S(
+        "group.consumer.max.assignment.interval.ms",
+        INT,
+        15000,
+        "[0,...]",
+        "The largest assignment interval of a consumer group.",
+    ),
     S(
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
         "(case insensitive) [DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL]",
+        "Whether a classic group with members becomes a consumer group when a member with"
+        " group.protocol=consumer joins (upgrade), and a classic group again when the last such"
+        " member leaves (downgrade).",
     ),
-    S("group.consumer.min.assignment.interval.ms", INT, 0, "[0,...]"),
+    S(
+        "group.consumer.min.assignment.interval.ms",
+        INT,
+        0,
+        "[0,...]",
+        "The smallest assignment interval of a consumer group.",
+    ),
     S("group.coordinator.background.threads", INT, 2, "[1,...]"),
     S("group.coordinator.cached.buffer.max.bytes", INT, 1048588, "[524288,...]"),
     S("group.share.assignment.interval.ms", INT, 1000, "[0,...]"),

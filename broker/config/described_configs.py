@@ -19,6 +19,7 @@ from broker.config.config_table import (
 )
 from broker.config.config_value import WIRE_TYPES, parse_value, render
 from broker.config.dynamic_settings import DYNAMIC, SHOWN_WHEN_SET, is_dynamic
+from broker.config.group_settings import GROUP, broker_name
 from broker.config.listener_settings import split
 
 TOPIC_SOURCE = 1
@@ -26,6 +27,7 @@ DYNAMIC_BROKER_SOURCE = 2
 DYNAMIC_DEFAULT_SOURCE = 3
 STATIC_BROKER_SOURCE = 4
 DEFAULT_SOURCE = 5
+GROUP_SOURCE = 8
 
 _NO_EFFECT = "Accepted, but without effect in Muster."
 
@@ -39,6 +41,16 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
         if name in overrides:
             synonyms.insert(0, {"name": name, "value": value, "source": TOPIC_SOURCE})
         yield _entry(setting, value, synonyms, read_only=False)
+
+
+def group_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Every setting of a group whose own settings are ``overrides``."""
+    for name, setting in sorted(GROUP.items()):
+        synonyms = list(_synonyms(config, (broker_name(name),)))
+        if name in overrides:
+            value = render(setting, parse_value(setting, overrides[name]))
+            synonyms.insert(0, {"name": name, "value": value, "source": GROUP_SOURCE})
+        yield _entry(setting, synonyms[0]["value"], synonyms, read_only=False)
 
 
 def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """The rules between ``group.*`` and ``offsets.*`` settings.
 
-Source: Kafka 3.9 ``GroupCoordinatorConfig``, ``ShareGroupConfig`` and ``KafkaConfig``. The settings
-of the consumer and share protocols have no effect, since Muster does not serve these protocols.
-Muster still refuses values that Kafka refuses, so that mistakes in a file show at once.
+Source: Kafka 4.3.1 ``GroupCoordinatorConfig``, Kafka 3.9 ``ShareGroupConfig`` and ``KafkaConfig``.
+The settings of share groups have no effect, since Muster does not serve these. But a file that
+Kafka would refuse is refused here too, so that its mistakes show at once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,14 @@ _AT_MOST = (
     ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    (
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.assignment.interval.ms",
+    ),
+    (
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+    ),
     ("group.share.min.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
     ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
     ("group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
@@ -36,7 +44,8 @@ _ASSIGNORS = frozenset(
     for short in ("Uniform", "Range")
     for name in (f"org.apache.kafka.coordinator.group.assignor.{short}Assignor", short.lower())
 )
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
 class Settings(Protocol):
@@ -77,17 +86,33 @@ def group_faults(config: Settings) -> Iterator[Fault]:
 
 
 def _protocol_faults(config: Settings) -> Iterator[Fault]:
-    name = "group.coordinator.rebalance.protocols"
+    name = _PROTOCOLS
     protocols = set(_parts(config[name]))
-    others = sorted(protocols - {CLASSIC})
+    others = sorted(protocols - {CLASSIC, CONSUMER})
     if CLASSIC not in protocols:
         yield Fault((name,), f"{name}={config[name]}: the classic protocol can't be disabled")
     elif others:
         yield Fault(
             (name,),
-            f"{name}={config[name]}: Muster serves only the classic protocol, not"
-            f" {' or '.join(others)}: set {name}=classic",
+            f"{name}={config[name]}: Muster serves the classic and the consumer protocol, not"
+            f" {' or '.join(others)}: set {name}=classic,consumer",
         )
+    low, high = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+    if config[low] >= config[high]:
+        yield Fault((low, high), f"{_shown(config, low)} must be below {_shown(config, high)}")
+
+
+def serves_consumer_groups(config: Settings) -> bool:
+    """Whether the broker serves consumer groups of KIP-848."""
+    return CONSUMER in _parts(config[_PROTOCOLS])
+
+
+def consumer_assignors(config: Settings) -> tuple[str, ...]:
+    """The assignors of ``group.consumer.assignors``, in order, by their short names."""
+    return tuple(
+        each.rpartition(".")[2].removesuffix("Assignor").lower()
+        for each in _parts(config["group.consumer.assignors"])
+    )
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -19,7 +19,6 @@ from broker.topics.partition import Partition
 from coordinator.classic import heartbeats
 from coordinator.classic.member_restarts import Streak
 from coordinator.classic.refused_joins import LASTING
-from coordinator.classic.states import State
 from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
@@ -77,7 +76,7 @@ class GroupLooks:
         looks: dict[str, Look] = {}
         group_id = group.group_id
         committed = list(hosted.core.view.offsets.topics(group_id))
-        orphans = [] if group.state is State.STABLE else self.progress.unclaimed(group_id)
+        orphans = [] if group.is_assigned else self.progress.unclaimed(group_id)
         for topic in dict.fromkeys([*committed, *owners, *orphans]):
             look = looks[topic] = self.progress.look(group_id, topic, now.wall_ms)
             found = TopicLook(topic, self._lags.here(topic), owners.get(topic, {}), look)
@@ -121,7 +120,7 @@ class GroupLooks:
         count, since members need time to continue. For an empty group the whole time counts: it is
         also empty while the broker does not run.
         """
-        if group.state is State.EMPTY and group.protocol_type and group.state_timestamp_ms >= 0:
+        if group.is_empty and group.protocol_type and group.state_timestamp_ms >= 0:
             return None
         return max(self._resumed_ms, now.wall_ms - (now.mono_ms - group.state_since_ms))
 
@@ -157,7 +156,7 @@ class GroupLooks:
     def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
         """Collects the owner of each partition; empty while the group rebalances."""
         owners: Owners = {}
-        if group.state is not State.STABLE:
+        if not group.is_assigned:
             return owners
         for member in list(group.members.values()):
             for topic, partitions in (self._lags.owned_by(group, member) or {}).items():

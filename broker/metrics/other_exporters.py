@@ -84,7 +84,9 @@ class KMinion(_View):
             "state": group.state.value,
             "coordinator_id": str(self.sources.registry.node_id),
         }
-        self._add("consumer_group_info", labels(pairs), int(group.state is State.STABLE))
+        self._add(
+            "consumer_group_info", labels(pairs), int(group.state.value == State.STABLE.value)
+        )
         self._add("consumer_group_members", self._group, len(group.members))
 
     def offsets(
@@ -297,13 +299,17 @@ class Jmx(_View):
             self._out.add(topic, entry.bytes_out)
 
     def end(self, scan: Scan) -> None:
-        """Adds groups by state, requests, and the series of the cluster."""
+        """Adds classic groups by state, requests, and the series of the cluster.
+
+        Kafka 4 too counts no consumer groups in the metrics of ``GroupMetadataManager``.
+        """
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
         offsets = sum(
             hosted.core.view.offsets.count() for hosted in self.sources.groups.hosted_shards
         )
-        counts = {"offsets": offsets, "groups": sum(scan.states.values())}
-        counts |= {f"groups{state.lower()}": count for state, count in scan.states.items()}
+        states = scan.classic_states
+        counts = {"offsets": offsets, "groups": sum(states.values())}
+        counts |= {f"groups{state.lower()}": count for state, count in states.items()}
         for name, count in counts.items():
             self.families.plain(f"{manager}{name}", f"Number of {name}.", count)
         self._transactions(scan)

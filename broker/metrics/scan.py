@@ -19,6 +19,7 @@ from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.topics.topic_logs import TopicLogs
 from coordinator.classic.states import State
+from coordinator.consumer.states import ConsumerGroupState
 from coordinator.read_only import GroupView, MemberView
 from protocol.consumer_protocol import CONSUMER
 from protocol.errors import NONE
@@ -85,8 +86,12 @@ class Scan:
         self.sources = sources
         self.views = views
         self.with_owners = with_owners
-        self.states: Counter[str] = Counter({state.value: 0 for state in State})
-        """The number of groups by state."""
+        self.states: Counter[str] = Counter(
+            {state.value: 0 for state in (*State, *ConsumerGroupState)}
+        )
+        """Groups by state."""
+        self.classic_states: Counter[str] = Counter({state.value: 0 for state in State})
+        """Classic groups by state."""
         self.everybody = 0
         """The number of members of all groups."""
         self.assignments_left_out = 0
@@ -142,6 +147,8 @@ class Scan:
             yield 1
             for group in list(hosted.core.view.groups.values()):
                 self.states[group.state.value] += 1
+                if isinstance(group.state, State):
+                    self.classic_states[group.state.value] += 1
                 self.everybody += len(group.members)
                 yield from self._group(Seen(hosted, group.group_id, group))
             for group_id in alone:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from broker.metrics.progress import Look, Mark, Unclaimed
 from broker.topics.partition import Partition
-from coordinator.classic.states import State
 from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
 
@@ -66,10 +65,10 @@ def after_owner(
     Returns None if the group has members: during a rebalance the partition is only remembered,
     since its owner may get it again.
     """
-    if group.state is State.EMPTY and end <= start:
+    if group.is_empty and end <= start:
         return None
     kept = found.look.after_owner(partition, end)
-    if group.state is not State.EMPTY:
+    if not group.is_empty:
         return None
     return _unclaimed(found, partition, start, end, kept, None)
 

@@ -12,6 +12,7 @@ from dataclasses import field
 
 from broker.loop.histogram import Histogram, Writes
 from coordinator.classic.states import State
+from coordinator.consumer.events import EpochBumped
 from coordinator.events import (
     CommitRejected,
     Event,
@@ -118,6 +119,8 @@ class Metrics:
             self.generations += 1
             self.join_phase_ms += event.join_ms
             self.phases["join"].add(max(0, event.join_ms))
+        elif isinstance(event, EpochBumped):
+            self.rebalances[event.cause] += 1
         elif isinstance(event, CommitRejected):
             self.commits_rejected[event.error_code] += 1
         elif isinstance(event, JoinRefused):

@@ -64,6 +64,7 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_responses": ("partition_data",),
     "partitions": ("partition_indexes",),
     "coordinators": ("coordinator_keys",),
+    "groups": ("group_ids",),
     "results": (
         "resources",
         "topics",

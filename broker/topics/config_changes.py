@@ -24,6 +24,7 @@ from broker.config.dynamic_settings import (
     is_dynamic,
     topic_setting,
 )
+from broker.config.group_settings import GROUP, group_setting, group_values
 from broker.config.protection import Unprotected, may_be_secret, protection_fault
 from broker.topics.directory.missing import CONFIGS_FILE
 from broker.topics.logs import LogManager
@@ -49,6 +50,7 @@ logger = structlog.get_logger(__name__)
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 EVERY_BROKER = ""
 
 Rows = Callable[[str], Setting]
@@ -94,6 +96,12 @@ class SettingsStore(Protocol):
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """Stores the settings of this broker or of all brokers ("")."""
 
+    async def stored_group(self, group_id: str) -> Mapping[str, str]:
+        """The own settings of a group, which need not exist. Raises CannotChange."""
+
+    async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
+        """Stores the own settings of a group."""
+
 
 class Prepares(Protocol):
     """Reads files and host names to which settings refer, before the settings are applied."""
@@ -136,6 +144,8 @@ class ConfigChanges:
                     await self._change_topic(name, edit, validate_only)
                 elif kind == BROKER_RESOURCE:
                     await self._change_broker(name, edit, validate_only)
+                elif kind == GROUP_RESOURCE:
+                    await self._change_group(name, edit, validate_only)
                 else:
                     raise ConfigRefused(
                         INVALID_REQUEST, f"Resources of type {kind} have no configs on this broker."
@@ -204,6 +214,24 @@ class ConfigChanges:
             self._take(changed)
         else:
             self._use(fresh)
+
+    async def _change_group(self, group_id: str, edit: Edit, validate_only: bool) -> None:
+        if not group_id:
+            raise ConfigRefused(INVALID_REQUEST, "Default group resources are not allowed.")
+        before = await self._store.stored_group(group_id)
+        values = group_values(self._config, {})
+        try:
+            configs = edit(
+                before,
+                group_setting,
+                lambda key: before.get(key) or _text(GROUP[key], values[key]),
+            )
+            group_values(self._config, configs)
+        except BadValue as error:
+            raise ConfigRefused(INVALID_CONFIG, str(error)) from None
+        if not validate_only and configs != before:
+            await self._store.alter_group(group_id, configs)
+            self._apply()
 
     async def _prepared(self, changed: Config) -> list[Any]:
         """Reads the data to which ``changed`` refers, since files may have changed on disk."""

@@ -144,9 +144,9 @@ def mend_policies(registry: StoredRegistry) -> None:
             continue
         mended = topic.with_configs({**topic.configs, POLICY: _COMPACT})
         logger.warning(
-            f"cleanup.policy=compact restored for {owned.name}: its retention would"
-            f" have deleted {owned.keeps}",
-            cleanup_policy=topic.configs.get(POLICY, "the broker's log.cleanup.policy"),
+            f"cleanup.policy of {owned.name} reset to compact: with the previous policy, retention"
+            f" would delete {owned.keeps}",
+            previous_policy=topic.configs.get(POLICY, "the broker's log.cleanup.policy"),
         )
         try:
             registry.store(mended)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from asyncio import Future
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple, Protocol
 
@@ -104,6 +104,14 @@ class OldOffsets(Protocol):
         """Returns the last committed offsets; partitions without one are omitted."""
 
 
+OnChanged = Callable[[str, Topic | None], None]
+"""Called with the name of a topic and its new state; None: it was deleted."""
+
+
+def _ignore(_name: str, _topic: Topic | None) -> None:
+    pass
+
+
 class Registry(Protocol):
     """The lookups that handlers and logs need; all are cheap."""
 
@@ -127,6 +135,13 @@ class Registry(Protocol):
     def partition_counts(self) -> Mapping[str, int]:
         """The partition count of each of `topics`."""
 
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """The own settings of groups as text, by group id."""
+
+    on_changed: OnChanged
+    """Called after each change of `topics`; the broker sets it."""
+
     def topic(self, name: str) -> Topic | None:
         """Returns the topic with the name; None if it does not exist."""
 
@@ -146,6 +161,9 @@ class TopicLookups:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.partition_counts: dict[str, int] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
+        self.on_changed: OnChanged = _ignore
+        """Called after each change of the topics that are visible to clients."""
         self._by_id: dict[bytes, Topic] = {}
 
     def topic(self, name: str) -> Topic | None:
@@ -222,6 +240,9 @@ class StoredRegistry(Registry, Protocol):
 
         Called outside the event loop.
         """
+
+    def store_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Stores the own settings of a group, durably. Outside the event loop."""
 
     def reserve_producer_ids(self, count: int) -> range:
         """Reserves new producer ids, durably. Called outside the event loop."""

@@ -206,6 +206,15 @@ class TopicAdmin:
         shown = without_secrets(settings)
         logger.info("settings changed", broker=name or "all", configs=shown)
 
+    async def stored_group(self, group_id: str) -> Mapping[str, str]:
+        """Implements `SettingsStore.stored_group`."""
+        return self._registry.group_configs.get(group_id, {})
+
+    async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
+        """Stores the own settings of a group. Raises OSError."""
+        await self._disk_changes.run(self._registry.store_group_configs, group_id, settings)
+        logger.info("settings changed", group=group_id, configs=dict(settings))
+
     async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
         left = self._deletions.offsets_left(topic.name)
         try:

@@ -15,6 +15,7 @@ from broker.apis.tables.standalone import SERVED
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.cores.groups.runtime import group_runtime
+from broker.cores.groups.topic_regexes import TopicRegexes
 from broker.cores.hooks import Hooks
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.disk_reads import DiskReads
@@ -183,6 +184,7 @@ class EdgeBroker:
             advertised=self.advertised,
             cluster=LeadsAll(1, not_here, self.advertised.node),
             groups=self.groups,
+            topic_regexes=TopicRegexes(),
             transactions=not_here,
             markers=not_here,
             local_markers=not_here,

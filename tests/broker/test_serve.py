@@ -406,9 +406,9 @@ OF_A_CLUSTER = (
 """Packages and modules that a standalone broker does not need."""
 
 
-MODULES_MAX = 504
+MODULES_MAX = 547
 """The maximum number of Muster's modules loaded before the broker listens; each takes 0.1 ms."""
-COMPILED_MAX = 873
+COMPILED_MAX = 945
 """The maximum number of code strings compiled before the broker listens: 0.02 to 0.2 ms each.
 
 Examples are the methods of a `dataclass` and the types of a `NamedTuple`.

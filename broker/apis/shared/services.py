@@ -14,6 +14,7 @@ from broker.authorizer.authorizer import AllowsAll, Authorizer
 from broker.authorizer.quota_changes import QuotaChanges
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.groups.topic_regexes import TopicRegexes
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime
@@ -70,6 +71,8 @@ class Services:
     """The group coordinator: the shards of the partitions of `__consumer_offsets` that this broker
     leads.
     """
+    topic_regexes: TopicRegexes
+    """Compiles the regexes by which members of consumer groups subscribe (KIP-848)."""
     transactions: TransactionRuntime
     """The transaction coordinator: the shards of the partitions of `__transaction_state` that this
     broker leads.

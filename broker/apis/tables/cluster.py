@@ -18,7 +18,7 @@ from broker.apis.in_cluster.list_partition_reassignments import (
 from broker.apis.in_cluster.offset_fetch import SERVED as OFFSET_FETCH
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
 from broker.apis.stop_replica import SERVED as STOP_REPLICA
-from broker.apis.tables.standalone import SERVED, by_key
+from broker.apis.tables.standalone import SERVED_WITHOUT_CONSUMER_GROUPS, by_key
 from broker.apis.update_metadata import SERVED as UPDATE_METADATA
 
 _AMONG_BROKERS = (
@@ -38,7 +38,7 @@ _BY_THE_CONTROLLER = (
 """APIs of the controller; they replace the handlers of a standalone broker."""
 
 SERVED_IN_CLUSTER = by_key(
-    *SERVED.values(),
+    *SERVED_WITHOUT_CONSUMER_GROUPS.values(),
     OFFSET_FETCH,
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,

@@ -14,6 +14,8 @@ from broker.apis.alter_partition_reassignments import SERVED as ALTER_PARTITION_
 from broker.apis.alter_replica_log_dirs import SERVED as ALTER_REPLICA_LOG_DIRS
 from broker.apis.alter_user_scram_credentials import SERVED as ALTER_USER_SCRAM_CREDENTIALS
 from broker.apis.api_versions import SERVED as API_VERSIONS
+from broker.apis.consumer_group_describe import SERVED as CONSUMER_GROUP_DESCRIBE
+from broker.apis.consumer_group_heartbeat import SERVED as CONSUMER_GROUP_HEARTBEAT
 from broker.apis.create_acls import SERVED as CREATE_ACLS
 from broker.apis.create_delegation_token import SERVED as CREATE_DELEGATION_TOKEN
 from broker.apis.create_partitions import SERVED as CREATE_PARTITIONS
@@ -125,5 +127,7 @@ def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
     return {row.api.key: row for row in sorted(rows, key=lambda row: row.api.key)}
 
 
-SERVED = by_key(*_ROWS)
-"""Rows by API key, in the order of the keys, for a standalone broker."""
+SERVED_WITHOUT_CONSUMER_GROUPS = by_key(*_ROWS)
+"""Rows by API key, in the order of the keys, for a broker that serves only classic groups."""
+SERVED = by_key(*_ROWS, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT)
+"""The same for a standalone broker that serves consumer groups too."""

@@ -166,14 +166,14 @@ class ReplicaManager:
         """Returns the error code of a fenced request. Otherwise stores the controller's epoch and
         returns NONE."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
-            why, error_code = "an earlier registration of this broker", STALE_BROKER_EPOCH
+            why, error_code = "meant for an earlier registration of this broker", STALE_BROKER_EPOCH
         elif request.controller_epoch < self._controller_epoch:
-            why, error_code = "an older controller", STALE_CONTROLLER_EPOCH
+            why, error_code = "from an older controller", STALE_CONTROLLER_EPOCH
         else:
             self._controller_epoch = request.controller_epoch
             return NONE
         logger.warning(
-            f"controller request rejected: it is from {why}",
+            f"controller request rejected: it is {why}",
             request=type(request).__name__,
             controller=request.controller_id,
             controller_epoch=request.controller_epoch,

@@ -201,6 +201,14 @@ class ClusterConfigs:
         await self._sure(self.nodes.write(configs.TOPICS, name, known, topic.configs))
         self._take_topic(name, topic.configs)
 
+    async def stored_group(self, group_id: str) -> Mapping[str, str]:
+        """Implements `SettingsStore.stored_group`; consumer groups need a standalone broker."""
+        raise CannotChange(f"the group {group_id} has no settings in a cluster with ZooKeeper")
+
+    async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
+        """Implements `SettingsStore.alter_group`; `stored_group` raises before."""
+        raise AssertionError(f"{group_id}: {settings}")
+
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """Implements `SettingsStore.alter_broker`."""
         known = await self.stored_broker(name)

@@ -90,12 +90,14 @@ class ClusterRegistry(TopicLookups):
         self.partition_counts[topic.name] = topic.partitions
         if topic.topic_id != ZERO_UUID:
             self._by_id[topic.topic_id] = topic
+        self.on_changed(topic.name, topic)
 
     def _hide(self, topic: Topic) -> None:
         del self.topics[topic.name]
         del self.partition_counts[topic.name]
         self._by_id.pop(topic.topic_id, None)
         self._configs.pop(topic.name, None)
+        self.on_changed(topic.name, None)
 
 
 def _is_another(before: Topic, topic: Topic) -> bool:

@@ -20,7 +20,14 @@ from offsets.partitioner import partition_for
 from offsets.pending import below
 from offsets.record_codec import run_records
 from offsets.runs import MarkerRun, OffsetTombstones, OwnBatch, TransactionalRun
-from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, encode_pending
+from offsets.snapshot_image import (
+    Image,
+    ImageHead,
+    ImageWriter,
+    encode_consumer_record,
+    encode_group,
+    encode_pending,
+)
 
 IMAGE = "groups.image"
 """The file name of snapshots; docs/formats/groups-image.md describes the format."""
@@ -85,6 +92,25 @@ def blocks_of(
             encoded = []
     if encoded:
         yield writer.groups_block(encoded)
+    yield from _consumer_group_blocks(shard, writer, over)
+
+
+def _consumer_group_blocks(
+    shard: GroupShard, writer: ImageWriter, over: Callable[[], bool]
+) -> Iterator[bytes]:
+    """Yields the records of consumer groups.
+
+    A group that changed its kind after the blocks of classic groups is in both; the later counts.
+    """
+    encoded: list[bytes] = []
+    for group in list(shard.view.consumer_groups.values()):
+        for record in group.records():
+            encoded.append(encode_consumer_record(group.group_id, record, group.epoch_ms))
+            if over():
+                yield writer.consumer_groups_block(encoded)
+                encoded = []
+    if encoded:
+        yield writer.consumer_groups_block(encoded)
 
 
 def _pending_blocks(
@@ -107,7 +133,7 @@ def _pending_blocks(
 
 
 def restore(shard: GroupShard, image: Image, partition: int, partitions: int) -> Iterator[None]:
-    """Restores a snapshot. Each step restores one group, or one topic of a group."""
+    """Restores a snapshot; each step is one group, or one topic or record of a group."""
     for producer_id, epoch, group_id, topic, columns in image.pending():
         check_owner(group_id, image.head.begin_offset, partition, partitions)
         shard.restore_pending(producer_id, epoch, group_id, topic, columns)
@@ -124,6 +150,10 @@ def restore(shard: GroupShard, image: Image, partition: int, partitions: int) ->
     for record_offset, run in image.groups():
         check_owner(run.group_id, record_offset, partition, partitions)
         shard.replay(run, record_offset)
+        yield
+    for records in image.consumer_groups():
+        check_owner(records.group_id, -1, partition, partitions)
+        shard.replay(records, -1)
         yield
 
 

@@ -6,10 +6,18 @@ from typing import Any
 
 import structlog
 
+from coordinator.consumer.events import (
+    EpochBumped,
+    GroupReconciled,
+    HeartbeatRefused,
+    RegexesResolved,
+    TargetComputed,
+)
 from coordinator.events import (
     Assigned,
     Event,
     GenerationFormed,
+    GroupConverted,
     GroupRemoved,
     LostByAdmin,
     MemberChanged,
@@ -22,6 +30,11 @@ from coordinator.events import (
     Transition,
 )
 from coordinator.wording import some_of
+from journal.texts import cut
+from protocol.errors import NAMES
+
+_NAMED, _REGEX_CHARACTERS = 3, 200
+"""The most regexes of a log line, and characters of one."""
 
 logger = structlog.get_logger()
 
@@ -83,6 +96,58 @@ def observe(event: Event) -> None:
             detail=event.detail,
         )
     elif not isinstance(event, Assigned):  # the transition to Stable is logged
+        _observe_consumers(event)
+
+
+def _observe_consumers(event: Event) -> None:
+    if isinstance(event, EpochBumped):
+        logger.info(
+            "group epoch raised",
+            group=event.group_id,
+            epoch=event.epoch,
+            cause=event.cause.value,
+            detail=event.detail,
+        )
+    elif isinstance(event, TargetComputed):
+        logger.info(
+            "target assignment computed",
+            group=event.group_id,
+            epoch=event.epoch,
+            assignor=event.assignor,
+            members=event.members,
+            moved=event.moved,
+        )
+    elif isinstance(event, GroupReconciled):
+        logger.info(
+            "group reconciled", group=event.group_id, epoch=event.epoch, members=event.members
+        )
+    elif isinstance(event, GroupConverted):
+        logger.info(
+            "group converted",
+            group=event.group_id,
+            type=event.type,
+            generation=event.generation_id,
+            detail=event.detail,
+        )
+    elif isinstance(event, RegexesResolved):
+        logger.info(
+            "regexes resolved",
+            group=event.group_id,
+            regexes=[cut(each, _REGEX_CHARACTERS) for each in event.regexes[:_NAMED]],
+            came=some_of(list(event.came), ", "),
+            gone=some_of(list(event.gone), ", "),
+        )
+    elif isinstance(event, HeartbeatRefused):
+        logger.info(
+            "heartbeat refused",
+            group=event.group_id,
+            member=event.member_id,
+            client=event.client_id,
+            host=event.client_host,
+            error=NAMES[event.error_code],
+            detail=event.detail,
+        )
+    else:
         _observe_offsets(event)
 
 
@@ -100,7 +165,7 @@ def _observe_offsets(event: Event) -> None:
         )
     elif isinstance(event, LostByAdmin):
         logger.warning(
-            "unread records deleted by request",
+            "an admin request may make the group miss unread records",
             group=event.group_id,
             what=event.loss.value,
             principal=event.principal,

@@ -23,7 +23,7 @@ from offsets.partitioner import misplaced
 from offsets.record_reader import BasedRun, runs_of_records
 from offsets.record_values import CorruptRecord
 from offsets.runs import MarkerRun, OffsetRun, OwnBatch, Run, TransactionalRun
-from offsets.section_reader import runs_of_section
+from offsets.section_reader import iter_runs_of_section
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader, section_of
 from protocol.records.corrupt import CorruptRecords
@@ -132,18 +132,21 @@ def runs_of_batch(
     header: BatchHeader,
     skipped: Counter[int],
     pass_over: PassOver | None = None,
-) -> list[BasedRun]:
-    """Returns the runs of a batch of any magic, without the skipped records.
+) -> Iterator[BasedRun]:
+    """Yields the runs of a batch of any magic, without the skipped records.
 
-    Raises CorruptRecord for any defect.
+    Raises CorruptRecord for any defect, in some cases after the first runs.
     """
     try:
         if pass_over is not None and pass_over.concerns(header):
-            return list(runs_of_records(pass_over.rest(data, header), skipped))
-        if header.magic == 2:
+            yield from runs_of_records(pass_over.rest(data, header), skipped)
+        elif header.magic == 2:
             section = section_of(data, header)
-            return runs_of_section(section, header.base_offset, header.record_count, skipped)
-        return list(runs_of_records(stored_records(data, header), skipped))
+            yield from iter_runs_of_section(
+                section, header.base_offset, header.record_count, skipped, header.max_timestamp
+            )
+        else:
+            yield from runs_of_records(stored_records(data, header), skipped)
     except CorruptRecord:
         raise
     except Exception as error:

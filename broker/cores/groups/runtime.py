@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from broker.cores.groups.dropped_offsets import DroppedOffsets
 from broker.cores.groups.kind import GROUPS
 from broker.cores.hooks import Hooks
-from broker.cores.hosted_shard import HostedShard
+from broker.cores.hosted_shard import LOADED, HostedShard
 from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.time import Time
+from broker.topics.registry import Registry, Topic
 from coordinator.shard import GroupShard
+from coordinator.topics_image import Topic as SeenTopic
+from coordinator.topics_image import TopicsImage
 
 GroupRuntime = Runtime[GroupShard, DroppedOffsets]
 HostedGroups = HostedShard[GroupShard]
@@ -32,10 +36,43 @@ def group_runtime(
     errors: InternalErrors | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     on_dropped: Callable[[str], None] = _ignore,
+    topics: TopicsImage | None = None,
 ) -> GroupRuntime:
     """Makes a runtime without shards.
 
     ``on_dropped`` is called with each deleted topic whose offsets all shards have dropped.
+    ``topics`` are those of the cluster, which all shards share.
     """
     duties = partial(DroppedOffsets, on_dropped=on_dropped)
-    return Runtime(GROUPS, duties, settings, time, slicer, errors, hooks)
+    kind = replace(GROUPS, new_core=partial(GroupShard, topics=topics))
+    return Runtime(kind, duties, settings, time, slicer, errors, hooks)
+
+
+class TopicsOfGroups:
+    """Keeps the coordinator's image of the topics equal to the registry's."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.image = TopicsImage(map(_as_seen, registry.topics.values()))
+        self._registry = registry
+        self._groups: GroupRuntime
+
+    def follow(self, groups: GroupRuntime) -> None:
+        """Passes each change of a topic on to all loaded shards, from now on."""
+        self._groups = groups
+        self._registry.on_changed = self._changed
+
+    def _changed(self, name: str, topic: Topic | None) -> None:
+        if topic is None:
+            self.image.remove(name)
+        else:
+            seen = _as_seen(topic)
+            if self.image.by_name.get(name) == seen:
+                return  # a change of its settings
+            self.image.put(seen)
+        for hosted in self._groups.hosted_shards:
+            if hosted.phase in LOADED:
+                hosted.core.topic_changed(name)
+
+
+def _as_seen(topic: Topic) -> SeenTopic:
+    return SeenTopic(topic.topic_id, topic.name, topic.partitions)

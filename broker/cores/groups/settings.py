@@ -7,16 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from broker.config.config import Config
+from broker.config.group_rules import consumer_assignors
+from broker.config.group_settings import consumer_settings
 from broker.cores.runtime_settings import RuntimeSettings, load_skips
 from broker.topics.produce_rules import codec_of, level_of, timestamp_type_of
 from coordinator.config import GroupConfig
 from protocol.records.batch import CREATE_TIME
 
 _MINUTE_MS = 60_000
+_NO_SETTINGS: Mapping[str, Mapping[str, str]] = {}
 
 
-def group_config(config: Config) -> GroupConfig:
-    """Returns the settings of the group core."""
+def group_config(
+    config: Config, groups: Mapping[str, Mapping[str, str]] = _NO_SETTINGS
+) -> GroupConfig:
+    """Returns the settings of the core; ``groups`` has the own settings of groups, by id."""
     return GroupConfig(
         min_session_timeout_ms=config["group.min.session.timeout.ms"],
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
@@ -28,15 +33,22 @@ def group_config(config: Config) -> GroupConfig:
         offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
         fetch_counts_as_activity=config["group.offsets.fetch.counts.as.activity"],
         max_record_bytes=config["message.max.bytes"],
+        consumer=consumer_settings(config, {}),
+        own_consumer={name: consumer_settings(config, own) for name, own in groups.items()},
+        consumer_max_size=config["group.consumer.max.size"],
+        consumer_assignors=consumer_assignors(config),
+        consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
     )
 
 
 def runtime_settings(
-    config: Config, offsets_topic: Mapping[str, Any] | None = None
+    config: Config,
+    offsets_topic: Mapping[str, Any] | None = None,
+    own_settings: Mapping[str, Mapping[str, str]] = _NO_SETTINGS,
 ) -> RuntimeSettings:
-    """Returns the settings of the runtime. ``offsets_topic`` has the topic's settings; None before
-    the topic exists."""
-    groups = group_config(config)
+    """Returns the settings of the runtime; ``offsets_topic`` has the topic's settings once it
+    exists, ``own_settings`` those of groups."""
+    groups = group_config(config, own_settings)
     codec: int | None = None
     level: int | None = None
     timestamp_type = CREATE_TIME

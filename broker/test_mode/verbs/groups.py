@@ -71,6 +71,7 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
             fresh_id=tested.time.fresh_id().hex(),
         ),
     )
+    _do(tested, hosted, partial(on_command.released, group_id=group_id, instance_id=instance_id))
     return {"group": group_id, "member": there.member_id}
 
 
@@ -79,7 +80,7 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
     progress."""
     try:
         async with tested.system.within(STABLE_WITHIN_S):
-            while group_of(tested.broker, verb, group_id)[1].state is not State.STABLE:
+            while group_of(tested.broker, verb, group_id)[1].state.value != State.STABLE.value:
                 await tested.system.sleep(0.002)
     except TimeoutError:
         state = group_of(tested.broker, verb, group_id)[1].state.value
@@ -173,7 +174,7 @@ VERBS = (
     Verb(
         "POST",
         "/groups/rebalance",
-        "begins a rebalance of a group: all members rejoin",
+        "begins a rebalance of a group: all members rejoin; a consumer group raises its epoch",
         rebalance,
         (_GROUP,),
     ),

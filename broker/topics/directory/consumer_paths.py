@@ -243,7 +243,10 @@ class OldCommits:
             try:
                 await self._time.in_thread(self._paths.rewrite)
             except OSError as error:
-                logger.warning("consumers.offsets can't be compacted", error=str(error))
+                logger.warning(
+                    "file consumers.offsets (offsets of OffsetCommit v0) can't be rewritten",
+                    error=str(error),
+                )
 
     async def stop(self) -> None:
         """Fsyncs all written lines."""

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from broker.config.config_table import GROUP_VERSION
 from broker.config.protection import may_be_secret
 from broker.topics.directory.adoption import Found
 from broker.topics.directory.consumer_paths import FileConsumerPaths
@@ -52,8 +53,12 @@ Entry = TypeVar("Entry")
 
 _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
-"""The format version of a list in which a deleted topic and a new topic have the same name. A
-Muster that knows only version 1 would treat the new topic as deleted: it must reject the list."""
+"""The format version of a list with a deleted topic and a new one of its name. A Muster that knows
+only version 1 would take the new one for deleted, so it must reject the list."""
+_VERSION_WITH_CONSUMER_GROUPS = 3
+"""The format version while consumer groups are served. A Muster that knows only version 2 skips
+their records and accepts anybody's commits into them, so it must not start."""
+_KNOWN_VERSIONS = (_VERSION, _VERSION_WITH_NAMESAKES, _VERSION_WITH_CONSUMER_GROUPS)
 
 
 @slotted(frozen=True)
@@ -104,7 +109,7 @@ class EmbeddedRegistry(TopicLookups):
         self._image = _Image()
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
-        self._read(self._topics_file, self._take_topics, (_VERSION, _VERSION_WITH_NAMESAKES))
+        self._read(self._topics_file, self._take_topics, _KNOWN_VERSIONS)
         check_files(fs, directory, self._image.files, self._missing)
         self._read(self._configs_file, self._take_configs, (_VERSION,))
         self._adopt()
@@ -145,12 +150,14 @@ class EmbeddedRegistry(TopicLookups):
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self.partition_counts[topic.name] = topic.partitions
+        self.on_changed(topic.name, topic)
 
     def hide(self, name: str) -> None:
         """Implements StoredRegistry.hide."""
         topic = self.topics.pop(name)
         del self._by_id[topic.topic_id]
         del self.partition_counts[name]
+        self.on_changed(name, None)
 
     def mark_deleted(self, name: str) -> None:
         """Implements StoredRegistry.mark_deleted."""
@@ -184,11 +191,25 @@ class EmbeddedRegistry(TopicLookups):
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
         """Implements StoredRegistry.store_broker_configs."""
         changed = {**self.broker_configs, broker: dict(configs)}
-        brokers = {name: texts for name, texts in sorted(changed.items()) if texts}
-        text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
+        self._write_configs(changed, self.group_configs)
+        self.broker_configs = changed
+
+    def store_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Implements StoredRegistry.store_group_configs."""
+        changed = _without(self.group_configs, group_id)
+        if configs:
+            changed[group_id] = dict(configs)
+        self._write_configs(self.broker_configs, changed)
+        self.group_configs = changed
+
+    def _write_configs(
+        self, of_brokers: Mapping[str, dict[str, str]], of_groups: Mapping[str, dict[str, str]]
+    ) -> None:
+        brokers = {name: texts for name, texts in sorted(of_brokers.items()) if texts}
+        value = {"version": _VERSION, "brokers": brokers, "groups": dict(sorted(of_groups.items()))}
+        text = json.dumps(value, indent=1) + "\n"
         has_secrets = any(may_be_secret(name) for texts in brokers.values() for name in texts)
         self._configs_file.replace(text.encode(), has_secrets=has_secrets)
-        self.broker_configs = changed
         if CONFIGS_FILE not in self._image.files:
             with suppress(OSError):  # the next change, or the next start, tries again
                 self._write(self._image)
@@ -199,14 +220,18 @@ class EmbeddedRegistry(TopicLookups):
             self._write(replace(self._image, next_producer_id=above + 1))
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Sets feature levels, only in memory if the disk is full; a change raises the epoch."""
+        """Sets feature levels and raises the epoch; on a full disk group.version stays."""
         if levels == self.features.levels:
             return
-        image = replace(self._image, features=Features(self.features.epoch + 1, dict(levels)))
+        before = self.features
+        image = replace(self._image, features=Features(before.epoch + 1, dict(levels)))
         try:
             self._write(image)
         except OSError as error:
-            self._image = image
+            kept = dict(levels)
+            if GROUP_VERSION in kept:
+                kept[GROUP_VERSION] = before.levels.get(GROUP_VERSION, 0)
+            self._image = replace(image, features=Features(before.epoch + 1, kept))
             logger.warning(f"feature levels can't be written to {TOPICS_FILE}", error=str(error))
 
     # -- files
@@ -298,6 +323,10 @@ class EmbeddedRegistry(TopicLookups):
             str(broker): {str(name): str(text) for name, text in texts.items()}
             for broker, texts in image["brokers"].items()
         }
+        self.group_configs = {
+            str(group_id): {str(name): str(text) for name, text in texts.items()}
+            for group_id, texts in image.get("groups", {}).items()
+        }
 
     def _write(self, image: _Image) -> None:
         """Writes ``image`` and then uses it. On OSError nothing has changed."""
@@ -306,9 +335,8 @@ class EmbeddedRegistry(TopicLookups):
             *map(_entry_of, image.stored.values()),
             *map(_deleted_entry_of, image.dying.values()),
         ]
-        twice = any(each.offsets_below is not None for each in image.dying.values())
         value = {
-            "version": _VERSION_WITH_NAMESAKES if twice else _VERSION,
+            "version": _version_of(image),
             "cluster_id": self.cluster_id,
             "features": image.features._asdict(),
             "files": sorted(image.files),
@@ -334,6 +362,15 @@ class EmbeddedRegistry(TopicLookups):
         for topic in topics:
             self.show(topic)
             self.adopted.append(topic.name)
+
+
+def _version_of(image: _Image) -> int:
+    """Returns the lowest format version whose readers understand the image."""
+    if image.features.levels.get(GROUP_VERSION, 0):
+        return _VERSION_WITH_CONSUMER_GROUPS
+    if any(each.offsets_below is not None for each in image.dying.values()):
+        return _VERSION_WITH_NAMESAKES
+    return _VERSION
 
 
 def _without(topics: Mapping[str, Entry], name: str) -> dict[str, Entry]:

@@ -19,17 +19,34 @@ const owned = (member) => Object.entries(member.partitions || {})
 const owns = (partitions) => Object.entries(partitions || {}).filter(([, numbers]) => numbers.length)
   .map(([topic, numbers]) => h("span", { class: "chip" }, topic, ":", h("b", null, ranges(numbers))));
 
-// Returns a clause about when an awaited member last sent a heartbeat.
+const OMITS = { sync: "sync", revoke: "give up its partitions" };
+
+// The last sign of life of an awaited member.
 function sign(each, phase) {
   if (each.sign === "heartbeats") {
-    return [", still heartbeats", each.last_heard_ms ? [", last ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
+    return [", still heartbeats", each.last_heard_ms ? [", last ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${OMITS[phase] || "rejoin"}`];
   }
   if (each.sign === "closed") return [", its connection closed, last heartbeat ", ticking("ago", each.last_heard_ms)];
   if (each.sign === "silent" || each.sign === "not_due") return [", last heartbeat ", ticking("ago", each.last_heard_ms)];
   return each.sign === "new" ? ", received a member id but has not joined yet" : "";
 }
 
-const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" };
+const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins", revoke: "Reconciling" };
+
+const AWAITED_SHOWN = 3;
+
+// What a member of a consumer group still has to give up, and what it waits for.
+function reconciling(each, members) {
+  const found = each.reconciliation;
+  if (!found) return null;
+  const revoking = owns(found.revoking);
+  const shown = found.waits_for.slice(0, AWAITED_SHOWN);
+  const more = found.waits_for.length - shown.length;
+  return [
+    revoking.length ? h("small", null, "has to give up ", revoking, found.revoke_until_ms ? [", or is removed in ", ticking("until", found.revoke_until_ms)] : null) : null,
+    shown.length ? h("small", null, "waits for ", shown.map((one, i) => [i ? ", " : "", `${one.topic}-${one.partition} of `, members.number(one.member)]), more > 0 ? ` and ${more} more` : null) : null,
+  ];
+}
 
 // Returns one line for each open transaction in which offsets of the group are pending.
 function pending(head) {
@@ -39,7 +56,7 @@ function pending(head) {
 
 function banner(head, members) {
   const awaits = head.awaits;
-  if (!awaits || !/Rebalance$/.test(head.state)) return null;
+  if (!awaits || !/Rebalance$|^Reconciling$|^Assigning$/.test(head.state)) return null;
   const named = awaits.members.slice(0, 4);
   const more = awaits.members.length - named.length;
   const whom = named.length
@@ -76,12 +93,13 @@ function membersTable(rows, members, head) {
       cell: (each) => h("div", { class: "member" },
         h("b", null, members.number(each.member), " ", each.client || "(no client id)"),
         each.member === head.leader ? [" ", h("span", { class: "tag" }, "leader")] : null,
+        each.reconciliation ? [" ", h("span", { class: "tag" }, `epoch ${each.reconciliation.epoch}`)] : null,
         each.instance ? [" ", h("span", { class: "tag" }, `instance ${each.instance}`)] : null,
         h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Evict this member (asks for confirmation)"))) },
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
     { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: hostOf },
     { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
-      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in an unknown format` : owns(each.partitions)) },
+      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in an unknown format` : [owns(each.partitions), reconciling(each, members)]) },
     { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) },
     { title: "Last heartbeat", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
       cell: (each) => (each.waits_with ? faint(`waits in ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },
@@ -151,7 +169,7 @@ const commands = (group) => h("details", { class: "commands" }, h("summary", nul
   commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of the group's offsets"));
 
 function title(head, rows, last) {
-  const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
+  const facts = [`${head.type === "consumer" ? "epoch" : "generation"} ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
   return h("div", { class: "title" }, h("h1", null, head.group),
     h("p", { class: "sub" }, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`),
     last ? h("p", { class: "sub last" }, "Last rebalance: ", h("b", null, causeOf(last.cause)), ", ", ticking("ago", last.began_ms), `: ${shortIds(last.why)}`) : null);

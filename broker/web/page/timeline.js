@@ -11,6 +11,12 @@ const LABEL = 80;  // width of a time label
 
 // Widths grow with the fourth root of the duration, since milliseconds and days share one line.
 const weight = (ms) => Math.max(1, ms) ** 0.25;
+// The phases of a rebalance: a consumer group has epochs, and no join phase.
+const CLASSIC = { join: "join phase", sync: "sync phase", joins: "join", syncs: "sync", joining: "joining now", syncing: "syncing now", generation: "generation" };
+const CONSUMER = { join: "before the assignment", sync: "reconciling", joins: "assigned after", syncs: "reconciled after", joining: "waiting for a heartbeat", syncing: "reconciling now", generation: "epoch" };
+const wordsOf = (each) => (each.type === "consumer" ? CONSUMER : CLASSIC);
+const isFirst = (phase) => phase === "join" || phase === "assign";
+const isSecond = (phase) => phase === "sync" || phase === "revoke";
 const LEAST = { join: 4, sync: 4, stable: 16, empty: 16 };
 
 function pieces(rebalances) {
@@ -19,9 +25,9 @@ function pieces(rebalances) {
   rebalances.forEach((each, i) => {
     const next = rebalances[i + 1];
     const end = each.ended_ms || at;
-    const join = each.join_ms ?? (each.phase === "join" ? at - each.began_ms : end - each.began_ms);
+    const join = each.join_ms ?? (isFirst(each.phase) ? at - each.began_ms : end - each.began_ms);
     found.push({ kind: "join", ms: join, each });
-    if (each.sync_ms !== null || each.phase === "sync") {
+    if (each.sync_ms !== null || isSecond(each.phase)) {
       found.push({ kind: "sync", ms: each.sync_ms ?? at - each.began_ms - join, each });
     }
     if (each.phase === "ended" && each.outcome !== "interrupted") {
@@ -46,7 +52,8 @@ function ribbon(rebalances) {
   parts.forEach((part, i) => {
     const wide = LEAST[parts[i].kind] + (weights[i] / total) * Math.max(0, room);
     const { each, kind } = part;
-    const title = { join: `join phase, ${span(part.ms)}`, sync: `sync phase, ${span(part.ms)}`, stable: `generation ${each.generation}, ${part.open ? "stable for" : "stable, lasted"} ${span(part.ms)}`, empty: `no members for ${span(part.ms)}` }[kind];
+    const words = wordsOf(each);
+    const title = { join: `${words.join}, ${span(part.ms)}`, sync: `${words.sync}, ${span(part.ms)}`, stable: `${words.generation} ${each.generation}, ${part.open ? "stable for" : "stable, lasted"} ${span(part.ms)}`, empty: `no members for ${span(part.ms)}` }[kind];
     box.append(svg("rect", { class: `phase ${kind}`, x: x.toFixed(1), y: BAR_Y, width: Math.max(1, wide - 1).toFixed(1), height: BAR, rx: Math.min(4, wide / 3).toFixed(1) },
       svg("title", null, `${each.why}: ${title}`)));
     if (kind === "join") {
@@ -58,7 +65,7 @@ function ribbon(rebalances) {
       }
     }
     if (kind === "stable" && wide > 22) {
-      box.append(svg("text", { class: "inside", x: (x + wide / 2).toFixed(1), y: BAR_Y + 17, "text-anchor": "middle" }, wide > 84 ? `generation ${each.generation}` : String(each.generation)));
+      box.append(svg("text", { class: "inside", x: (x + wide / 2).toFixed(1), y: BAR_Y + 17, "text-anchor": "middle" }, wide > 84 ? `${words.generation} ${each.generation}` : String(each.generation)));
     }
     if (wide > 50) {
       const ms = part.open ? Math.floor(part.ms / 1000) * 1000 : part.ms;
@@ -66,8 +73,9 @@ function ribbon(rebalances) {
     }
     x += wide;
   });
+  const key = wordsOf(shown.at(-1));
   return h("figure", { class: "timeline" }, box, h("figcaption", null,
-    ...["join", "sync", "stable", "empty"].map((kind) => h("span", { class: `key ${kind}` }, { join: "join phase", sync: "sync phase", stable: "stable", empty: "no members" }[kind])),
+    ...["join", "sync", "stable", "empty"].map((kind) => h("span", { class: `key ${kind}` }, { join: key.join, sync: key.sync, stable: "stable", empty: "no members" }[kind])),
     h("span", { class: "faint" }, "not to scale: long phases are drawn shorter")));
 }
 
@@ -86,12 +94,13 @@ function bars(each, longest) {
 
 function phases(each, members) {
   const words = [];
+  const names = wordsOf(each);
   const ends = { join_timed_out: ", until the rebalance timeout", initial_delay_ended: ", until the initial delay ended", nobody_left: ", until no members were left" };
-  if (each.join_ms !== null) words.push(`join ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? ends[each.join_ended_by] ?? `, until ${each.join_ended_by}` : ""}`);
-  if (each.sync_ms !== null) words.push(`sync ${span(each.sync_ms)}`);
-  if (each.phase === "join") words.push("joining now");
-  if (each.phase === "sync") words.push("syncing now");
-  if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
+  if (each.join_ms !== null) words.push(`${names.joins} ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? ends[each.join_ended_by] ?? `, until ${each.join_ended_by}` : ""}`);
+  if (each.sync_ms !== null) words.push(`${names.syncs} ${span(each.sync_ms)}`);
+  if (isFirst(each.phase)) words.push(names.joining);
+  if (isSecond(each.phase)) words.push(names.syncing);
+  if (each.outcome === "assigned") words.push(`${names.generation} ${each.generation}, ${plural(each.members, "member")}`);
   else if (each.outcome) words.push({ interrupted: "interrupted by the next rebalance", stopped: "the broker stopped", unloaded: "the group's __consumer_offsets partition was unloaded", "nobody left": "no members were left" }[each.outcome] ?? each.outcome);
   if (each.awaited.length && each.phase !== "ended") words.push(["waits for ", each.awaited.slice(0, 4).map((one, i) => [i ? ", " : "", members.name(one)])]);
   return words.map((part, i) => [i ? " · " : "", part]);
@@ -108,6 +117,7 @@ function entry(each, longest, members) {
   const more = each.assigned.length - assigned.length;
   const last = each.last_member && each.last_wait_ms > 50;
   const detail = [
+    each.moved ? h("li", null, `${each.protocol} assigns ${shortIds(each.moved)}`) : null,
     ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${change.host}` : "", /^(session expired|its )/.test(change.what) ? ": " : " ", shortIds(change.what),
       change.same_client ? `; ${shortIds(change.same_client.words)} ${members.number(change.same_client.member)}` : null)),
     each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,

@@ -19,7 +19,7 @@ from coordinator.classic.heartbeats import awaited, phase_end_ms, silent_ms, sta
 from coordinator.events import AssignedMember
 from coordinator.journal import Restored
 from coordinator.journal_rebalance import Change, Rebalance
-from coordinator.read_only import GroupView, MemberView
+from coordinator.read_only import GroupView, MemberView, Reconciliation
 from offsets.cache import CachedOffset
 from offsets.pending import PendingOfProducer
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
@@ -41,6 +41,7 @@ def summary(
     return {
         "group": group.group_id,
         "state": group.state.value,
+        "type": group.type,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol_name,
         "generation": group.generation_id,
@@ -61,6 +62,7 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
         "group": group.group_id,
         "state": group.state.value,
         "state_since_ms": state_since_ms(group, now),
+        "type": group.type,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol_name,
         "generation": group.generation_id,
@@ -249,8 +251,30 @@ def member_view(group: GroupView, member: MemberView, now: Now) -> View:
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "last_heard_ms_ago": silent_ms(member, now),
         "waits_with": waits,
+        "reconciliation": _reconciliation(member.reconciliation, now),
         **_owned(group.protocol_type, member.assignment),
     }
+
+
+def _reconciliation(found: Reconciliation | None, now: Now) -> View | None:
+    if found is None:
+        return None
+    return {
+        "epoch": found.epoch,
+        "state": found.state,
+        "target": found.target,
+        "revoking": found.revoking,
+        "revoke_since_ms": _wall_ms(found.revoke_since_ms, now),
+        "revoke_until_ms": _wall_ms(found.revoke_until_ms, now),
+        "waits_for": [
+            {"topic": topic, "partition": partition, "member": holder}
+            for topic, partition, holder in found.waits_for
+        ],
+    }
+
+
+def _wall_ms(mono_ms: int | None, now: Now) -> int | None:
+    return None if mono_ms is None else now.wall_ms - now.mono_ms + mono_ms
 
 
 def _owned(protocol_type: str | None, assignment: bytes) -> View:
@@ -274,6 +298,7 @@ def _rebalance(entry: Rebalance, group: GroupView | None, now: Now, *, is_runnin
     return {
         "number": entry.number,
         "source": entry.source.value,
+        "type": "consumer" if entry.is_consumer else "classic",
         "cause": str(entry.cause),
         "why": entry.detail,
         "member": entry.member_id or None,
@@ -284,7 +309,8 @@ def _rebalance(entry: Rebalance, group: GroupView | None, now: Now, *, is_runnin
         "phase": entry.phase,
         "outcome": entry.outcome or None,
         "awaited": missing,
-        "until_ms": until_ms,
+        "until_ms": until_ms or None,
+        "moved": entry.moved or None,
         "join_ms": _or_none(entry.join_ms),
         "join_ended_by": entry.join_ended_by or None,
         "sync_ms": _or_none(entry.sync_ms),

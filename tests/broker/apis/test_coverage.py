@@ -77,7 +77,10 @@ async def test_api_versions_returns_the_level_of_transaction_version(
         )
 
     told = [{"name": "transaction.version", "max_version_level": level, "min_version_level": level}]
-    supported = [{"name": "transaction.version", "min_version": 0, "max_version": 2}]
+    supported = [
+        {"name": "group.version", "min_version": 0, "max_version": 1},
+        {"name": "transaction.version", "min_version": 0, "max_version": 2},
+    ]
     assert reply["finalized_features"] == (told if level and version >= 3 else [])
     assert reply["supported_features"] == (supported if version == 4 else [])
     assert reply["finalized_features_epoch"] == (7 if version >= 3 else -1)
@@ -92,8 +95,9 @@ async def test_configured_transaction_version_is_finalized_in_api_versions(tmp_p
                 18, 4, client_software_name="tester", client_software_version="1.0"
             )
 
-        levels = [each["max_version_level"] for each in reply["finalized_features"]]
-        assert (levels, reply["finalized_features_epoch"]) == ([level] if level else [], epoch)
+        levels = {each["name"]: each["max_version_level"] for each in reply["finalized_features"]}
+        expected = {"group.version": 1} | ({"transaction.version": level} if level else {})
+        assert (levels, reply["finalized_features_epoch"]) == (expected, epoch)
 
 
 async def test_invalid_client_software_name_is_refused(tmp_path: Path) -> None:

@@ -370,6 +370,8 @@ def test_timestamp_difference_max_applies_when_before_and_after_are_unset() -> N
 # -- the tables
 
 OUR_OWN_DEFAULTS = {"listeners", "log.dir", "group.coordinator.append.linger.ms"}
+OF_KAFKA_4 = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+"""Defaults of Kafka 4.3.1 in place of 3.9.2, without `streams`, which Muster does not serve."""
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 
@@ -379,7 +381,8 @@ def test_broker_settings_table_has_kafkas_types_defaults_and_bounds() -> None:
         assert setting.type == row["type"], row["name"]
         if row["name"] not in OUR_OWN_DEFAULTS and row["type"] not in ("PASSWORD", "DOUBLE"):
             shown = render(setting, setting.default)
-            assert ("null" if shown is None else shown) == row["default"], row["name"]
+            default = OF_KAFKA_4.get(row["name"], row["default"])
+            assert ("null" if shown is None else shown) == default, row["name"]
         if (row["valid"] or "").startswith("[") and row["name"] not in LONG_LISTS:
             assert setting.valid == row["valid"], row["name"]
 

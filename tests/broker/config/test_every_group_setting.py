@@ -15,7 +15,10 @@ from tests.broker.config.served import (
     serving,
 )
 
-OWN_DEFAULTS = {"group.coordinator.append.linger.ms": "0"}
+OWN_DEFAULTS = {
+    "group.coordinator.append.linger.ms": "0",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+}
 """Settings whose default differs from Kafka's; docs/operate/settings-of-groups.md gives the
 reason."""
 
@@ -70,6 +73,6 @@ async def test_describe_configs_returns_value_and_source_of_each_group_setting(
         if row["name"] in SET:
             expected = (SET[row["name"]], STATIC_BROKER_SOURCE)
         else:
-            expected = (row["default"], DEFAULT_SOURCE)
+            expected = (OWN_DEFAULTS.get(row["name"], row["default"]), DEFAULT_SOURCE)
         assert (entry["value"], entry["config_source"]) == expected, row["name"]
         assert entry["read_only"], row["name"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker.config.config import BadConfig
+from broker.config.group_rules import serves_consumer_groups
 from broker.cores import loading
 from log.files.filesystem import OsFileSystem
 from log.files.os_file import OsFile
@@ -150,8 +151,11 @@ async def test_coordinator_threads_limit_concurrent_loads_of_partitions(
 @pytest.mark.parametrize(
     ("protocols", "sentence"),
     [
-        ("classic,consumer", "serves only the classic protocol, not consumer"),
-        ("classic,share", "serves only the classic protocol, not share"),
+        ("classic,share", "Muster serves the classic and the consumer protocol, not share"),
+        (
+            "share,consumer,classic,unknown",
+            "not share or unknown: set group.coordinator.rebalance.protocols=classic,consumer",
+        ),
         ("consumer", "the classic protocol can't be disabled"),
         ("classic,streams", "it must be one of consumer, classic, share, unknown"),
     ],
@@ -167,9 +171,21 @@ def test_unsupported_rebalance_protocols_are_refused_at_start(
 
 
 @shows("group.coordinator.rebalance.protocols")
-def test_classic_rebalance_protocol_is_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("protocols", "serves_consumer"),
+    [
+        ("classic", False),
+        ("classic,consumer", True),
+        ("consumer,classic", True),
+    ],
+)
+def test_rebalance_protocols_that_muster_serves_are_accepted(
+    protocols: str, serves_consumer: bool, tmp_path: Path
+) -> None:
     name = "group.coordinator.rebalance.protocols"
-    assert config(tmp_path, **{name: "classic"})[name] == "classic"
+    settings = config(tmp_path, **{name: protocols})
+    assert settings[name] == protocols
+    assert serves_consumer_groups(settings) == serves_consumer
 
 
 async def test_journal_file_max_bytes_limits_the_files_and_0_disables_them(tmp_path: Path) -> None:

@@ -26,12 +26,13 @@ def test_settings_page_has_every_group_setting_with_its_default() -> None:
         for name, setting in BROKER.items()
         if name.startswith(prefixes) and name in written
     }
-    assert len(written) == 37
+    assert len(written) == 39
     assert written == defaults
 
 
 def test_example_of_the_settings_page_is_the_error_of_muster_serve() -> None:
-    command, said = re.findall(r"^    (.*)$", PAGE, re.M)
+    _, example = PAGE.split("## A worked example")
+    command, said = re.findall(r"^    (.*)$", example, re.M)
     sets = re.findall(r"--set (\S+)", command)
 
     with pytest.raises(BadConfig) as refused:

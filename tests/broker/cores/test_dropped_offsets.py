@@ -109,15 +109,25 @@ async def test_offsets_of_deleted_topic_are_dropped_after_a_kill_before_tombston
 
 
 @pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize(
+    ("protocols", "version_with_old_offsets", "version_at_the_end"),
+    [("classic", 2, 1), ("classic,consumer", 3, 3)],
+    ids=["classic", "classic,consumer"],
+)
 async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_dropped(
-    power: bool, monkeypatch: pytest.MonkeyPatch
+    protocols: str,
+    version_with_old_offsets: int,
+    version_at_the_end: int,
+    power: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before the kill, half of the shards could not drop the offsets of the deleted topic. Each
     shard knows the first log offset of the new topic's commits.
 
     After a power loss a log may end before this log offset; the new commits then begin at the new
-    end.
+    end. The topic list has version 3 while the broker serves consumer groups.
     """
+    settings = SETTINGS | {"group.coordinator.rebalance.protocols": protocols}
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
 
@@ -130,7 +140,7 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
             done.set_result(None)
 
     monkeypatch.setattr(DroppedOffsets, "_begin", only_some)
-    async with serving(DATA, SETTINGS, fs=fs) as broker:
+    async with serving(DATA, settings, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, create_topics_and_commit)
         ends = [hosted.log.log_end_offset for hosted in broker.groups.hosted_shards]
@@ -142,7 +152,7 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
 
         await asked(broker, again)
         list_now = json.loads(fs.written(f"{DATA}/topics.json"))
-        assert list_now["version"] == 2
+        assert list_now["version"] == version_with_old_offsets
         (deleted,) = [entry for entry in list_now["topics"] if entry.get("deleted")]
         assert deleted["offsets_below"] == {"0": ends[0], "2": ends[2]}
         killed = fs.as_killed()
@@ -151,7 +161,7 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
         for partition in range(4):  # These bytes are the new commits and some of the old commits.
             inode = killed.names[f"{DATA}/__consumer_offsets-{partition}/{0:020d}.log"]
             del inode.data[:]
-    async with serving(DATA, SETTINGS, fs=killed) as broker:
+    async with serving(DATA, settings, fs=killed) as broker:
         if power:
             entry = broker.registry.dying.get("t")
             assert entry is None or not any((entry.offsets_below or {}).values())
@@ -160,10 +170,11 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
         assert found == [7, -1] * (len(GROUPS) // 2)
         await eventually("nothing is left of it", lambda: no_deletion_pending(broker))
         killed = killed.as_killed()
-    async with serving(DATA, SETTINGS, fs=killed) as broker:
+    async with serving(DATA, settings, fs=killed) as broker:
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
         assert found == [7, -1] * (len(GROUPS) // 2)
-        assert json.loads(killed.written(f"{DATA}/topics.json"))["version"] == 1
+        list_now = json.loads(killed.written(f"{DATA}/topics.json"))
+        assert list_now["version"] == version_at_the_end
 
 
 async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() -> None:

@@ -68,6 +68,7 @@ UNREADABLE: dict[str, tuple[bytes, bytes | None, str]] = {
     "a key that ends in its group": (b"\0\1\0\x05g", VALUE, "has no string"),
     "a key that is not UTF-8": (b"\0\2\0\1\xff", group_value(GROUP), "not UTF-8"),
     "an empty value": (KEY, b"", "a value of 0 bytes has no version"),
+    "a consumer group without epoch": (b"\0\3\0\1g", b"\0\0", "ConsumerGroupMetadata"),
     "a value of version 5": (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
     "a value that is cut": (KEY, VALUE[:-1], "a field of 8 bytes"),
     "a group value that is cut": (group_key("g"), group_value(GROUP)[:-1], "a field of"),
@@ -151,7 +152,8 @@ async def test_unreadable_foreign_record_is_refused_and_the_log_is_unchanged(
     [
         (records((KEY, None)), NONE),
         (records((group_key("g"), group_value(EMPTY))), NONE),
-        (records((b"\0\3\0\1g", b"\0\0")), NONE),
+        (records((b"\0\3\0\1g", b"\0\0\0\0\0\7\0")), NONE),
+        (records((b"\0\x0b\0\1g", b"\0\0")), NONE),
         (commits_of(OffsetRun("g", "t", [0], [41], [-1], None, 1), attributes=1 << 5), 87),
         (
             commits_of(
@@ -164,7 +166,7 @@ async def test_unreadable_foreign_record_is_refused_and_the_log_is_unchanged(
             TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
     ],
-    ids=["tombstone", "group", "a kind to come", "control", "transactional"],
+    ids=["tombstone", "group", "consumer group", "a kind to come", "control", "transactional"],
 )
 async def test_foreign_record_is_accepted_when_a_load_accepts_the_record(
     tmp_path: Path, data: bytes, code: int

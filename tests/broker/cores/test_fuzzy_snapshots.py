@@ -29,6 +29,8 @@ from offsets.runs import (
 )
 from offsets.snapshot_image import BatchMark, ImageHead, ImageWriter, read_image
 from protocol.now import Now
+from tests.coordinator.consumer.groups import hard_state
+from tests.coordinator.consumer.lives import Lives
 from tests.offsets.strategies import (
     few_names,
     few_partitions,
@@ -90,7 +92,7 @@ def content(shard: GroupShard) -> object:
         tuple(whose): [(each, columns.get(each)) for each in columns.partitions()]
         for *whose, columns in shard.view.all_pending()
     }
-    return entries, cache.count(), shard.view.recorded, pending
+    return entries, cache.count(), shard.view.recorded, pending, hard_state(shard)
 
 
 def take(case: Case, log: Based) -> tuple[bytes, int]:
@@ -130,6 +132,8 @@ def load(image: bytes | None, log: Based) -> GroupShard:
             shard.restore(group_id, topic, columns)
         for offset, run in read.groups():
             shard.replay(run, offset)
+        for records in read.consumer_groups():
+            shard.replay(records, -1)
     for offset, run in log:
         if offset >= begin:
             shard.replay(run, offset)
@@ -183,6 +187,22 @@ def test_snapshot_of_a_loaded_shard_restores_the_same_state(case: Case) -> None:
     blocks = list(blocks_of(from_tail, writer, head, lambda: False))
     blocks.append(writer.end(end_of(log), NO_MARK))
     assert content(load(b"".join(blocks), log)) == content(load(take(again, log)[0], log))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_snapshot_of_consumer_groups_and_tail_equal_full_replay(seed: int) -> None:
+    """Also when the group changes its kind, or is deleted and created again, between two slices."""
+    lives = Lives(seed)
+    for _ in range(60):
+        lives.step()
+    log = based(lives.groups.log)
+    chance = lives.random
+    for _ in range(30):
+        begin = chance.randint(0, len(log))
+        gaps = [chance.choice((0, 0, 1, 5)) for _ in range(200)]
+        image, seen = take(Case([run for _, run in log], begin, gaps), log)
+        for end in {seen, len(log), chance.randint(seen, len(log))}:
+            assert content(load(image, log[:end])) == content(load(None, log[:end]))
 
 
 def ends_of(log: Based) -> list[bool | None]:

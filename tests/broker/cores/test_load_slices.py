@@ -74,8 +74,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
 
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # Only the requested snapshot is written.
     monkeypatch.setattr(Slices, "pause", counted_pause)
-    decode = clock.counts(records.runs_of_section, lambda _, *given: given[2])
-    monkeypatch.setattr(records, "runs_of_section", decode)
+    decode = clock.counts(records.iter_runs_of_section, lambda _, *given: given[2])
+    monkeypatch.setattr(records, "iter_runs_of_section", decode)
     costs_us: dict[str, Callable[..., int]] = {
         "replay": lambda _, *given: len(given[1]),
         "restore": lambda _, *given: given[3].count,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import NONE
+from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
 from tests.broker.seen import Scrape, documented, seeing
 from tests.broker.stories import a_busy_day, one_that_is_behind
 
@@ -103,3 +105,24 @@ async def test_compat_views_have_the_values_of_the_native_series(tmp_path: Path)
     assert scrape["kafka_server_brokertopicmetrics_messagesin_total", "topic=orders"] == 14
     beats = "kafka_network_requestmetrics_totaltimems_count", "request=Heartbeat"
     assert scrape[beats] == 1
+
+
+async def test_jmx_view_counts_classic_groups_and_muster_groups_all_groups(tmp_path: Path) -> None:
+    async with seeing(tmp_path, {"metrics.compat": "jmx"}) as seen:
+        await seen.client.join_alone("behind")
+        joined = await seen.client.call(
+            CONSUMER_GROUP_HEARTBEAT.key,
+            1,
+            group_id="modern",
+            member_id="member",
+            member_epoch=0,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        assert joined["error_code"] == NONE
+        scrape = await seen.scrape()
+
+    manager = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+    assert (scrape[manager], scrape[f"{manager}stable"]) == (1, 1)
+    assert sum(scrape.of("muster_groups").values()) == 2

@@ -22,7 +22,7 @@ from broker.topics.registry import (
     uuid_bytes,
     uuid_text,
 )
-from log.files.filesystem import FileSystem, OsFileSystem, write_whole
+from log.files.filesystem import FileSystem, OsFileSystem, read_whole, write_whole
 from tests.simulated_files import SimulatedFiles
 
 ROOT = Path(__file__).parents[3]
@@ -215,6 +215,36 @@ def test_feature_level_is_finalized_when_its_write_fails() -> None:
     assert registry.features == Features(1, {"transaction.version": 1})
 
 
+def version_of(fs: SimulatedFiles) -> int:
+    version: int = json.loads(read_whole(fs, f"{DATA}/topics.json"))["version"]
+    return version
+
+
+def test_older_muster_refuses_a_directory_while_consumer_groups_are_served() -> None:
+    """It knows versions 1 and 2, and reports a version 3 by name."""
+    fs = SimulatedFiles()
+    registry = opened(fs)
+    registry.finalize({"group.version": 0})
+    assert version_of(fs) == 1
+    registry.finalize({"group.version": 1})
+    assert version_of(fs) == 3
+
+    again = opened(fs)
+    assert again.features.levels == {"group.version": 1}
+    again.finalize({"group.version": 0})
+    assert version_of(fs) == 1
+
+
+def test_consumer_groups_are_not_finalized_on_a_full_disk() -> None:
+    fs = SimulatedFiles()
+    registry = opened(fs)
+    fs.fail("write", "")
+
+    registry.finalize({"group.version": 1, "transaction.version": 1})
+
+    assert registry.features == Features(1, {"group.version": 0, "transaction.version": 1})
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -240,9 +270,9 @@ def test_damaged_topic_list_is_refused(text: str) -> None:
 def test_topic_list_of_a_later_version_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs)
-    write_whole(fs, f"{DATA}/topics.json", b'{"version": 3}')
+    write_whole(fs, f"{DATA}/topics.json", b'{"version": 4}')
 
-    with pytest.raises(BadDirectory, match="version 3, but this Muster reads version 2"):
+    with pytest.raises(BadDirectory, match="version 4, but this Muster reads version 3"):
         opened(fs)
 
 

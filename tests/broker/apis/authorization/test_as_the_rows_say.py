@@ -22,6 +22,7 @@ from security.acls.model import Operation, ResourceType
 from tests.broker.apis.authorization.asking import fetch, produce
 from tests.broker.apis.authorization.filled import (
     ADMIN,
+    LONG_MS,
     LOOKER,
     NAMED,
     REQUESTS,
@@ -30,14 +31,20 @@ from tests.broker.apis.authorization.filled import (
     answers,
     fill,
     protected_broker,
+    talk,
 )
 from tests.broker.authentication.letting_in import port_of
 from tests.broker.every_request import EVERY
+from tests.waiting import until
+from tests.wire import Wire
 
 pytestmark = pytest.mark.proves("security 29")
 
 CLUSTER, TOPIC, GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
 Asked = tuple[Operation, ResourceType]
+
+MODERN = "modern"
+"""A consumer group of KIP-848 with the topic."""
 
 
 def of(name: str, version: int, **value: Any) -> Request:
@@ -54,6 +61,7 @@ MORE = [
     *(
         of(name, version, **{f"include_{kind}authorized_operations": True}, **value)
         for name, version, kind, value in (
+            ("ConsumerGroupDescribe", 1, "", {"group_ids": [MODERN]}),
             ("DescribeCluster", 0, "cluster_", {}),
             ("DescribeGroups", 5, "", {"groups": [NAMED]}),
             ("Metadata", 8, "cluster_", {"topics": None}),
@@ -62,6 +70,16 @@ MORE = [
     ),
 ]
 """Requests with fields that the requests of `filled` do not have."""
+
+
+def _join_modern(wire: Wire) -> None:
+    """Makes the consumer group, whose member gets the partition of the topic."""
+    joining = {
+        "group_id": MODERN, "member_id": "member", "member_epoch": 0,
+        "rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [NAMED],
+        "topic_partitions": [],
+    }  # fmt: skip
+    until("assigned", lambda: wire.call("ConsumerGroupHeartbeat", 1, joining)["assignment"])
 
 
 class RecordingAuthorizer(AclAuthorizer):
@@ -109,6 +127,7 @@ async def test_each_api_checks_exactly_the_rights_of_its_row(
         authorizer.asked, authorizer.told = set(), set()
         for api in {api.key: api for api, _ in EVERY}.values():
             await fill(broker)
+            await talk(broker, ADMIN, _join_modern)
             authorizer.asked, authorizer.told = set(), set()
             some = [each for each in (*MORE, *REQUESTS) if each[0] is api]
             for user in (STRANGER, LOOKER, ADMIN):

@@ -156,7 +156,7 @@ def test_invalid_user_node_is_logged_without_its_content(tmp_path: Path) -> None
         with capture_logs() as logs:
             await scene.write("users/u", b'{"version":1,"config":["%s"]}' % SECRET.encode())
             await scene.settle()
-        assert "/config/users/u has config that is not an object of strings" in str(logs)
+        assert "/config/users/u has a field config that is not an object of strings" in str(logs)
         assert SECRET not in str(logs)
 
     play(tmp_path, conduct)

@@ -27,6 +27,8 @@ from tests.broker.edge import Client, eventually
 from tests.broker.mock_time import MockTime
 from tests.broker.seen import Seen, seeing
 
+CLASSIC_ONLY = {"group.coordinator.rebalance.protocols": "classic"}
+"""The settings of a broker that does not serve ConsumerGroupHeartbeat."""
 SOFTWARE = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
 
 
@@ -77,7 +79,7 @@ async def asks_for_the_new_protocol(seen: Seen) -> None:
 
 
 async def test_unsupported_api_is_logged_once_per_hour(tmp_path: Path, lines: list[Any]) -> None:
-    async with seeing(tmp_path) as seen:
+    async with seeing(tmp_path, CLASSIC_ONLY) as seen:
         for _ in range(3):
             await asks_for_the_new_protocol(seen)
 
@@ -270,7 +272,7 @@ async def findings(seen: Seen, group_id: str) -> list[str]:
 
 
 async def test_finding_names_the_client_that_sends_consumer_group_heartbeat(tmp_path: Path) -> None:
-    async with seeing(tmp_path) as seen:
+    async with seeing(tmp_path, CLASSIC_ONLY) as seen:
         for _ in range(2):
             await asks_for_the_new_protocol(seen)
 
@@ -332,7 +334,7 @@ async def test_finding_of_a_group_ends_when_its_client_disconnects(tmp_path: Pat
 async def test_consumer_group_heartbeat_adds_no_finding_without_rights_to_the_group(
     tmp_path: Path,
 ) -> None:
-    settings = {
+    settings = CLASSIC_ONLY | {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin",
     }
@@ -346,7 +348,7 @@ async def test_librdkafka_client_with_group_protocol_consumer_is_logged(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The application that uses librdkafka receives no message and no error."""
-    async with seeing(tmp_path) as seen:
+    async with seeing(tmp_path, CLASSIC_ONLY) as seen:
         monkeypatch.setattr(stuck_clients, "PATIENCE_S", 1)
         heard: list[object] = []
         settings = {
