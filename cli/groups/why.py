@@ -217,6 +217,8 @@ def _rebalance(entry: Value) -> list[str]:
             ", with the same topics (a leader rejoins when the partitions of a topic change)"
         )
     lines[0] += _mark(entry)
+    if entry.get("type") == "consumer":
+        return [*lines, *_of_consumers(entry)]
     if entry["phase"] != "ended":
         waits = some(map(name_of, entry["awaited"])) if entry["awaited"] else "no member"
         lines.append(
@@ -244,6 +246,30 @@ def _rebalance(entry: Value) -> list[str]:
     return [line for line in lines if line]
 
 
+def _of_consumers(entry: Value) -> list[str]:
+    """The lines of a rebalance of a consumer group, below its cause."""
+    epoch = f"epoch {entry['generation']}"
+    lines = [line for change in entry["changes"] for line in _changed(entry, change)]
+    if entry["moved"]:
+        lines.append(f"    {epoch}: {entry['protocol']} assigns {entry['moved']}")
+    if entry["phase"] == "assign":
+        lines.append(f"    {epoch}: waiting for a heartbeat, which computes the assignment")
+    elif entry["phase"] == "revoke" and entry["awaited"]:
+        waits = some(map(name_of, entry["awaited"]))
+        lines.append(f"    {epoch}: waiting for {waits} to give up partitions")
+        if entry["until_ms"]:
+            lines[-1] += f"; the coordinator removes it at {instant(entry['until_ms'])} otherwise"
+    elif entry["outcome"] == "assigned":
+        took = span((entry["join_ms"] or 0) + (entry["sync_ms"] or 0))
+        members = output.counted(entry["members"], "member")
+        lines.append(f"    {epoch}: stable after {took}, {members}: {_got(entry)}")
+    elif entry["outcome"] in _NOT_ENDED:
+        lines.append(f"    {epoch}: {_NOT_ENDED[entry['outcome']]}")
+    elif entry["outcome"]:
+        lines.append(f"    {epoch}: no members were left: the group is empty")
+    return lines
+
+
 def _changed(entry: Value, change: Value) -> list[str]:
     same = change["same_client"]
     if not _is_the_cause(entry, change):
@@ -265,11 +291,16 @@ def _outcome(entry: Value) -> str:
         return f"    {_NOT_ENDED[entry['outcome']]}"
     if entry["outcome"] != "assigned":
         return ""
-    got = some(
+    got = _got(entry)
+    return f"    {_generation(entry)}: {got}" if got else f"    {_generation(entry)}"
+
+
+def _got(entry: Value) -> str:
+    """The assignments of the first members."""
+    return some(
         f"{name_of(each)} got {partitions_of(each['partitions'], each['assignment_bytes'])}"
         for each in entry["assigned"]
     )
-    return f"    {_generation(entry)}: {got}" if got else f"    {_generation(entry)}"
 
 
 def _generation(entry: Value) -> str:

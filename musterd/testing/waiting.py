@@ -91,7 +91,9 @@ class Conditions:
                 raise NotYet(f"the group has committed {committed or 'nothing'}")
             return found
 
-        return self._condition(f"has committed {at_least} or more in {topic}-{partition}", look)
+        return self._condition(
+            f"has committed offset {at_least} or higher in {topic}-{partition}", look
+        )
 
     def caught_up(self) -> Condition[Committed]:
         """Return the condition for which `Waiting.caught_up` waits."""

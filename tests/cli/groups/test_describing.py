@@ -8,6 +8,7 @@ from typing import Any
 
 from cli.groups.describing import headline
 from cli.groups.judging import GroupHealth
+from tests.broker.net.clients.test_unsupported import CLASSIC_ONLY
 from tests.broker.seen import seeing
 from tests.broker.serving import asked
 from tests.cli.running import Ran, run
@@ -62,7 +63,7 @@ def test_group_with_only_refused_kip_848_clients_is_described(tmp_path: Path) ->
 
 
 async def _commands(folder: Path) -> list[Ran]:
-    async with seeing(folder) as seen:
+    async with seeing(folder, CLASSIC_ONLY) as seen:
         value = {"group_id": "billing", "member_id": "m", "member_epoch": 0}
         heartbeat = ("ConsumerGroupHeartbeat", 1, value)
         await asked(seen.broker, lambda wire: (wire.send(*heartbeat), wire.is_closed()), "app")

@@ -174,8 +174,8 @@ def test_evict_rejects_an_empty_and_an_unknown_group(at: Broker, name: str) -> N
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "name members as MEMBER or --instance ID"),
-        (("#1", "--execute"), "with --execute name the member by its id"),
+        ((), "name the members as MEMBER or --instance ID"),
+        (("#1", "--execute"), "with --execute, name members by their ids"),
         (("a", "--execute", "--dry-run"), "choose one of --dry-run and --execute"),
     ],
 )

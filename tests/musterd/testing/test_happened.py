@@ -135,7 +135,7 @@ def test_error_of_a_timed_out_wait_describes_the_group(muster: Muster) -> None:
     assert "of till on 127.0.0.1 has orders-0" in said
     assert "committed: orders-0 at 1 (lag 0)" in said
     assert "last: " in said
-    assert "has committed 9 or more in orders-0, but the group has committed" in str(
+    assert "has committed offset 9 or higher in orders-0, but the group has committed" in str(
         committed.value
     )
     assert "has no members, but the group is Stable with 1 member" in str(empty.value)
