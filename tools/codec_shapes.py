@@ -65,6 +65,66 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     arguments=("throttle_time_ms: int", "error_code: int"),
 )
 
+CONSUMER_GROUP_HEARTBEAT = Shape(
+    api="ConsumerGroupHeartbeat",
+    types={
+        "Owned": "tuple[bytes, tuple[int, ...]]",
+        "Request": "tuple[str, str, int, str | None, str | None, int, list[str] | None, str | None,"
+        " str | None, list[Owned] | None]",
+    },
+    result=row(
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "instance_id",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "subscribed_topic_names",
+        ("subscribed_topic_regex", 1, "None"),
+        "server_assignor",
+        "topic_partitions",
+    ),
+    slow_shape="""
+def _shape(version: int, value: dict[str, Any]) -> Request:
+    owned = value["topic_partitions"]
+    if owned is not None:
+        owned = [(each["topic_id"], tuple(each["partitions"])) for each in owned]
+    return (
+        value["group_id"],
+        value["member_id"],
+        value["member_epoch"],
+        value["instance_id"],
+        value["rack_id"],
+        value["rebalance_timeout_ms"],
+        value["subscribed_topic_names"],
+        value["subscribed_topic_regex"],
+        value["server_assignor"],
+        owned,
+    )
+""",
+    rows={
+        "topic_partitions": (
+            "Owned",
+            row("topic_partition_topic_id", "topic_partition_partitions"),
+        )
+    },
+    arguments=(
+        "throttle_time_ms: int",
+        "error_code: int",
+        "error_message: str | None",
+        "member_id: str | None",
+        "member_epoch: int",
+        "heartbeat_interval_ms: int",
+        "assignment: Sequence[tuple[bytes, Sequence[int]]] | None",
+    ),
+    names={
+        "assignment.topic_partitions": "assignment",
+        "assignment.topic_partitions[]": "topic_id, partitions",
+        "assignment.topic_partitions.topic_id": "topic_id",
+        "assignment.topic_partitions.partitions": "partitions",
+    },
+)
+
 END_TXN = Shape(
     api="EndTxn",
     types={"Request": "tuple[str, int, int, bool]"},
@@ -515,6 +575,7 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
 )
 
 SHAPES = {
+    "consumer_group_heartbeat": CONSUMER_GROUP_HEARTBEAT,
     "end_txn": END_TXN,
     "fetch": FETCH,
     "heartbeat": HEARTBEAT,

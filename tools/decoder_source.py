@@ -130,11 +130,15 @@ class DecoderSource:
         if self.flexible:
             self.line("n -= 1")
         if nullable:
-            self.line(f"{name}: list[{self.shape.rows[name][0]}] | None = None")
+            alias = "str" if field.type.element is STRING else self.shape.rows[name][0]
+            self.line(f"{name}: list[{alias}] | None = None")
             self.line("if n != -1:")
             self.depth += 1
         element = field.type.element
-        if isinstance(element, Primitive):
+        if element is STRING:
+            self.give_up("n < 0 or n > len(buffer) - p")
+            self._texts(name, nullable)
+        elif isinstance(element, Primitive):
             assert element.format
             size = element.size
             self.give_up(f"n < 0 or n * {size} > len(buffer) - p")
@@ -160,6 +164,16 @@ class DecoderSource:
         self.fields(fields, name.removesuffix("s") + "_")
         self.flush()
         self.line(f"{name}.append({row(self.version)})")
+        self.depth -= 1
+
+    def _texts(self, name: str, nullable: bool) -> None:
+        """Emit an array of strings."""
+        self.line(f"{name} = []" if nullable else f"{name}: list[str] = []")
+        self.line("for _ in range(n):")
+        self.depth += 1
+        self._length("B" if self.flexible else "h")
+        self._sized("text", False, ".decode()", 32768)
+        self.line(f"{name}.append(text)")
         self.depth -= 1
 
     def _columns(self, fields: Sequence[Field], stride: int) -> None:

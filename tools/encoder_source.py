@@ -62,7 +62,7 @@ class EncoderSource:
         if self.in_chunks:
             self._chunks(fields, header_tags)
             return
-        if any(isinstance(f.type, Array) for f in plain):
+        if any(isinstance(f.type, Array | Struct) for f in plain):
             self.line("pieces: list[bytes] = []")
             self._struct(fields, "")
             self._flush()
@@ -151,7 +151,15 @@ class EncoderSource:
         value = self.names.get(path, field.name)
         nullable = "nullable_" if self.version in version_range(field.nullable) else ""
         compact = "compact_" if self.flexible else ""
-        if isinstance(field.type, Array):
+        if isinstance(field.type, Struct):
+            self._nullable_struct(field.type, value, path)
+        elif isinstance(field.type, Array) and isinstance(field.type.element, Primitive):
+            letter = field.type.element.format
+            packers = f"_packed_{letter}s"
+            self.packers[packers] = letter
+            self._count(f"len({value})")
+            self._piece(f"{packers}[len({value})](*{value})")
+        elif isinstance(field.type, Array):
             assert isinstance(field.type.element, Struct)
             if nullable:
                 self._flush()
@@ -180,6 +188,18 @@ class EncoderSource:
         else:
             assert isinstance(field.type, Primitive)
             self._run.append((value, field.type.format))
+
+    def _nullable_struct(self, type_: Struct, value: str, path: str) -> None:
+        """Emit a struct that is null, one byte -1, or follows a byte 1."""
+        self._flush()
+        self.line(f"if {value} is None:")
+        self.line("    pieces.append(b'\\xff')")
+        self.line("else:")
+        self.depth += 1
+        self._piece("b'\\1'")
+        self._struct(type_.fields, f"{path}.")
+        self._flush()
+        self.depth -= 1
 
     def _records(self, value: str, size: str) -> None:
         """Emit a records field of ``size`` bytes in chunks, which is never null."""

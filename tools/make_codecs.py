@@ -34,6 +34,9 @@ PACKAGE = '''\
 ``DECODE_REQUEST[version](buffer, position)`` gives a tuple, the same for every version. A field
 that a version does not have is given as its default:
 
+- consumer_group_heartbeat: group_id, member_id, member_epoch, instance_id, rack_id,
+  rebalance_timeout_ms, [topic name] or None, regex, server_assignor, [(topic id, partitions)] or
+  None
 - end_txn: transactional_id, producer_id, producer_epoch, committed
 - heartbeat: group_id, generation_id, member_id, group_instance_id
 - offset_commit: group_id, generation_id, member_id, group_instance_id, retention_time_ms,
@@ -55,6 +58,8 @@ that a version does not have is given as its default:
 ``ENCODE_RESPONSE[version](correlation_id, throttle_time_ms, ...)`` gives the whole frame with its
 length. The arguments after throttle_time_ms:
 
+- consumer_group_heartbeat: error_code, error_message, member_id, member_epoch,
+  heartbeat_interval_ms, [(topic id, partitions)] or None
 - end_txn: error_code, producer_id, producer_epoch
 - heartbeat: error_code
 - offset_commit, txn_offset_commit: [(topic name or id, partitions, error code or column of codes)]

@@ -144,7 +144,7 @@ def test_values_of_kafkas_serializer_are_read_and_written() -> None:
     [
         (None, b"", "the key is missing"),
         (b"\0", b"", "the key is missing or too short"),
-        (b"\0\0\0\x05abc", b"", "has an id of 5"),
+        (b"\0\0\0\x05abc", b"", "have an id of 5"),
         (b"\0\0\0\x01\xff", None, "utf-8"),
         (b"\0\0\0\x01a", b"\0", "too short for a version"),
         (b"\0\0\0\x01a", b"\0\x02abc", "has version 2, expected 0 or 1"),
