@@ -64,7 +64,8 @@ class Each:
 
 @slotted(frozen=True)
 class EachResource:
-    """An operation on each resource that a configs request names, by the type of the resource."""
+    """The operation that is required on each resource of a DescribeConfigs or AlterConfigs request;
+    the resource type of the ACL is the type of the resource."""
 
     operation: Operation
 

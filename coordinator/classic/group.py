@@ -108,7 +108,7 @@ class Group:
         self.delay_step_ms = 0
         """Length of the current step of the initial delay."""
         self.delay_remaining_ms = 0
-        """Upper bound of the initial delay after the current step; 0: no further step."""
+        """How long the initial delay can still last after the current step; 0: no further step."""
         self.member_added = False
         """Whether a member was added during the current step, so that another step follows."""
         self.holding = False

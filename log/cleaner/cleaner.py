@@ -197,7 +197,8 @@ class _Cleaning:
         return cleaned.size
 
     def _write_aborted(self, cleaned: CleanedSegment, group: list[int]) -> None:
-        """Write the new segment's index of aborted transactions, those with a copied batch."""
+        """Write the new segment's index of aborted transactions. It has only transactions with a
+        batch in the new segment."""
         kept = [
             entry
             for base in group

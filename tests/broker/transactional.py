@@ -23,7 +23,8 @@ from tests.wire import Wire, batch
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-"""The highest version of each API for a client of each transaction version."""
+"""PRODUCE, TXN_OFFSET_COMMIT and END_TXN have, by transaction version, the highest version of the
+API that a client sends."""
 
 
 def initialized(

@@ -81,7 +81,7 @@ def test_lines_with_keys_are_produced_and_consumed_in_order_per_key(
     said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
     read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")
 
-    assert said.stdout.startswith(f"Produced 3 records to {name} (partition ")
+    assert said.stdout.startswith(f"Produced 3 records to {name} (log end offset of partition ")
     assert sorted(read.stdout.splitlines()) == ["a\tone", "a\tthree", "b\ttwo"]
     assert [line for line in read.stdout.splitlines() if line[0] == "a"] == ["a\tone", "a\tthree"]
 

@@ -146,7 +146,8 @@ class Reader:
         self.only_news = False
         """True in an incremental session: the response has only partitions that have changed."""
         self.replica: ReplicaSession | None = None
-        """The session of another broker, whose unchanged partitions are skipped."""
+        """The fetch session if a follower sent the request: unchanged partitions of the session are
+        skipped."""
         self.takes_position = True
         """True at the first read, which records the request's offset as the replica's position.
 

@@ -1,7 +1,7 @@
 """The heads and the rows of `/api/live` for transactions.
 
-As in broker/web/live/rows.py, a row is made again only when its token has changed, and times are
-points in time.
+As in broker/web/live/rows.py, a row is made again only when its token has changed. Times are
+timestamps, not durations, so that a row does not change as time passes.
 """
 
 from __future__ import annotations

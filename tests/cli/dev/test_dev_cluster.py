@@ -99,7 +99,7 @@ def test_dev_cluster_runs_three_brokers_until_a_signal_stops_it(
         told = [dev.stdout.readline() for _ in range(10)]
         bootstrap = ",".join(f"127.0.0.1:{each}" for each in range(port, port + 3))
         assert told[0] == f"3 brokers at {bootstrap}, ZooKeeper at 127.0.0.1:{port + 3}\n", told
-        last = f"that of broker 3 is http://127.0.0.1:{port + 6}"
+        last = f"the page of broker 3 is http://127.0.0.1:{port + 6}"
         assert f"http://127.0.0.1:{port + 4}, {last}" in told[8]
         processes = [int(each) for each in re.findall(r": process (\d+), ", "".join(told))]
         assert len(processes) == 4, told

@@ -34,7 +34,7 @@ _TYPES = {
 
 
 def heartbeat_of(member_id: str, epoch: int) -> ConsumerHeartbeat:
-    """A heartbeat that says nothing else."""
+    """A heartbeat with only the member id and the epoch; all other fields are unchanged."""
     return ConsumerHeartbeat(
         "ticket", GROUP, member_id, epoch, None, None, -1, None, None, None, None, "client",
         "/127.0.0.1",

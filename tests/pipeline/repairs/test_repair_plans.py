@@ -99,7 +99,7 @@ def change(value: dict[str, Any], path: str, to: Any) -> str:
         ("about", [], "damaged"),
         ("steps.0.group", None, "step 1: a group and a topic"),
         ("steps.0.partition", -1, "step 1: partition is -1"),
-        ("steps.0.before", 3, "step 1, before: the value must have an offset"),
+        ("steps.0.before", 3, "step 1, before: the value must be an object"),
         ("steps.0.before.offset", "x", "step 1, before: offset is 'x'"),
         ("steps.0.after.metadata", 3, "step 1, after"),
         ("steps.1.partition", 0, "is listed twice"),

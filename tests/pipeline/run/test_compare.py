@@ -111,7 +111,7 @@ def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
     before = run(*words, "--first", "2026-01-01T10:00Z/2h", *spans[2:])
 
     assert (shown.code, told.code, early.code) == (0, 0, 0), shown.err + told.err
-    assert (before.code, "no records until 2026-01-01T12:00:00Z" in before.err) == (1, True)
+    assert (before.code, "no records before 2026-01-01T12:00:00Z" in before.err) == (1, True)
     assert shown.out.startswith(
         "compare: first 2026-01-01T12:00:00.000Z to 2026-01-01T13:00:00.000Z, second"
         " 2026-01-01T13:00:00.000Z to 2026-01-01T13:02:00.000Z; DuckDB"
@@ -130,9 +130,12 @@ def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
     ("spans", "why"),
     [
         ([], "--first is missing: write this time window as FROM/TO"),
-        (["--first", "2026-01-01", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
-        (["--first", "2026-01-01/", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
-        (["--first", "2026-01-02/2026-01-01", "--second", "2026-01-01/1h"], "before it begins"),
+        (["--first", "2026-01-01", "--second", "2026-01-01/1h"], "is invalid: write FROM/TO"),
+        (["--first", "2026-01-01/", "--second", "2026-01-01/1h"], "is invalid: write FROM/TO"),
+        (
+            ["--first", "2026-01-02/2026-01-01", "--second", "2026-01-01/1h"],
+            "must be after the start",
+        ),
         (
             ["--first", "2026-01-02/soon", "--second", "2026-01-01/1h"],
             "write the time as 2026-01-31T",

@@ -518,7 +518,7 @@ def test_groups_with_unread_records_are_not_caught_up(made: Made) -> None:
 
 
 def test_restore_has_the_recorded_offsets_at_every_mark(made: Made, tmp_path: Path) -> None:
-    """The as-of time is each recorded mark, a moment without client activity."""
+    """Reads the offsets as of each mark, a time at which no client was active."""
     held = made.told.held()
     engine = DuckEngine(str(tmp_path))
     for moment in made.told.marks.values():
