@@ -101,8 +101,11 @@ def advance(
         changes.records.append(CurrentRecord(member_id, after))
     if not _emit(step, changes):
         step.events.clear()
-        text = "The group's target assignment does not fit into a batch of __consumer_offsets"
-        return Refused(GROUP_MAX_SIZE_REACHED, f"{text} (max.message.bytes).")
+        text = (
+            "The group's target assignment does not fit into a batch of __consumer_offsets"
+            " (max.message.bytes)."
+        )
+        return Refused(GROUP_MAX_SIZE_REACHED, text)
     regexes.ask(step, changes, sender)
     if member is None:
         member = _joined(step, admitted, updated)

@@ -62,14 +62,15 @@ def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | None:
     if config.consumer_migration_policy == DISABLED:
         return Refused(
             INCONSISTENT_GROUP_PROTOCOL,
-            "group.consumer.migration.policy=disabled does not let classic members join",
+            "group.consumer.migration.policy=disabled: classic members can't join the group",
         )
     if member is None and len(group.members) >= config.consumer_max_size:
         return Refused(
-            GROUP_MAX_SIZE_REACHED, f"group.consumer.max.size is {config.consumer_max_size}"
+            GROUP_MAX_SIZE_REACHED,
+            f"the group is full: group.consumer.max.size is {config.consumer_max_size}",
         )
     if call.protocol_type != CONSUMER or not _shares_protocol(group, call):
-        text = "its protocols differ from those of the group's classic members"
+        text = "the client's protocols differ from those of the group's classic members"
         return Refused(INCONSISTENT_GROUP_PROTOCOL, text)
     try:
         subscription = read_subscription(call.protocols[0][1])

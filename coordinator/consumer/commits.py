@@ -43,7 +43,7 @@ def check_commit(
     if member is None:
         return _unknown(group, call)
     if not call.knows_member_epochs:
-        text = "its version has generations, but the member's epochs need version 9"
+        text = "the request's version has generations, but a member with epochs needs version 9"
         return CommitRefused(UNSUPPORTED_VERSION, text)
     return _check_epoch(member, call, image, STALE_MEMBER_EPOCH)
 
@@ -72,9 +72,9 @@ def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:
 
 def _unknown(group: ConsumerGroup, call: OffsetCommit | TxnOffsetCommit) -> CommitRefused:
     if call.member_id:
-        text = f"its member id is unknown to the group ({group.state().value})"
+        text = f"the member id is unknown to the group ({group.state().value})"
     else:
-        text = f"its client is not a member, but the group has members ({group.state().value})"
+        text = f"the client is not a member, but the group has members ({group.state().value})"
     return CommitRefused(UNKNOWN_MEMBER_ID, text)
 
 
@@ -89,7 +89,7 @@ def _check_epoch(
     if epoch == current.epoch:
         return None
     if epoch > current.epoch:
-        text = f"it has member epoch {epoch}, above the member's epoch {current.epoch}"
+        text = f"the commit has member epoch {epoch}, above the member's epoch {current.epoch}"
         return CommitRefused(stale, text)
     for name, partition in _partitions(call):
         topic = image.by_name.get(name)
@@ -99,11 +99,17 @@ def _check_epoch(
             if got_at is None:
                 got_at = current.revoking.get(topic.topic_id, {}).get(partition)
         if got_at is None:
-            text = f"{name}-{partition} is not assigned to the member; its epoch is {epoch},"
-            return CommitRefused(stale, f"{text} the member's {current.epoch}")
+            text = (
+                f"{name}-{partition} is not assigned to the member; the commit has epoch {epoch},"
+                f" and the member has {current.epoch}"
+            )
+            return CommitRefused(stale, text)
         if got_at > epoch:
-            text = f"{name}-{partition} was assigned to the member at epoch {got_at}, the commit"
-            return CommitRefused(stale, f"{text} is of epoch {epoch}")
+            text = (
+                f"{name}-{partition} was assigned to the member in epoch {got_at}, but the commit"
+                f" has epoch {epoch}"
+            )
+            return CommitRefused(stale, text)
     return None
 
 

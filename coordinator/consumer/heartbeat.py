@@ -116,8 +116,10 @@ def _malformed(call: ConsumerHeartbeat) -> Refused | None:
         elif call.owned is None or call.owned:
             text = "TopicPartitions must be empty when (re-)joining."
         elif call.subscribed_topics is None and call.subscribed_regex is None:
-            text = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when"
-            text += " (re-)joining."
+            text = (
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when"
+                " (re-)joining."
+            )
     elif call.member_epoch == -2 and call.instance_id is None:
         text = "InstanceId can't be null."
     elif call.member_epoch < -2:
@@ -129,8 +131,11 @@ def _unknown_assignor(step: Step, call: ConsumerHeartbeat) -> Refused | None:
     known = step.state.config.consumer_assignors
     if call.server_assignor is None or call.server_assignor in known:
         return None
-    text = f"ServerAssignor {call.server_assignor} is not supported. Supported assignors: "
-    return Refused(UNSUPPORTED_ASSIGNOR, text + ", ".join(known) + ".")
+    text = (
+        f"ServerAssignor {call.server_assignor} is not supported. Supported assignors:"
+        f" {', '.join(known)}."
+    )
+    return Refused(UNSUPPORTED_ASSIGNOR, text)
 
 
 def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
@@ -152,8 +157,9 @@ def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
     member_id = call.member_id or call.fresh_id
     member = group.members.get(member_id)
     if member is None and len(group.members) >= state.config.consumer_max_size:
-        text = f"The consumer group has reached its maximum capacity of {len(group.members)}"
-        return Refused(GROUP_MAX_SIZE_REACHED, f"{text} members.")
+        size = len(group.members)
+        text = f"The consumer group has reached its maximum capacity of {size} members."
+        return Refused(GROUP_MAX_SIZE_REACHED, text)
     replaced = None
     if call.instance_id is None:
         if member is None and call.member_epoch != JOINING_EPOCH:
@@ -190,12 +196,17 @@ def _static_member(
     if holder_id == member_id:
         return holder  # Kafka answers 111: one lost response would end the client
     if call.member_epoch != JOINING_EPOCH:
-        text = f"Static member {member_id} with instance id {call.instance_id} was fenced by"
-        return Refused(FENCED_INSTANCE_ID, f"{text} member {holder_id}.")
+        text = (
+            f"Static member {member_id} with instance id {call.instance_id} was fenced by"
+            f" member {holder_id}."
+        )
+        return Refused(FENCED_INSTANCE_ID, text)
     if holder.is_away or holder.metadata.classic is not None:
         return holder
-    text = f"Static member {member_id} with instance id {call.instance_id} cannot join the group"
-    text += f" because the instance id is owned by member {holder_id}."
+    text = (
+        f"Static member {member_id} with instance id {call.instance_id} cannot join the group"
+        f" because the instance id is owned by member {holder_id}."
+    )
     return Refused(UNRELEASED_INSTANCE_ID, text)
 
 
@@ -216,9 +227,12 @@ def _check_epoch(member: ConsumerMember, call: ConsumerHeartbeat) -> Refused | N
         ):
             return None
     side = "greater" if epoch > current.epoch else "smaller"
-    text = f"The consumer group member has a {side} member epoch ({epoch}) than the one known by"
-    text += f" the group coordinator ({current.epoch}). The member must abandon all its partitions"
-    return Refused(FENCED_MEMBER_EPOCH, f"{text} and rejoin.")
+    text = (
+        f"The consumer group member has a {side} member epoch ({epoch}) than the one known by"
+        f" the group coordinator ({current.epoch}). The member must abandon all its partitions"
+        " and rejoin."
+    )
+    return Refused(FENCED_MEMBER_EPOCH, text)
 
 
 def _stay(step: Step, call: ConsumerHeartbeat) -> Refused | None:

@@ -39,8 +39,11 @@ def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
         if holder_id is None:
             return Refused(UNKNOWN_MEMBER_ID, f"Instance id {call.instance_id} is unknown.")
         if holder_id != call.member_id:
-            text = f"Static member {call.member_id} with instance id {call.instance_id} was fenced"
-            return Refused(FENCED_INSTANCE_ID, f"{text} by member {holder_id}.")
+            text = (
+                f"Static member {call.member_id} with instance id {call.instance_id} was fenced"
+                f" by member {holder_id}."
+            )
+            return Refused(FENCED_INSTANCE_ID, text)
     if member is None:
         text = f"Member {call.member_id} is not a member of group {call.group_id}."
         return Refused(UNKNOWN_MEMBER_ID, text)
@@ -123,9 +126,9 @@ def rebalance_due(step: Step, group: ConsumerGroup, member: ConsumerMember) -> N
     """A member has not given up its partitions within its rebalance timeout."""
     within = seconds(member.metadata.rebalance_timeout_ms)
     if member.metadata.classic is not None:
-        detail = f"it did not rejoin within {within} (its rebalance timeout)"
+        detail = f"the member did not rejoin within {within} (its rebalance timeout)"
         fence(step, group, [member], EpochCause.REBALANCE_TIMED_OUT, detail)
         return
     what = partitions_named(member.current.revoking, step.state.topics)
-    detail = f"it did not give up {what} within {within} (max.poll.interval.ms)"
+    detail = f"the member did not give up {what} within {within} (max.poll.interval.ms)"
     fence(step, group, [member], EpochCause.REBALANCE_TIMED_OUT, detail)

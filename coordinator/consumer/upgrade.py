@@ -55,9 +55,11 @@ def upgraded(
     if config.consumer_migration_policy not in UPGRADES:
         reason = "group.consumer.migration.policy does not allow the upgrade"
     elif classic.protocol_type != CONSUMER:
-        reason = f"its protocol type is {classic.protocol_type}"
+        reason = f"the group's protocol type is {classic.protocol_type}"
     elif len(classic.members) > config.consumer_max_size:
-        reason = f"it has more members than group.consumer.max.size ({config.consumer_max_size})"
+        reason = (
+            f"the group has more members than group.consumer.max.size ({config.consumer_max_size})"
+        )
     else:
         try:
             return _converted(classic, step.state.topics)
