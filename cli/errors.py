@@ -32,7 +32,7 @@ _HINTS = {
     "COORDINATOR_NOT_AVAILABLE": "the coordinator is not available yet; try again shortly",
     "INVALID_REPLICATION_FACTOR": "use --replication-factor 1, or omit the option",
     "INVALID_CONFIG": "`muster configs get --all` shows the settings and their values",
-    "INVALID_TOPIC_EXCEPTION": "names have at most 249 letters, digits, '.', '_' and '-'",
+    "INVALID_TOPIC_EXCEPTION": "topic names have at most 249 letters, digits, '.', '_' and '-'",
 }
 
 

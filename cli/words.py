@@ -66,8 +66,8 @@ ANYWHERE: Mapping[str, str] = {
     "tail": "`muster consume` prints records as they arrive",
     "truncate": "`muster topics trim` deletes the oldest records of partitions",
     "update": _SETTINGS,
-    "validate": "`muster config check` checks a server.properties, `muster logs dump` checks log"
-    " files",
+    "validate": "`muster config check` checks a server.properties file, `muster logs dump` checks"
+    " log files",
     "version": "`muster --version`",
 }
 """The commands for a word, after any noun."""
@@ -186,7 +186,9 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "--delete-offsets": "`muster offsets delete`",
         "--export": "`muster offsets export`",
     },
-    "delegation-tokens": {"": "muster does not have a command for tokens; use Apache Kafka's tool"},
+    "delegation-tokens": {
+        "": "muster does not have a command for delegation tokens; use Apache Kafka's tool"
+    },
     "delete-records": {"": "`muster topics trim`"},
     "dump-log": {"": "`muster logs dump`"},
     "get-offsets": {"": "`muster topics describe`"},

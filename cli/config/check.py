@@ -16,7 +16,7 @@ from cli.options import Json, Wide
 if TYPE_CHECKING:
     from broker.config.config_value import Fault
 
-app = typer.Typer(help="Check a server.properties.", no_args_is_help=True)
+app = typer.Typer(help="Check a server.properties file.", no_args_is_help=True)
 
 HONOURED = "honoured"
 NO_EFFECT = "no effect"

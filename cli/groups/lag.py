@@ -51,8 +51,8 @@ def lag(
         int | None,
         whole_number(
             "--fail-above",
-            help="Exit with 4 if a line has more lag than this, unknown lag, or an offset"
-            " outside the log.",
+            help="Exit with 4 if the lag of a line is above this number or unknown, or an offset"
+            " is outside the log.",
         ),
     ] = None,
     seconds: Annotated[

@@ -258,7 +258,9 @@ def _of_consumers(entry: Value) -> list[str]:
         waits = some(map(name_of, entry["awaited"]))
         lines.append(f"    {epoch}: waiting for {waits} to give up partitions")
         if entry["until_ms"]:
-            lines[-1] += f"; the coordinator removes it at {instant(entry['until_ms'])} otherwise"
+            lines[-1] += (
+                f"; otherwise the coordinator removes the member at {instant(entry['until_ms'])}"
+            )
     elif entry["outcome"] == "assigned":
         took = span((entry["join_ms"] or 0) + (entry["sync_ms"] or 0))
         members = output.counted(entry["members"], "member")

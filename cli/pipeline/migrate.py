@@ -182,7 +182,8 @@ def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
         return _of_zookeeper(paths, asked)
     if not asked.groups:
         raise CommandError(
-            "--old-way needs GROUP...: a broker does not list the groups with offsets of version 0",
+            "--old-way needs GROUP...: brokers can't list the groups that committed with"
+            " OffsetCommit v0",
             USAGE,
         )
     served = OldWayTarget(log.cluster, log.where)

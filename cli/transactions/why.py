@@ -135,7 +135,7 @@ def _held_lines(held: list[Value], more: int) -> list[str]:
     if not rest:
         return [told["sentence"]]
     places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
-    return [told["sentence"], f"the transaction also holds back consumers of {places}"]
+    return [told["sentence"], f"the transaction also blocks read_committed consumers of {places}"]
 
 
 def _of_place(found: Value) -> list[str]:
