@@ -420,13 +420,13 @@ TRANSACTIONS = Dashboard(
                 kind="stat",
             ),
             one(
-                "Partitions held back",
+                "Partitions blocked by an open transaction",
                 "short",
                 f"count(muster_partition_held_back_records{{{ME}}}) or vector(0)",
                 kind="stat",
             ),
             one(
-                "Groups held back",
+                "Groups blocked by an open transaction",
                 "short",
                 f'count(muster_group_verdict{{{ME},verdict="HELD_BACK"}}) or vector(0)',
                 kind="stat",
@@ -451,13 +451,13 @@ TRANSACTIONS = Dashboard(
         ),
         (
             one(
-                "Records held back, by partition",
+                "Records blocked by an open transaction, by partition",
                 "short",
                 f"topk(20, muster_partition_held_back_records{{{ME}}})",
                 "{{topic}} {{partition}}",
             ),
             one(
-                "Time held back, by partition",
+                "Age of the open transaction, by partition",
                 "s",
                 f"topk(20, muster_partition_held_back_seconds{{{ME}}})",
                 "{{topic}} {{partition}}",

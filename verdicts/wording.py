@@ -166,7 +166,7 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
         what += f" of client {hold.client!r}" if hold.client else ""
         what += f" on {plain_host(hold.host)}" if hold.host else ""
     sentence = (
-        f"{spelled(mark.partitions)} {are} held back {where} by {what}, open since"
+        f"{spelled(mark.partitions)} {are} blocked {where} by {what}, open since"
         f" {instant(hold.since_ms)}; {counted(unread, 'record')} {verb(unread, 'waits', 'wait')}"
         " for the end of the transaction"
     )

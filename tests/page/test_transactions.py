@@ -25,7 +25,7 @@ pytestmark = [
 
 ID = "billing-<b>1</b>"
 PAGE = "#/transactions/billing-%3Cb%3E1%3C%2Fb%3E"
-HELD = "Partitions held back"
+HELD = "Partitions blocked by an open transaction"
 IDS = "Transactional ids"
 
 
@@ -74,11 +74,11 @@ def test_transactions_view_shows_held_back_groups_until_the_transaction_ends(
 
     until("who waits", lambda: waits() == "invoices")
     row = cells(browser, HELD, f"{TOPIC}-0")
-    assert (row["Held back"], row["From offset"], row["By"]) == ("3", "10", ID)
+    assert (row["Blocked records"], row["From offset"], row["By"]) == ("3", "10", ID)
     assert row["Client"] == "till-2 on 127.0.0.1"
     row = cells(browser, IDS, ID)
-    assert (row["State"], row["Partitions"], row["Held back"]) == ("Ongoing", "1", "3")
-    assert "held back" in browser.text(".title")
+    assert (row["State"], row["Partitions"], row["Blocked records"]) == ("Ongoing", "1", "3")
+    assert "blocked" in browser.text(".title")
 
     browser.open(PAGE)
     until("its story", lambda: len(rows(browser, "Last transactions")) == 1)

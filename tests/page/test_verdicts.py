@@ -88,7 +88,7 @@ def test_finding_has_advice_and_a_command_that_can_be_copied(
     assert re.search(r"STALLED\nfor (\d+ s|\d+ min)\n", found)
     assert "member #1 stuck, host 127.0.0.1" in found
     assert "is alive" in found
-    assert "evict it" in found
+    assert "evict the member" in found
     command = browser.text(".findings code")
     words = shlex.split(command)
     assert words[:5] == ["muster", "groups", "evict", "--bootstrap", broker.bootstrap]

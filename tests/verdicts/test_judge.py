@@ -149,20 +149,20 @@ TABLE = [
 
     # ---- held back
     ("by a transaction", stable(at(0, 120, 124, moved=60, stands=41, hold=held())),
-     "HELD_BACK", "orders:0 is held back at offset 120 by transaction 'billing-1' (producer 4001,"
+     "HELD_BACK", "orders:0 is blocked at offset 120 by transaction 'billing-1' (producer 4001,"
      " epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 4 records wait for"
      " the end of the transaction; m1 on 10.0.0.7 owns the partition"),
     ("in two partitions", stable(at(0, 120, 124, stands=41, hold=held()),
                                  at(1, 7, 9, stands=35, hold=held(offset=7))),
-     "HELD_BACK", "orders:0-1 are held back (orders:0 at offset 120) by transaction 'billing-1'"
+     "HELD_BACK", "orders:0-1 are blocked (orders:0 at offset 120) by transaction 'billing-1'"
      " (producer 4001, epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 6"
      " records wait for the end of the transaction; m1 on 10.0.0.7 owns the partitions"),
     ("by one that hangs", stable(at(0, 120, 121, stands=80, hold=hanging())),
-     "HELD_BACK", "orders:0 is held back at offset 120 by a hanging transaction of producer 4001,"
+     "HELD_BACK", "orders:0 is blocked at offset 120 by a hanging transaction of producer 4001,"
      " epoch 3 (no transactional id owns it), open since 2026-11-22T12:04:01Z; 1 record waits for"
      " the end of the transaction; m1 on 10.0.0.7 owns the partition"),
     ("by one of another coordinator", stable(at(0, 120, 121, stands=80, hold=held_elsewhere())),
-     "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3"
+     "HELD_BACK", "orders:0 is blocked at offset 120 by a transaction of producer 4001, epoch 3"
      " (another broker may coordinate its transactional id), open since 2026-11-22T12:04:01Z; 1"
      " record waits for the end of the transaction; m1 on 10.0.0.7 owns the partition"),
     ("not for so long yet", stable(at(0, 120, 124, stands=29, hold=held())),

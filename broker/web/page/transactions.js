@@ -24,7 +24,7 @@ const IDS = [
   { title: "Times out in", by: "ends", kind: "number", of: (each) => each.ends_ms,
     cell: (each) => (each.ends_ms ? ticking("until", each.ends_ms) : faint("–")) },
   number("Partitions", "partitions", (each) => each.partitions, (each) => (each.open ? count(each.partitions) : faint("–"))),
-  number("Held back", "held", (each) => each.held, (each) => (each.held ? exact(each.held) : faint("–"))),
+  number("Blocked records", "held", (each) => each.held, (each) => (each.held ? exact(each.held) : faint("–"))),
   { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
   number("Producer", "producer", (each) => each.producer_id, (each) => `${each.producer_id}, epoch ${each.producer_epoch}`),
   { title: "Last change", by: "last", kind: "still", of: (each) => each.last_update_ms, down: true, cell: (each) => ticking("ago", each.last_update_ms) },
@@ -37,7 +37,7 @@ const waiting = (each) => (each.waits.length
 const HELD = [
   { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}-${String(each.partition).padStart(9, "0")}`,
     cell: (each) => [h("a", { href: topicLink(each.topic) }, each.topic), `:${each.partition}`] },
-  number("Held back", "records", (each) => each.held_back, (each) => exact(each.held_back)),
+  number("Blocked records", "records", (each) => each.held_back, (each) => exact(each.held_back)),
   { title: "For", by: "for", kind: "number", of: (each) => each.since_ms, cell: (each) => ticking("for", each.since_ms) },
   number("From offset", "from", (each) => each.start_offset, (each) => count(each.start_offset)),
   { title: "By", by: "by", kind: "name", of: (each) => each.id,
@@ -63,13 +63,13 @@ export function transactionsView() {
     return [
       h("div", { class: "title" }, h("h1", null, "Transactions"),
         h("p", { class: "sub" }, `${plural(all.length, "id")}, ${count(open)} open`,
-          held.length ? [", ", h("b", null, `${plural(held.length, "partition")} held back`)] : "")),
+          held.length ? [", ", h("b", null, `${plural(held.length, "partition")} blocked`)] : "")),
       watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: some transactional ids are not shown yet.") : null,
       Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) =>
         h("p", { class: "note bad" }, `Some transactional ids are not shown: ${partition} can't be read. ${why}`)),
       held.length ? [
-        h("h2", null, "Partitions held back"),
-        table({ name: "held", caption: "Partitions held back", columns: HELD, rows: held, key: (each) => `${each.topic}-${each.partition}`, standing: "for" }),
+        h("h2", null, "Partitions blocked by an open transaction"),
+        table({ name: "held", caption: "Partitions blocked by an open transaction", columns: HELD, rows: held, key: (each) => `${each.topic}-${each.partition}`, standing: "for" }),
         held.filter((each) => each.hangs).slice(0, 5).map(hanging),
         h("h2", null, "Transactional ids"),
       ] : null,
@@ -91,8 +91,8 @@ const PARTITIONS = [
   number("First offset", "start", (each) => each.start_offset, (each) => count(each.start_offset)),
   number("Last stable offset", "stable", (each) => each.last_stable_offset, (each) => count(each.last_stable_offset)),
   number("Log end", "end", (each) => each.end_offset, (each) => count(each.end_offset)),
-  number("Held back", "held", (each) => each.held_back, (each) => count(each.held_back)),
-  { title: "Held back by this transaction", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
+  number("Blocked records", "held", (each) => each.held_back, (each) => count(each.held_back)),
+  { title: "Blocked by this transaction", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
     cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "no, by another transaction" : "–")) },
 ];
 
@@ -151,7 +151,7 @@ export function transactionView() {
     const partitions = inOrder(watch.rows("partition"), (each) => [each.holds ? 0 : 1, each.topic, each.partition]);
     const stories = watch.rows("story").sort((a, b) => b.number - a.number);
     const refused = watch.rows("refused").sort((a, b) => b.last_ms - a.last_ms);
-    const producer = head.state === null ? "expired: only the history remains"
+    const producer = head.state === null ? "the id has expired: only its history remains"
       : [`producer ${head.producer_id}, epoch ${head.producer_epoch}, timeout ${span(head.timeout_ms)}, `, who(head)];
     return [
       crumbs,

@@ -50,11 +50,11 @@ def held_back(
             whose = "the transactional id is unknown, because not all ids are loaded yet"
         if blocker.is_elsewhere:
             whose = "the transactional id is unknown: another broker may coordinate it"
-        held = f"{place} is held back at offset {blocker.start_offset}"
+        held = f"{place} is blocked at offset {blocker.start_offset}"
         return f"{held} by {kind} of {producer}: {whose}"
     of = client_named(blocker.client)
     sentence = (
-        f"{place} is held back at offset {blocker.start_offset} by transaction"
+        f"{place} is blocked at offset {blocker.start_offset} by transaction"
         f" '{blocker.transactional_id}' ({producer})"
     )
     sentence += f" of {of}" if of else ""

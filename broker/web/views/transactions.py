@@ -262,7 +262,7 @@ def place_view(sources: Sources, topic: str, partition: Partition) -> View:
     stable, end = partition.last_stable_offset, partition.high_watermark
     view |= {"last_stable_offset": stable, "end_offset": end}
     if blocker is None:
-        view["sentence"] = f"{topic}-{partition.index} is not held back by a transaction"
+        view["sentence"] = f"{topic}-{partition.index} is not blocked by a transaction"
         return view
     view["held"] = held_view(sources, topic, partition, blocker)
     view["sentence"] = view["held"]["sentence"]

@@ -53,7 +53,7 @@ async def test_held_back_partition_has_its_transaction_and_the_waiting_group(
         await held_for_41_s(seen)
         view = await got(seen, HELD)
     assert view["sentence"] == (
-        "orders-0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
+        "orders-0 is blocked at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
         " client 'billing' on 10.0.0.7, open for 42.0 s; the transaction times out in 18.0 s;"
         " readers of group"
         " 'invoices' have waited 41.0 s"
@@ -71,7 +71,7 @@ async def test_finding_of_the_group_names_the_transaction(tmp_path: Path) -> Non
     [finding] = view["findings"]
     assert finding["verdict"] == "HELD_BACK"
     assert finding["sentence"].startswith(
-        "orders:0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
+        "orders:0 is blocked at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
         " client 'billing' on 10.0.0.7, open since "
     )
     assert finding["command"] == "muster transactions why billing-1"
@@ -184,7 +184,7 @@ async def test_transaction_is_not_reported_as_hanging_while_ids_are_loading(tmp_
             verdicts.append([each["verdict"] for each in judged["findings"]])
         hosted.phase = Phase.ACTIVE
     assert view["sentence"] == (
-        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: the"
+        "orders-0 is blocked at offset 9 by a transaction of producer 0, epoch 1: the"
         " transactional id is unknown, because not all ids are loaded yet"
     )
     assert (view["held"]["id"], view["held"]["hangs"]) == (None, False)
@@ -300,7 +300,7 @@ async def test_unknown_path_of_the_transactions_api_is_refused(tmp_path: Path) -
         ):
             assert (await seen.get(path)).status_code == status, path
         view = await got(seen, HELD)
-    assert view["sentence"] == "orders-0 is not held back by a transaction"
+    assert view["sentence"] == "orders-0 is not blocked by a transaction"
 
 
 async def test_transaction_views_have_exactly_the_fields_of_the_page(tmp_path: Path) -> None:
