@@ -88,5 +88,5 @@ SERVED = ServedApi(
     0,
     4,
     _handle,
-    rights=nothing("clients send it before the login; the response has only API versions"),
+    rights=nothing("clients send ApiVersions before the login; the response has only API versions"),
 )

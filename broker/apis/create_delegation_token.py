@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 _CREATE_TOKENS = HandlerAcl(
-    Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for another owner"
+    Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for a token of another owner"
 )
 
 

@@ -172,6 +172,6 @@ SERVED = ServedApi(
     0,
     6,
     _handle,
-    "keys of share groups get INVALID_REQUEST, after which clients do not retry",
+    "FindCoordinator for a share group returns INVALID_REQUEST, after which clients do not retry",
     rights=Rights(own=(*_DESCRIBE.values(), _OF_SHARE)),
 )

@@ -26,4 +26,4 @@ def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
     )
 
 
-SERVED = ServedApi(API, 0, 2, _handle, rights=nothing("clients send it to authenticate"))
+SERVED = ServedApi(API, 0, 2, _handle, rights=nothing("clients send this request to authenticate"))

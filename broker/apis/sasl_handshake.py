@@ -27,4 +27,4 @@ def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
         session.renew(request)
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("clients send it to authenticate"))
+SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("clients send this request to authenticate"))

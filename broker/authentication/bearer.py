@@ -167,11 +167,12 @@ class SignedTokens:
         audiences = audience if isinstance(audience, list) else [audience]
         if settings.audience and not any(each in settings.audience for each in audiences):
             return TokenRefused(
-                f"the token of {name!r} is not for sasl.oauthbearer.expected.audience"
+                f"the audience of the token of {name!r} is not in"
+                " sasl.oauthbearer.expected.audience"
             )
         if settings.issuer is not None and claims.get("iss") != settings.issuer:
             return TokenRefused(
-                f"the token of {name!r} is not from sasl.oauthbearer.expected.issuer"
+                f"the issuer of the token of {name!r} is not sasl.oauthbearer.expected.issuer"
             )
         return TokenClaims(name, int(expires * 1000))
 

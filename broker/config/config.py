@@ -163,8 +163,8 @@ class Config:
                 wrong.add(name)
                 yield Fault(
                     (name,),
-                    f"{name}: the value refers to a config provider, which Muster does not have:"
-                    " write the value itself",
+                    f"{name}: the value refers to a config provider; Muster does not support"
+                    " config providers: write the value itself",
                 )
                 continue
             try:

@@ -87,8 +87,8 @@ _MUSTER: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether fetching the offsets of a group without members (consumers with assign())"
-        " keeps the offsets from expiring. Only in Muster.",
+        "Whether an OffsetFetch request keeps the offsets of a group without members (its"
+        " consumers use assign()) from expiring. Only in Muster.",
     ),
     S(
         "http.advertised.listener",
@@ -174,7 +174,8 @@ _MUSTER: Final = (
         INT,
         30_000,
         "[0,...]",
-        "Verdict HELD_BACK: how long readers may wait for an open transaction. Only in Muster.",
+        "Verdict HELD_BACK: how long read_committed consumers may wait for the end of an"
+        " open transaction. Only in Muster.",
     ),
     S(
         "group.verdict.stalled.ms",
@@ -239,7 +240,8 @@ _MUSTER: Final = (
         LIST,
         "",
         "[jmx, kminion, lag_exporter]",
-        "Other exporters whose metric names /metrics uses too, in addition to kafka_exporter's."
+        "Other exporters whose metric names /metrics also serves, in addition to those of"
+        " kafka_exporter."
         " Only in Muster.",
     ),
     S(
@@ -311,7 +313,8 @@ _COMPRESSION: Final = (
         INT,
         -1,
         "[1,...,9] or -1",
-        "Compression level for batches that compression.type converts to gzip; -1 is zlib's 6.",
+        "Compression level for batches that compression.type converts to gzip; -1 is level"
+        " 6, the default of zlib.",
     ),
     S(
         "compression.lz4.level",
@@ -529,8 +532,8 @@ _KAFKA: Final = (
         LIST,
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor",
         "",
-        "The assignors that members of a consumer group may name: uniform and range. The first"
-        " one applies to members that name none.",
+        "The assignors that members of a consumer group may name: uniform and range. The"
+        " first assignor applies to members that do not name an assignor.",
     ),
     S(
         "group.consumer.heartbeat.interval.ms",
@@ -558,7 +561,8 @@ _KAFKA: Final = (
         INT,
         2147483647,
         "[1,...]",
-        "The most members of one consumer group; one more is refused GROUP_MAX_SIZE_REACHED.",
+        "The maximum number of members of one consumer group; a further member gets"
+        " GROUP_MAX_SIZE_REACHED.",
     ),
     S(
         "group.consumer.min.heartbeat.interval.ms",
@@ -1298,8 +1302,8 @@ _KAFKA: Final = (
         LIST,
         "GSSAPI",
         "",
-        "SASL mechanisms that are enabled. Muster does not have GSSAPI, the default, so a"
-        " listener with SASL must set this.",
+        "SASL mechanisms that are enabled. Muster does not support GSSAPI, Kafka's default,"
+        " so a listener with SASL must have this setting.",
     ),
     S(
         "sasl.jaas.config",
@@ -1447,7 +1451,7 @@ _KAFKA: Final = (
         LIST,
         "",
         "",
-        "The enabled cipher suites of TLS 1.2, by IANA's names; empty: OpenSSL's choice.",
+        "The enabled cipher suites of TLS 1.2, by their IANA names; empty: OpenSSL's choice.",
     ),
     S(
         "ssl.client.auth",
@@ -1535,15 +1539,15 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "The CA certificates that clients' certificates must be signed by, PEM, in place"
-        " of ssl.truststore.location.",
+        "The CA certificates that must sign the certificates of clients, in PEM; replaces"
+        " ssl.truststore.location.",
     ),
     S(
         "ssl.truststore.location",
         STRING,
         None,
         "",
-        "The file with the CA certificates that clients' certificates must be signed by:"
+        "The file with the CA certificates that must sign the certificates of clients:"
         " PEM, PKCS12 or JKS.",
     ),
     S(
@@ -1731,8 +1735,8 @@ _KAFKA_4: Final = (
         INT,
         1000,
         "[0,...]",
-        "The least time between two target assignments of a consumer group (KIP-1263); 0: each"
-        " change of the group computes one.",
+        "The minimum time between two target assignments of a consumer group (KIP-1263); 0:"
+        " each change of the group computes a target assignment.",
     ),
     S(
         "group.consumer.max.assignment.interval.ms",
@@ -1793,7 +1797,7 @@ _TOPIC: Final = (
         LONG,
         86400000,
         "[0,...]",
-        "How long a tombstone is kept after the first cleaning that saw it.",
+        "How long a tombstone is kept after the first cleaning that reads the tombstone.",
     ),
     S(
         "file.delete.delay.ms",
@@ -1968,7 +1972,7 @@ _AUTHORIZER: Final = (
         False,
         "",
         "With an authorizer: whether every principal may do everything to a resource that"
-        " has no ACL. The first ACL of a resource, for any principal, ends that.",
+        " has no ACL. If a resource has an ACL, for any principal, only ACLs decide.",
     ),
     S(
         "super.users",

@@ -24,7 +24,8 @@ _GROUP: Final = (
         INT,
         1000,
         "[0,...]",
-        "The least time between two target assignments of the group; 0: each change computes one.",
+        "The minimum time between two target assignments of the group; 0: each change"
+        " computes a target assignment.",
     ),
     Setting(
         HEARTBEAT_INTERVAL_MS,

@@ -93,7 +93,7 @@ def check_name(name: str, listeners: Collection[str]) -> None:
     found = split(name)
     if found is None:
         if name.lower().startswith(START):
-            raise BadValue(f"{name}: no setting of a listener has this name")
+            raise BadValue(f"{name}: unknown setting of a listener")
         return
     lower = found._replace(listener=found.listener.lower(), mechanism=found.mechanism.lower())
     if name.lower().startswith(START):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-_ALONE: Final = "it runs standalone"
+_ALONE: Final = "this broker runs standalone"
 
 
 class NotFollowed(NamedTuple):

@@ -200,8 +200,8 @@ class ClusterSeries:
         )
         self._families.plain(
             "muster_controller_leaderless_seconds_total",
-            "Total time that partitions had no leader. The election of a leader adds the"
-            " partition's time.",
+            "Total time that partitions had no leader; each partition's time is added when a"
+            " leader is elected.",
             totals.leaderless_ms / 1000,
             "counter",
         )

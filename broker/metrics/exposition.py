@@ -195,8 +195,8 @@ class BrokerCollector(Collector):
         )
         removed = CounterMetricFamily(
             "muster_offsets_removed_total",
-            "Committed offsets that expired or were deleted. A deletion of their group or topic"
-            " counts too.",
+            "Committed offsets that expired or were deleted, including the offsets of"
+            " deleted groups and topics.",
             labels=["cause"],
         )
         for cause, count in (dict.fromkeys(REMOVING, 0) | totals.offsets_removed).items():

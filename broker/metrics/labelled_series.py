@@ -120,7 +120,8 @@ class NativeView(View):
         )
         self._held_back = family(
             "muster_partition_held_back_records",
-            "Offsets above the last stable offset, held back by open transactions.",
+            "Number of offsets from the last stable offset to the high watermark; open"
+            " transactions block these records.",
         )
         self._held_seconds = family(
             "muster_partition_held_back_seconds",

@@ -150,7 +150,10 @@ def of_each(
 def each_shown_topic() -> HandlerAcl:
     """Returns the requirement of DESCRIBE on each named topic, or on each returned topic if a
     request is for all topics."""
-    of = "each named topic; a request for all topics returns the topics that may be described"
+    of = (
+        "each named topic; a request for all topics returns only the topics that the principal"
+        " may describe"
+    )
     return HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, of)
 
 

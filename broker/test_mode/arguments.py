@@ -64,7 +64,7 @@ class Argument:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise NotTaken("a non-empty text")
+        raise NotTaken("a non-empty string")
     return value
 
 
@@ -91,7 +91,7 @@ def _flag(value: object) -> bool:
 
 def _texts(value: object) -> Sequence[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-        raise NotTaken('a list of texts, such as ["orders"]')
+        raise NotTaken('a list of strings, such as ["orders"]')
     return value
 
 
@@ -112,7 +112,7 @@ def _setting(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise NotTaken("an object whose values are texts, numbers, true or false")
+    raise NotTaken("an object whose values are strings, numbers, true or false")
 
 
 TEXT = Kind("text", _text)

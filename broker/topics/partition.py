@@ -433,7 +433,7 @@ class Partition:
         if self.log.failed_for_good:
             is_served = self._is_served(self)
             if is_served:
-                self._services.fail(f"{self.name} can't be written safely any more: {error}")
+                self._services.fail(f"{self.name} can no longer be written safely: {error}")
             self._fail_waiting(error)
             if self.owner is not None:
                 self.owner.log_failed()

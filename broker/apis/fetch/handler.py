@@ -389,7 +389,7 @@ class Fetching:
         )
 
 
-READ = HandlerAcl(Operation.READ, ResourceType.TOPIC, "each topic, checked at every request")
+READ = HandlerAcl(Operation.READ, ResourceType.TOPIC, "each topic, checked in every request")
 FOLLOW = cluster_action("from brokers")
 RIGHTS = Rights(own=(READ, FOLLOW))
 SERVED = ServedApi(API, 0, 18, _handle, decoders=DECODE_REQUEST, rights=RIGHTS)

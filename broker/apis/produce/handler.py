@@ -144,7 +144,7 @@ _WRITE_ID = HandlerAcl(
     Operation.WRITE,
     ResourceType.TRANSACTIONAL_ID,
     "the transactional id",
-    "for transactional batches",
+    "for requests with transactional batches",
 )
 SERVED = ServedApi(
     API,

@@ -60,7 +60,7 @@ async def readers_of(
     returned.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
-    with services.groups.errors.reporting("readers of deleted topics"):
+    with services.groups.errors.reporting("committed offsets of deleted topics"):
         for topic in topics:
             if slices.over:
                 await slices.pause()

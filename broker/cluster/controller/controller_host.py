@@ -64,7 +64,7 @@ class ControllerHost:
         about to stop, and would elect it as leader of partitions.
         """
         self._stopped = True
-        self._resign("this broker stops")
+        self._resign("this broker is stopping")
 
     def submit(self, call: Call) -> None:
         """Passes a call to the controller; the call's ticket gets one reply."""

@@ -120,7 +120,7 @@ def _line_of(event: Event) -> tuple[_Line, Sequence[str]] | None:
             return _Line("topics deleted", names="topics"), [name]
         case DeletionQueued(name, waits_for) if waits_for:
             return _Line(
-                "topic deletion waits for brokers", _fields(brokers=waits_for), names="topics"
+                "topic deletion is waiting for brokers", _fields(brokers=waits_for), names="topics"
             ), [name]
         case _:
             return _of_brokers(event)
@@ -140,7 +140,7 @@ def _of_partitions(
             return line, [f"{topic}-{index}"]
         case OtherController(topic, index, epoch):
             line = _Line(
-                "partition states written by a later controller", _fields(epoch=epoch), True
+                "partition states were written by a later controller", _fields(epoch=epoch), True
             )
             return line, [f"{topic}-{index}"]
         case StateWritten():

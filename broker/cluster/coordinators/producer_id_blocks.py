@@ -57,7 +57,9 @@ class ProducerIdBlocks:
         last = cluster.decode_producer_ids(data)
         first = 0 if last is None else last.last + 1
         if first + count - 1 > LAST_ID:
-            raise BadNode(cluster.PRODUCER_IDS, "has no producer ids left: all are assigned")
+            raise BadNode(
+                cluster.PRODUCER_IDS, "contains the last producer id: all ids are assigned"
+            )
         block = ProducerIdBlock(self._node_id, first, first + count - 1)
         written = cluster.encode_producer_ids(block)
         try:

@@ -140,7 +140,7 @@ async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
     error_code = answer["error_code"]
     if error_code != NONE:
         controller.look_again()
-        return f"the controller answers with {NAMES.get(error_code, error_code)}"
+        return f"the controller returned {NAMES.get(error_code, error_code)}"
     left = answer["remaining_partitions"]
     names = [f"{each['topic_name']}-{each['partition_index']}" for each in left]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -63,8 +63,8 @@ async def join(
         zookeeper = await connect(where, time)
     except TimeoutError:
         raise CannotJoin(
-            f"no ZooKeeper answers at {where.hosts} within {where.connection_timeout_ms} ms:"
-            " start it, or correct zookeeper.connect"
+            f"ZooKeeper at {where.hosts} did not answer within {where.connection_timeout_ms}"
+            " ms: start ZooKeeper, or correct zookeeper.connect"
         ) from None
     try:
         while True:

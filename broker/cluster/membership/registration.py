@@ -64,8 +64,9 @@ async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str
     there = cluster.decode_cluster_id(data)
     if known is not None and known != there:
         raise BadDirectory(
-            f"the data directory belongs to cluster {known}, but zookeeper.connect leads to"
-            f" cluster {there}: correct zookeeper.connect, or use another directory"
+            f"the data directory belongs to cluster {known}, but zookeeper.connect is the"
+            f" address of cluster {there}: correct zookeeper.connect, or use another"
+            " directory"
         )
     return there
 

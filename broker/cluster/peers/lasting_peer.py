@@ -60,7 +60,8 @@ class LastingPeer:
             error_code = answer["error_code"]
             if error_code != NONE:
                 raise PeerLost(
-                    f"{peer.address} answers ApiVersions with {NAMES.get(error_code, error_code)}"
+                    f"{peer.address} returned an error for ApiVersions:"
+                    f" {NAMES.get(error_code, error_code)}"
                 )
             self._versions = {
                 each["api_key"]: range(each["min_version"], each["max_version"] + 1)

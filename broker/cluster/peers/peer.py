@@ -156,7 +156,7 @@ class Peer(asyncio.Protocol):
 
     def _answered(self, frame: bytes) -> None:
         if not self._asked:
-            raise ProtocolError("no request waits for a response")
+            raise ProtocolError("the broker sent a response without a request")
         asked = self._asked[0]
         if frame[: len(asked.expected)] != asked.expected:
             raise ProtocolError("the correlation id does not match the request")

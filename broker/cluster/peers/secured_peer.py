@@ -104,7 +104,9 @@ class LoggedInPeer(Peer):
     async def _begin(self, timeout_ms: int) -> None:
         answer = await self._ask(api_versions.API, 0, {}, timeout_ms)
         if answer["error_code"] != NONE:
-            raise PeerLost(f"{self.address} answers ApiVersions with {_name(answer['error_code'])}")
+            raise PeerLost(
+                f"{self.address} returned an error for ApiVersions: {_name(answer['error_code'])}"
+            )
         newest = {each["api_key"]: each["max_version"] for each in answer["api_keys"]}
         self._handshake_version = min(newest.get(sasl_handshake.API.key, 0), 1)
         self._authenticate_version = min(

@@ -116,7 +116,7 @@ class ZooKeeperTokens:
             return None, ANY_VERSION
         found = nodes.decode_token(path, data)
         if found.token_id != token_id:
-            raise BadNode(path, "has the id of another token")
+            raise BadNode(path, "contains the id of another token")
         return _token(found), stat.version
 
     # -- changes

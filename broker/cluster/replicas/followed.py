@@ -274,7 +274,7 @@ class Followed:
     def _refused(self, error_code: int, again_ms: int) -> None:
         what = on_error(error_code, self.leader_epoch, self.replica.leader_epoch)
         error = NAMES.get(error_code, str(error_code))
-        self.trouble = f"the leader answers {error}"
+        self.trouble = f"the leader returned {error}"
         if what is OnError.RESET:
             self.step = Next.RESET
         elif what is OnError.RETRY:

@@ -58,7 +58,7 @@ class IsrStates:
         """Starts to write requested changes."""
         self._tasks += [
             self._spawn(self._write_all(), "in-sync replicas"),
-            self._spawn(self._notify(), "notices of in-sync replicas"),
+            self._spawn(self._notify(), "isr notifications"),
         ]
 
     def stop(self) -> None:

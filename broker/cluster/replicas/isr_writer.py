@@ -174,9 +174,7 @@ class AlterPartitionWriter:
             return self._not_asked("the broker that received the request is not the controller")
         error_code = answer["error_code"]
         if error_code != NONE:
-            return self._not_asked(
-                f"the controller answers with {NAMES.get(error_code, error_code)}"
-            )
+            return self._not_asked(f"the controller returned {NAMES.get(error_code, error_code)}")
         self._recovered()
         for place, change in asked.items():
             if self._changes.get(place) is not change or place not in found:

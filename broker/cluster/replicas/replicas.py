@@ -173,7 +173,7 @@ class ReplicaManager:
             self._controller_epoch = request.controller_epoch
             return NONE
         logger.warning(
-            f"controller request rejected: it is {why}",
+            f"controller request rejected: the request is {why}",
             request=type(request).__name__,
             controller=request.controller_id,
             controller_epoch=request.controller_epoch,

@@ -198,7 +198,9 @@ class ClientConfigs:
         kept = self._characters - _size(entity, before) + _size(entity, settings)
         if settings and kept > KEPT_CHARACTERS:
             if not self._full:
-                logger.error("too many settings of clients and users, further ones are ignored")
+                logger.error(
+                    "too many settings of clients and users in ZooKeeper: the rest are ignored"
+                )
             self._full = True
             settings, kept = {}, self._characters - _size(entity, before)
         self._characters = kept

@@ -179,7 +179,7 @@ class ClusterConfigs:
         elif kind == configs.TOPICS:
             await self._read_topic(name)
         elif kind != configs.BROKERS:
-            raise BadNode(path, f"does not name an entity with settings: {entity[:100]!r}")
+            raise BadNode(path, f"names an entity that can't have settings: {entity[:100]!r}")
         elif name in (configs.DEFAULT, str(self._registry.node_id)):
             await self._read_broker()
 

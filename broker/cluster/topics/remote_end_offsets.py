@@ -111,7 +111,7 @@ class RemoteEndOffsets:
         self._known: dict[Place, Ends] = {}
         self._trusted: dict[str, tuple[int, Mapping[int, Partition]]] = {}
         self._outboxes: Outboxes[_Question] = Outboxes(
-            "ends of logs",
+            "leader end offsets",
             cache,
             settings,
             self._ask,
@@ -123,7 +123,9 @@ class RemoteEndOffsets:
 
     def start(self) -> None:
         """Starts to send requests."""
-        self._task = self._background.every("ends of logs", lambda: LOOK_S, self._look, _failed)
+        self._task = self._background.every(
+            "leader end offsets", lambda: LOOK_S, self._look, _failed
+        )
 
     def stop(self) -> None:
         """Stops sending requests."""

@@ -37,7 +37,7 @@ SEEKERS_MAX = 1000
 KEY, API = 68, "ConsumerGroupHeartbeat"
 _ADVICE = (
     "the client found the coordinator of group {group!r}, but sends no request for this group:"
-    " a client with group.protocol=consumer, which Muster does not support, waits forever;"
+    " a client with group.protocol=consumer, which this broker does not support, waits forever;"
     " set group.protocol=classic"
 )
 

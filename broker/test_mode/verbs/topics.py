@@ -30,7 +30,7 @@ _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
-    Argument("configs", SETTINGS, "topic configs by Kafka's names", default={}),
+    Argument("configs", SETTINGS, "topic configs, under Kafka's names", default={}),
 )
 
 
