@@ -113,7 +113,7 @@ class Conditions:
                 raise NotYet("the group rebalanced")
             return committed
 
-        return self._condition("has committed the end of all partitions", look)
+        return self._condition("has committed the log end offset of every partition", look)
 
     def _settled(self) -> Group:
         """Return the group. Raises `NotYet` during a rebalance, when members have no assignment."""

@@ -14,7 +14,7 @@ class State(NamedTuple):
 
 
 DROWNING: Final = State("drowning", "the group reads, but its lag grows", True)
-STUCK: Final = State("stuck", "the group has unread records and reads none", True)
+STUCK: Final = State("stuck", "the group has unread records, but reads no records", True)
 OUT_OF_RANGE: Final = State(
     "out of range", "the group committed offsets above the log end offset", True
 )

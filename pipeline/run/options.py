@@ -92,12 +92,14 @@ TIMEOUT: Final = Option(
 )
 LAG_THRESHOLD: Final = Option(
     "lag-threshold-s",
-    "The report lists groups whose oldest unread record is older than this.",
+    "The report lists groups whose oldest unread record is older than this time.",
     "SECONDS",
     default="60",
 )
 RECORDS_THRESHOLD: Final = Option(
-    "lag-threshold-records", "The report lists groups with more unread records than this.", "N"
+    "lag-threshold-records",
+    "The report lists groups with more unread records than this number.",
+    "N",
 )
 TEXTFILE: Final = Option(
     "textfile",

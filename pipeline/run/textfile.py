@@ -104,7 +104,7 @@ def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
     whole = GaugeMetricFamily(AS_OF, "The time for which the values hold.", labels=["source"])
     whole.add_metric([source], as_of_ms / 1000)
     left_out = GaugeMetricFamily(
-        LEFT_OUT, "Partitions that this file leaves out.", labels=["source"]
+        LEFT_OUT, "Partitions that are omitted from this file.", labels=["source"]
     )
     left_out.add_metric([source], counted["partitions"] - len(rows))
     places = [[source, row["group_id"], row["topic"], str(row["partition"])] for row in rows]
