@@ -1104,7 +1104,7 @@ _KAFKA: Final = (
         INT,
         50,
         "[1,...]",
-        "Partitions of __consumer_offsets when it is created; fixed from then on.",
+        "The number of partitions of __consumer_offsets; fixed when the topic is created.",
     ),
     S(
         "offsets.topic.replication.factor",
@@ -1632,7 +1632,7 @@ _KAFKA: Final = (
         INT,
         50,
         "[1,...]",
-        "Partitions of __transaction_state when it is created; fixed from then on.",
+        "The number of partitions of __transaction_state; fixed when the topic is created.",
     ),
     S(
         "transaction.state.log.replication.factor",

@@ -43,6 +43,7 @@ NAMES = (
     "probe",
     "producer ids",
     "producers",
+    "regexes of groups",
     "registration",
     "renew",
     "replica fetcher",
