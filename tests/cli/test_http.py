@@ -406,7 +406,7 @@ def test_transactions_why_suggests_a_name_for_an_unknown_transactional_id(tmp_pa
         "nobody": "muster: transactional id nobody does not exist; `muster transactions list` shows"
         " all transactions\n",
     }
-    assert held.out == "orders-0 is not held back by a transaction\n"
+    assert held.out == "orders-0 is not blocked by a transaction\n"
 
 
 @pytest.mark.interop
@@ -420,9 +420,10 @@ def test_transactions_why_lists_held_back_partitions_in_one_line(tmp_path: Path)
             assert producer.produce("orders", partition=partition)["error_code"] == NONE
         told = run("transactions", "why", "billing-1", "-b", broker.bootstrap).out.splitlines()
 
-    assert told[1].startswith("orders-0 is held back at offset 0 by transaction 'billing-1' (")
+    assert told[1].startswith("orders-0 is blocked at offset 0 by transaction 'billing-1' (")
     assert told[2] == (
-        "the transaction also holds back consumers of orders-1 at offset 0, orders-2 at offset 0,"
+        "the transaction also blocks read_committed consumers of orders-1 at offset 0,"
+        " orders-2 at offset 0,"
         " orders-3 at offset 0, orders-4 at offset 0 and 2 more partitions"
     )
     assert told[4] == "    $ muster transactions abort billing-1"

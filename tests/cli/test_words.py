@@ -56,7 +56,7 @@ def test_words_of_other_tools_are_not_muster_commands() -> None:
         ("kafka-consumer-groups.sh --describe --group g", "`muster groups describe GROUP`"),
         ("kafka-consumer-groups --describe --members", "`muster groups members GROUP`"),
         ("kafka-topics --list", "`muster topics list`"),
-        ("kafka-configs --alter --entity-type users", "`muster users` for passwords"),
+        ("kafka-configs --alter --entity-type users", "`muster users` changes passwords"),
         ("kafka-configs --alter --client billing", "`muster quotas`"),
         ("kafka-configs --describe --entity-type ips", "`muster quotas`"),
         ("kafka-configs --alter --entity-type topics", "`muster configs set`"),

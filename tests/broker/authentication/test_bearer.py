@@ -116,9 +116,9 @@ def test_token_of_another_audience_or_issuer_is_refused(tmp_path: Path) -> None:
         for each in (token(iss="i"), token(iss="i", aud="x"), token(aud="kafka", iss="j"))
     ]
     assert reasons == [
-        "the token of 'alice' is not for sasl.oauthbearer.expected.audience",
-        "the token of 'alice' is not for sasl.oauthbearer.expected.audience",
-        "the token of 'alice' is not from sasl.oauthbearer.expected.issuer",
+        "the audience of the token of 'alice' is not in sasl.oauthbearer.expected.audience",
+        "the audience of the token of 'alice' is not in sasl.oauthbearer.expected.audience",
+        "the issuer of the token of 'alice' is not sasl.oauthbearer.expected.issuer",
     ]
 
 

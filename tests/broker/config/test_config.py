@@ -216,7 +216,7 @@ def test_reference_to_a_config_provider_is_refused_when_providers_are_set() -> N
         ("process.roles=broker", "Muster neither connects to a KRaft controller nor can be one"),
         (
             "controller.quorum.voters=1@a:1,2@b:1",
-            "Muster does not join a quorum: it runs standalone",
+            "Muster does not join a quorum: this broker runs standalone",
         ),
         ("config.providers=file", "Muster does not have config providers: a start"),
         ("min.insync.replicas=2", "a partition of a standalone broker has one replica"),

@@ -135,9 +135,9 @@ def test_environment_variable_that_matches_two_listeners_is_refused() -> None:
             "listener.name.other.ssl.client.auth",
             "listener OTHER does not exist; listeners has INSIDE",
         ),
-        ("listener.name.inside.ssl.keystore.locaton", "no setting of a listener has this name"),
-        ("listener.name.inside.log.retention.ms", "no setting of a listener has this name"),
-        ("listener.name.inside.authorizer.class.name", "no setting of a listener has this name"),
+        ("listener.name.inside.ssl.keystore.locaton", "unknown setting of a listener"),
+        ("listener.name.inside.log.retention.ms", "unknown setting of a listener"),
+        ("listener.name.inside.authorizer.class.name", "unknown setting of a listener"),
         ("listener.name.inside.plain.ssl.client.auth", "listener INSIDE.PLAIN does not exist"),
     ],
 )

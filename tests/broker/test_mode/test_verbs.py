@@ -86,12 +86,12 @@ def test_broker_is_empty_at_the_same_address_after_a_reset(muster: Tested) -> No
         ("POST", "/topics", {}, 400, "topics is missing: "),
         ("POST", "/topics", {"topics": "a"}, 400, 'topics is "a"; it must be a list of objects'),
         ("POST", "/topics", {"topics": [{}]}, 400, "name is missing: the topic's name"),
-        ("POST", "/topics", {"topics": [{"name": 1}]}, 400, "1; it must be a non-empty text"),
+        ("POST", "/topics", {"topics": [{"name": 1}]}, 400, "1; it must be a non-empty string"),
         ("POST", "/topics", {"topics": [{"name": "a/b"}]}, 400, "can't create 'a/b': "),
         ("POST", "/topics", {"topics": [{"name": "a", "configs": {"x": 1}}]}, 400,
             "can't create 'a': Unknown topic config name: x"),
         ("POST", "/topics/delete", {"names": ["a"]}, 409, "topic 'a' does not exist"),
-        ("POST", "/topics/delete", {"names": [1]}, 400, "names is [1]; it must be a list of texts"),
+        ("POST", "/topics/delete", {"names": [1]}, 400, "names is [1]; it must be a list of strings"),
     ],
 )  # fmt: skip
 def test_invalid_request_of_a_verb_is_refused_with_the_reason(

@@ -120,7 +120,7 @@ def test_migrate_lowers_offsets_only_with_backwards_and_can_be_undone(scene: Sce
 
     left = scene.migrate(*source, scene.name, "--execute", "--plan", "first.json")
     assert left.code == 0
-    assert f"{scene.name}, {scene.name}:0: stays at 90, ahead of 41 at the source" in left.err
+    assert f"{scene.name}:0: stays at offset 90, ahead of offset 41 of the source" in left.err
     assert scene.new() == {0: 90, 1: 7}
 
     told = scene.migrate(*source, "--backwards", "--execute", "--plan", "back.json", "--json")
@@ -179,7 +179,7 @@ def test_migrate_back_rejects_a_group_with_running_zookeeper_consumers(
     assert "still commits to ZooKeeper with 1 consumer" in ran.err
     back = scene.migrate("--zookeeper", scene.zookeeper, "--back", "--execute")
     assert back.code == 1
-    assert "stop them first" in back.err
+    assert "stop the consumers first" in back.err
     assert scene.old() == {0: 41}
 
 
@@ -248,7 +248,7 @@ def test_migrate_copies_offsets_of_version_0_commits_to_kafka_and_back(scene: Sc
         (["--old-way", "nobody"], 1, "has no offsets of group nobody"),
         (["--zookeeper", "127.0.0.1:1", "--timeout", "1"], 3, "can't connect to ZooKeeper"),
         (["--from", "nowhere.json"], 2, "nowhere.json can't be read"),
-        (["--from", "bad.txt"], 1, "bad.txt, line 2: write it as /consumers/"),
+        (["--from", "bad.txt"], 1, "bad.txt, line 2 is invalid: write it as /consumers/"),
         (["--undo", "bad.txt"], 1, "bad.txt is not JSON"),
         (["--undo", "bad.txt", "--old-way"], 2, "read everything from the plan"),
         (["--undo", "a", "--apply", "b"], 2, "read everything from the plan"),

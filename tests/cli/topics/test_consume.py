@@ -110,7 +110,7 @@ def test_consume_with_idle_0_ends_without_records(orders: str) -> None:
         (["TOPIC:9"], 1, "partition TOPIC:9 does not exist"),
         (["TOPIC", "none-*"], 1, "topics like none-*: not found"),
         (["TOPIC", "--isolation", "serializable"], 2, "choose one of read_committed, read_uncomm"),
-        (["TOPIC", "--from", "noon"], 2, "--from noon: write it as 2026-01-31T12:00:00Z"),
+        (["TOPIC", "--from", "noon"], 2, "--from noon: write the time as 2026-01-31T12:00:00Z"),
         (["TOPIC", "--last", "0"], 2, ", 1 or greater"),
         (["TOPIC", "--raw", "--json"], 2, "--json, --raw and --format can't be combined"),
         (["TOPIC", "--keys", "-f", "%s"], 2, "--json, --raw and --format can't be combined"),

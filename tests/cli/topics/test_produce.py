@@ -95,7 +95,7 @@ def test_error_about_a_too_large_record_names_its_line_and_the_sent_records(topi
     assert ran.code == 1
     assert ran.err == (
         f"muster: line 6 has 20000 bytes, more than topic {topic} allows: check `muster configs"
-        f" get max.message.bytes --topic {topic}`; 5 records sent before\n"
+        f" get max.message.bytes --topic {topic}`; 5 records sent before the error\n"
     )
     assert (many.code, len(read(topic))) == (0, 105)
 
@@ -117,7 +117,7 @@ def test_error_about_a_record_rejected_by_the_broker_names_its_line(
     ran = run("produce", topic, "-p", "0", stdin="a\nb\nc\n")
 
     assert ran.err == (
-        f"muster: line 2 for {topic}:0: No key (INVALID_RECORD); 0 records sent before\n"
+        f"muster: line 2 for {topic}:0: No key (INVALID_RECORD); 0 records sent before the error\n"
     )
 
 
@@ -150,7 +150,7 @@ def test_produce_retries_after_not_leader_and_unknown_topic_errors(
         (["--key-separator", ""], 2, "--key-separator is empty"),
         (["--from-json", "-k", "a"], 2, "omit --key and --key-separator"),
         (["-H", "name", "-v", "a"], 2, "--header name: write it as NAME=VALUE"),
-        (["--timestamp", "now", "-v", "a"], 2, "--timestamp now: write it as"),
+        (["--timestamp", "now", "-v", "a"], 2, "--timestamp now: write the time as"),
         (["-p", "9", "-v", "a"], 1, "does not exist; "),
         (["--file", "/none"], 2, "/none can't be read: No such file or directory; 0 records sent"),
         (["--from-json"], 2, "line 1 is not JSON"),

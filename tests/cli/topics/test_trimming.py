@@ -124,7 +124,7 @@ def test_topics_trim_in_a_pipe_without_execute_deletes_no_record(orders: str) ->
         (["TOPIC:7", "--to-end"], 1, "partition TOPIC:7 does not exist"),
         (["TOPIC:0-", "--to-end"], 2, "write it as TOPIC or TOPIC:0-1,5"),
         (["TOPIC", "no-such", "--to-end"], 1, "topic no-such: not found; nothing was trimmed"),
-        (["TOPIC", "--before", "yesterday"], 2, "--before yesterday: write it as"),
+        (["TOPIC", "--before", "yesterday"], 2, "--before yesterday: write the time as"),
     ],
 )
 def test_topics_trim_with_invalid_options_deletes_no_record(

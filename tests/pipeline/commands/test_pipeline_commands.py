@@ -83,7 +83,11 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
             2,
             "choose duckdb or spark",
         ),
-        (["commits", "--source", "HISTORY", "--out", "OUT", "--timeout", "x"], 2, "be seconds"),
+        (
+            ["commits", "--source", "HISTORY", "--out", "OUT", "--timeout", "x"],
+            2,
+            "be a number of seconds",
+        ),
         (
             [*RATES, "--engine", "duckdb", "--master", "m"],
             2,
@@ -122,7 +126,7 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
         (
             [*RATES, "-t", "x", "--no-topics"],
             2,
-            "opposites",
+            "can't be combined",
         ),
         (
             [*RATES, "--partitions", "9"],

@@ -57,8 +57,8 @@ SAY_NOTHING = {
     "ExpireDelegationToken": "nobody has the token's secret",
     "ListPartitionReassignments": "a broker alone moves nothing",
     "RenewDelegationToken": "nobody has the token's secret",
-    "SaslAuthenticate": "clients send it to authenticate",
-    "SaslHandshake": "clients send it to authenticate",
+    "SaslAuthenticate": "clients send this request to authenticate",
+    "SaslHandshake": "clients send this request to authenticate",
 }
 """APIs whose responses never depend on existing objects, with the reason."""
 

@@ -99,7 +99,9 @@ async def test_join_fails_when_the_directory_is_of_another_cluster() -> None:
     await SimulatedZooKeeper(other.ensemble).create("/cluster", None)
     written = cluster.encode_cluster_id(CLUSTER)
     await SimulatedZooKeeper(other.ensemble).create(cluster.CLUSTER_ID, written)
-    with pytest.raises(BadDirectory, match=f"zookeeper.connect leads to cluster {CLUSTER}"):
+    with pytest.raises(
+        BadDirectory, match=f"zookeeper.connect is the address of cluster {CLUSTER}"
+    ):
         await other.join(broker_id="1")
 
 
@@ -111,7 +113,9 @@ async def test_join_fails_when_zookeeper_does_not_respond() -> None:
 
     config = config_of(broker_id="1", zookeeper_connection_timeout_ms="200")
     settings = cluster_settings(config)
-    with pytest.raises(CannotJoin, match="no ZooKeeper answers at zoo:2181/chroot within 200 ms"):
+    with pytest.raises(
+        CannotJoin, match="ZooKeeper at zoo:2181/chroot did not answer within 200 ms"
+    ):
         await join(settings, config, nobody, there.fs, DIRECTORY, KnownMissing(), Time())
     assert there.fs.list(DIRECTORY) == [], "nothing was written"
 
