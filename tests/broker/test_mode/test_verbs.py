@@ -91,7 +91,7 @@ def test_broker_is_empty_at_the_same_address_after_a_reset(muster: Tested) -> No
         ("POST", "/topics", {"topics": [{"name": "a", "configs": {"x": 1}}]}, 400,
             "can't create 'a': Unknown topic config name: x"),
         ("POST", "/topics/delete", {"names": ["a"]}, 409, "topic 'a' does not exist"),
-        ("POST", "/topics/delete", {"names": [1]}, 400, "names is [1]; it must be a list of strings"),
+        ("POST", "/topics/delete", {"names": [1]}, 400, "names is [1]; it must be a list of"),
     ],
 )  # fmt: skip
 def test_invalid_request_of_a_verb_is_refused_with_the_reason(
