@@ -156,7 +156,7 @@ class StructCodec:
         self.min_bytes += min_bytes
 
     def read(self, buffer: Buffer, position: int) -> tuple[dict[str, Any], int]:
-        """The value at ``position`` and the position after it."""
+        """Returns the value at ``position`` and the position after the value."""
         value = self._absent.copy()
         for field in self._fresh:
             value[field.name] = default_of(field)

@@ -29,7 +29,8 @@ T = TypeVar("T")
 
 
 class Unusual(Exception):
-    """A generated decoder can't decode a request; the reference codec must decode it."""
+    """A generated decoder can't decode a request, so the reference codec must decode the
+    request."""
 
 
 class _PerCount(dict[int, Callable[..., T]]):
@@ -80,8 +81,8 @@ def slow(
     position: int,
     shape: Callable[[int, dict[str, Any]], T],
 ) -> T:
-    """Decode a body by the reference codec, because a generated decoder can't: it has tagged fields
-    or invalid bytes.
+    """Decodes a body by the reference codec, because the generated decoder can't decode tagged
+    fields and invalid bytes.
 
     Returns the value in the shape of the generated decoder; raises the reference codec's
     ProtocolError.
@@ -136,7 +137,8 @@ def compact_data(value: bytes) -> bytes:
 
 
 def count_prefix(count: int) -> bytes:
-    """The encoded count of a compact array or of COMPACT_BYTES."""
+    """Returns the count prefix of a compact array or of COMPACT_BYTES: the varint of ``count`` plus
+    one."""
     return _VARINTS[count + 1] if count < 255 else varint(count + 1)
 
 
@@ -150,10 +152,10 @@ def uuid(value: bytes) -> bytes:
 def code_columns(
     zeros: Packers, packers: Packers, partitions: Sequence[int], codes: int | Sequence[int]
 ) -> bytes:
-    """Encode partitions with error codes: ``codes`` is one code for all (0 is fastest), or a
-    column.
+    """Encodes partitions with error codes. ``codes`` is one code for all partitions (0 is fastest),
+    or a sequence with one code per partition.
 
-    ``zeros`` packs a partition and a code of 0, ``packers`` a partition and a code.
+    ``zeros`` packs a partition and a code of 0, ``packers`` packs a partition and a code.
     """
     count = len(partitions)
     if codes == 0:
@@ -174,10 +176,11 @@ def offset_columns(
     codes: int | Sequence[int],
     flexible: bool,
 ) -> bytes:
-    """Encode the partitions of an OffsetFetch response without metadata.
+    """Encodes the partitions of an OffsetFetch response without metadata.
 
-    ``columns`` are the fields before the metadata; ``codes`` is one error code for all partitions,
-    or a column. In flexible versions the packers include the empty metadata, the varint 1.
+    ``columns`` are the fields before the metadata, each with one value per partition. ``codes`` is
+    one error code for all partitions, or one code per partition. In flexible versions the packers
+    include the empty metadata, the varint 1.
     """
     count = len(columns[0])
     width = len(columns) + 1 + flexible

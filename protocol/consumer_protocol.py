@@ -59,7 +59,7 @@ class _Reader:
         return self.string()
 
     def bytes(self) -> bytes:
-        """Bytes with their length; null is read as empty, and so are missing ones."""
+        """Reads bytes with a length prefix. Null and missing bytes are returned as empty bytes."""
         if self.position == len(self.data):
             return b""
         size = self.int32()
@@ -87,7 +87,7 @@ class Subscription(NamedTuple):
     owned: dict[str, list[int]]
     """The partitions that the member owns, by topic; empty below version 1 (KIP-429)."""
     rack: str | None
-    """Null below version 3 (KIP-881)."""
+    """The member's rack; None below version 3 (KIP-881)."""
 
 
 def read_subscription(metadata: bytes) -> Subscription:
@@ -106,7 +106,7 @@ def read_subscription(metadata: bytes) -> Subscription:
 
 
 def user_data(assignment: bytes) -> bytes:
-    """The user data of an Assignment: bytes that an assignor adds for its members."""
+    """Returns the user data of an Assignment: the bytes that an assignor adds for its members."""
     if not assignment:
         return b""
     reader = _Reader(assignment)

@@ -1,8 +1,8 @@
 """Deadlines of a pure core: timers in a lazy heap.
 
 A heartbeat moves a timer's ``due_ms`` to a later time by assignment; a timer is removed in the same
-way. The heap's entry is then too early, and is corrected when it becomes due. Only a move to an
-earlier time needs ``arm``.
+way. The entry in the heap then has a time that is too early, and is corrected when this time is
+reached. Only a move to an earlier time needs ``arm``.
 
 Invariant: a timer with a due time has an entry in the heap at or before that time.
 """
@@ -27,7 +27,8 @@ class Timer:
         """The time of the timer's valid entry in the heap, or NEVER; entries at other times are
         void."""
         self.fell_due_ms = NEVER
-        """The due time for which ``pop`` last returned the timer; the call may be later."""
+        """The due time for which ``pop`` last returned the timer. ``pop`` may have been called
+        later than this time."""
 
     def disarm(self) -> None:
         """Remove the due time."""
@@ -38,8 +39,8 @@ TimerT = TypeVar("TimerT", bound=Timer)
 
 
 class Deadlines(Generic[TimerT]):
-    """The timers of a core, the earliest first; timers with equal times are in the order of
-    arming."""
+    """The timers of a core, ordered by due time; timers with the same due time keep the order in
+    which they were armed."""
 
     __slots__ = ("_heap", "_limit", "_sequence", "next_ms")
 
@@ -60,8 +61,8 @@ class Deadlines(Generic[TimerT]):
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Remove the earliest entry, which must be due; return the entry's timer if the timer is
-        due too.
+        """Removes the earliest entry, whose time must have been reached. Returns the entry's timer
+        if the timer is due too.
 
         A returned timer is no longer armed. None means that the entry was void or too early.
         """

@@ -28,7 +28,7 @@ class TooManyElements(ProtocolError):
 
 
 class _Tally:
-    """The number of elements that may still follow."""
+    """Counts down the elements that a message may still have."""
 
     __slots__ = ("left",)
 
@@ -77,8 +77,8 @@ class ElementCounter:
 
 
 _Part = tuple[Skip | None, int, int]
-"""(function that skips a value, fixed size, minimum size); the function is None for a value of
-fixed size without elements, the fixed size is 0 if the size varies."""
+"""A tuple of the function that skips a value, the fixed size, and the minimum size. The function is
+None for a value that has a fixed size and no elements; the fixed size is 0 if the size varies."""
 
 
 def _fixed(size: int) -> Skip:

@@ -19,7 +19,8 @@ version (RFC 8446, section 5.1)."""
 
 
 class BadFrame(ProtocolError):
-    """An invalid frame length. ``frames`` are the complete frames before it."""
+    """The length of a frame is invalid. ``frames`` are the complete frames before the invalid
+    one."""
 
     def __init__(self, text: str, frames: list[bytes]) -> None:
         super().__init__(text)
@@ -40,7 +41,8 @@ class Framer:
         self.partial = bytearray()
         """The incomplete frame, including its length field; only `feed` changes it."""
         self._wanted = 0
-        """The size of ``partial`` when it is complete; 0 while it has fewer than 4 bytes."""
+        """The size that ``partial`` has when it is complete; 0 as long as ``partial`` has fewer
+        than 4 bytes."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add received bytes; returns the frames that are now complete, without their lengths.
@@ -66,7 +68,8 @@ class Framer:
         return frames
 
     def _resume(self, data: bytes, frames: list[bytes]) -> int:
-        """Continue the partial frame; returns the number of bytes of ``data`` that belong to it."""
+        """Continues the partial frame; returns the number of bytes of ``data`` that belong to this
+        frame."""
         partial = self.partial
         used = 0
         if not self._wanted:

@@ -35,8 +35,8 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """The version of a request header: 0, 1 or 2. It is 1 for unknown API keys, and for unknown
-    versions the same as for the key's known versions."""
+    """Returns the version of a request header: 0, 1 or 2. An unknown API key has header version 1.
+    An unknown version of a known key has the same header version as the key's known versions."""
     if api_version >= FIRST_FLEXIBLE.get(api_key, _NEVER):
         return 2
     return 0 if api_key == CONTROLLED_SHUTDOWN and api_version == 0 else 1
@@ -50,10 +50,10 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """The header at the start of a frame (without the length field); raises ProtocolError if it is
-    invalid.
+    """Returns the header at the start of a frame (without the length field); raises ProtocolError
+    if the header is invalid.
 
-    Unknown keys and versions are accepted, because the dispatcher answers them.
+    Unknown keys and versions are accepted, because the dispatcher replies to them.
     """
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)

@@ -63,8 +63,8 @@ class Struct:
 
 
 class Array:
-    """An array: a count and as many elements. ``Array(INT32)``, or ``Array(Field(...), ...)`` of
-    structs."""
+    """An array: a count, then this number of elements. Written as ``Array(INT32)``, or as
+    ``Array(Field(...), ...)`` if the elements are structs."""
 
     __slots__ = ("element",)
 
@@ -88,15 +88,17 @@ class Field(NamedTuple):
     versions: str = "0+"
     """The versions that have the field: "3+", "0-7", "2"."""
     nullable: str = ""
-    """The versions in which the field may be null, in the same notation; "": never."""
+    """The versions in which the field may be null, in the notation of ``versions``; "" if the field
+    is never null."""
     tag: int | None = None
     """The tag of a tagged field; None for other fields."""
     default: Any = UNSET
-    """The field's value in versions without it; by default the type's default."""
+    """The field's value in versions without the field; by default the default of the field's type.
+    """
 
 
 class Api:
-    """An API: its key, its versions and the two messages. Codecs are built on first use.
+    """An API: its key, its versions, its request and its response. Codecs are built on first use.
 
     ``versions`` is the range in the tables; the broker may serve fewer versions. Values are dicts
     with the names of the tables, as ARCHITECTURE.md describes.
@@ -161,7 +163,7 @@ class Api:
         return message
 
     def count_elements(self, version: int, buffer: Buffer, position: int, at_most: int) -> int:
-        """The number of elements in the request body at ``position``, without decoding it.
+        """Counts the elements in the request body at ``position``, without decoding the body.
 
         Raises protocol.elements.TooManyElements above ``at_most``.
         """
@@ -175,9 +177,10 @@ class Api:
         return counter.count(buffer, position, at_most)
 
     def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-        """The request body from ``position`` on; bytes after its end are ignored.
+        """Returns the request body from ``position`` on; bytes after the end of the body are
+        ignored.
 
-        Kafka ignores them too, and a client relies on this: librdkafka 2.16 adds three bytes to the
+        Kafka ignores such bytes too, and librdkafka 2.16 relies on this: it adds three bytes to the
         Metadata v13 with which a consumer with a pattern requests all topics.
         """
         return self.message(version, is_request=True).decode(buffer, position, exact=False)
@@ -232,7 +235,8 @@ class LogRecord:
 
 
 LAST: Final = 1 << 15
-"""The end of an open range, above every possible version (an int16)."""
+"""The end of a version range without an upper bound: a number above every possible version (an
+int16)."""
 
 
 def version_range(text: str) -> range:
@@ -258,7 +262,8 @@ def default_of(field: Field) -> Any:
 
 
 def layout(fields: Sequence[Field], version: int, flexible: bool) -> list[list[Any]]:
-    """A table expanded for one version, in the notation of ``tests/data/schema/api.json``."""
+    """Returns a message table for one version, in the notation of
+    ``tests/data/schema/api.json``."""
     plain: list[list[Any]] = []
     tagged: dict[str, list[Any]] = {}
     for field in fields:

@@ -1,6 +1,7 @@
-"""`slotted` makes a class of named values, like `dataclass(slots=True)` but in a tenth of the time.
+"""`slotted` creates a class of named values like `dataclass(slots=True)`, but takes a tenth of the
+time.
 
-`dataclass` compiles three to six methods for each class at import, which with more than a hundred
+`dataclass` compiles three to six methods for each class at import, which for more than a hundred
 classes takes a quarter of a broker's start. `slotted` compiles only `__init__`, in the same form,
 when the first object is created; the other methods need no compilation. `dataclasses.replace`,
 `fields` and `asdict` accept these classes and objects too. A class with ``__post_init__``, with

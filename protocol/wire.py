@@ -17,8 +17,8 @@ from protocol.errors import ProtocolError
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's limit for every string, including compact strings."""
 MAX_SKIPPED_TAGS: Final = 100
-"""The limit of tagged fields in a header, which are skipped and not counted as elements. Kafka's
-own headers have none."""
+"""The maximum number of tagged fields in a header; these fields are skipped and not counted as
+elements. Kafka's own headers have no tagged fields."""
 MAX_UINT32: Final = 0xFFFF_FFFF
 
 _unpack_int16: Final = struct.Struct(">h").unpack_from
@@ -177,7 +177,8 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """The position after a section of tagged fields, which is checked as in a read."""
+    """Returns the position after a section of tagged fields; the section is checked like a section
+    that is read."""
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")

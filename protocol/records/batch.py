@@ -58,7 +58,8 @@ _DELETE_HORIZON_BIT = 0x40
 LEADER_EPOCH_MAX = (1 << 31) - 1
 """The maximum leader epoch: the largest int32."""
 PRODUCER_EPOCH_MAX = (1 << 15) - 1
-"""The maximum producer epoch, which clients never get; it is used only for fencing, in markers."""
+"""The maximum producer epoch, which clients never get; only markers that fence a producer use this
+epoch."""
 
 
 @slotted
@@ -103,12 +104,12 @@ class BatchHeader:
     @property
     def delete_horizon_ms(self) -> int | None:
         """Wall time in ms from which tombstones and markers in a cleaned batch may be removed,
-        stored in the base timestamp; None: not set."""
+        stored in the base timestamp; None if it is not set."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record that the batch had when it was written."""
+        """Returns the offset of the last record that the batch had when it was first written."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -131,11 +132,11 @@ class BatchHeader:
 
 
 class BatchForm(NamedTuple):
-    """The format in which a log's own batches are written."""
+    """The format in which a log writes the batches that it creates itself."""
 
     compression: int = 0
     compression_level: int | None = None
-    """The compression level; None: the codec's default."""
+    """The compression level; None for the codec's default."""
     attributes: int = 0
     """The attributes of all batches, without the codec."""
 
@@ -340,10 +341,10 @@ def assemble_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """Encode a batch from ``section``, the uncompressed records section of ``count`` records.
+    """Encodes a batch from ``section``, the uncompressed records section of ``count`` records.
 
-    ``attributes`` do not include the codec. The coordinators write their batches by this: one pack,
-    one checksum, one join.
+    ``attributes`` do not include the codec. The coordinators use this function for their batches,
+    because it needs only one pack, one checksum and one join.
     """
     if compression:
         section = compress(compression, section, level=compression_level)

@@ -1,9 +1,9 @@
-"""Limits the cost of checking the records of one request, whatever the records claim and decompress
-to.
+"""Limits the cost of checking the records of one request.
 
-A hundred kilobytes in gzip may hold a hundred megabytes: fifteen million records, or one record
-with fifty million headers. Therefore decompressed bytes are counted, and also elements: records,
-headers and messages. One `Budget` is for all batches of a request, including damaged batches.
+Records may claim or decompress to far more than their size: a hundred kilobytes in gzip may hold a
+hundred megabytes, which may be fifteen million records, or one record with fifty million headers.
+Therefore decompressed bytes are counted, and also elements: records, headers and messages. One
+`Budget` is for all batches of a request, including damaged batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ checked and parsed separately."""
 
 
 class OverBudget(CorruptRecords):
-    """The records cost more than the remaining budget, and were not checked further."""
+    """The remaining budget does not suffice for the records, whose check has therefore stopped."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, MESSAGE_TOO_LARGE)
@@ -40,8 +40,8 @@ class Budget:
     def open(
         self, codec: int, data: Buffer, limit: int, magic: int = 2, elements: int = 0
     ) -> Unpacked:
-        """Decompress ``data`` to at most ``limit`` bytes; damaged data is charged for the bytes to
-        which it decompressed.
+        """Decompresses ``data`` to at most ``limit`` bytes, and charges for the decompressed bytes,
+        even if ``data`` is damaged.
 
         ``elements`` is the number of records in ``data``.
         """
@@ -70,8 +70,8 @@ class Budget:
             raise _over("the decompressed records of the request are too large in total") from None
 
     def take(self, elements: int) -> None:
-        """Charge for records or headers, or for messages (`ELEMENTS_PER_MESSAGE` each), that are
-        checked."""
+        """Charges for records, headers or messages that are checked. A message counts as
+        `ELEMENTS_PER_MESSAGE` elements."""
         self.elements_left -= elements
         if self.elements_left < 0:
             raise _too_many()

@@ -1,14 +1,14 @@
-"""The four codecs of record data, with bounded memory: memory is never allocated by a claimed
-length.
+"""The four codecs of record data, with bounded memory: a claimed length never determines how much
+memory is allocated.
 
 Decompression writes into buffers that grow with the output, and stops one byte above the limit.
 gzip is zlib's; snappy uses xerial's framing (raw snappy is read too); LZ4 uses frames of
-independent blocks; zstd uses its own frames.
+independent blocks; zstd uses zstd frames.
 
-Other threads run at the same time: the codecs release the GIL while they work, and large output is
-written to a separate memory map (`unpack`), which is never filled or copied as a whole, because 100
-MiB would hold the GIL for some 50 ms. The memory of a map is returned to the system with the last
-reference, but not the memory of a hundred smaller pieces.
+Other threads run at the same time: the codecs release the GIL while they work. Large output is
+written to a separate memory map (`unpack`), which is never filled or copied as a whole, because
+filling 100 MiB would hold the GIL for some 50 ms. The memory of a map is returned to the system
+when its last reference ends; the memory of a hundred smaller pieces would not be returned.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _LZ4_LEVEL_MIN = 3
 
 
 def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None) -> bytes:
-    """Compress ``data`` in the format of ``codec`` in a batch or message of ``magic``.
+    """Compresses ``data`` in the format of ``codec`` in a batch or message of ``magic``.
 
-    ``level`` is compression.{gzip,lz4,zstd}.level; None: the codec's default.
+    ``level`` is compression.{gzip,lz4,zstd}.level; None is the codec's default.
     """
     if codec == NONE:
         return bytes(data)
@@ -77,8 +77,8 @@ def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None)
 
 
 def _lz4_level(level: int | None) -> int:
-    """The LZ4 level: the fast compressor's for None and Kafka's default, 9; else ``level``, for the
-    thorough compressor.
+    """Returns the LZ4 level. For None and for Kafka's default, 9, this is the level of the fast
+    compressor; otherwise ``level``, for the thorough compressor.
 
     The thorough compressor's levels begin at 3, so lower levels are raised to 3.
     """
@@ -86,7 +86,7 @@ def _lz4_level(level: int | None) -> int:
 
 
 def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:
-    """The result of `unpack` as one bytes object, whatever its size."""
+    """Returns the result of `unpack` as one bytes object, even if it is large."""
     unpacked = unpack(codec, data, limit, magic)
     return unpacked if isinstance(unpacked, bytes) else unpacked[:]
 
@@ -139,8 +139,8 @@ class _Output:
         self._large: mmap.mmap | None = None
 
     def room(self, at_most: int) -> int:
-        """The number of bytes to request next: up to one byte above the limit, to detect too much
-        output."""
+        """The number of bytes to request next. The limit plus one byte is the most, so that output
+        above the limit is detected."""
         return min(self.limit - self.size + 1, at_most)
 
     def add(self, part: bytes) -> None:
@@ -169,20 +169,21 @@ class _Output:
 
 
 def _room_for(size: int) -> bytearray | mmap.mmap:
-    """A buffer for output."""
+    """Returns a buffer for ``size`` bytes of output: a memory map if the size is above
+    _PIECE_BYTES."""
     return bytearray(size) if size <= _PIECE_BYTES else _map(size)
 
 
 def _written(out: bytearray | mmap.mmap, size: int) -> Unpacked:
-    """The first ``size`` bytes of a buffer."""
+    """Returns the first ``size`` bytes of the buffer ``out``."""
     if isinstance(out, bytearray) or size <= _PIECE_BYTES:
         return bytes(memoryview(out)[:size])
     return _resized(out, size)
 
 
 def _map(size: int) -> mmap.mmap:
-    """A map of zeros that uses no memory until it is written; it is private, because only private
-    maps may grow."""
+    """Returns a map of zeros that uses no memory until it is written. The map is private, because
+    only private maps may grow."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 

@@ -78,8 +78,8 @@ def assemble_set(
     compression_level: int | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """Like `assemble_batch`, but encodes messages of ``magic`` 0 or 1. Raises NoOldForm for
-    zstd."""
+    """Encodes messages of ``magic`` 0 or 1 from a records section, with the arguments of
+    `assemble_batch`. Raises NoOldForm for zstd."""
     batch = assemble_batch(
         section,
         count,
@@ -94,8 +94,7 @@ def assemble_set(
 
 
 class Converted(NamedTuple):
-    """Entries in an old format, and the number of converted records; the other records already had
-    the format."""
+    """Entries in an old format, and the number of records that were converted to this format."""
 
     data: bytes
     records: int

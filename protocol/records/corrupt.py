@@ -16,7 +16,7 @@ class RecordError(NamedTuple):
 
 
 class CorruptRecords(ProtocolError):
-    """Rejected record data.
+    """Record data that is rejected.
 
     ``error_code`` is Kafka's error code; ``record_errors`` are the invalid records, empty if the
     whole batch is invalid.
@@ -35,7 +35,7 @@ class CorruptRecords(ProtocolError):
 
 
 class NoOldForm(CorruptRecords):
-    """A batch (in zstd) that magic 0 and 1 can't represent; Fetch v0-v3 answers the
+    """A batch with zstd, which magic 0 and 1 can't represent. Fetch v0-v3 returns the
     ``error_code``."""
 
     def __init__(self, message: str) -> None:

@@ -34,9 +34,10 @@ def _fastest_crc32c() -> Callable[[Buffer], int]:
 
 
 def _extension() -> ModuleType | None:
-    """Import only the C part of the package `crc32c`; None if the file is not at its usual path.
+    """Imports only the C part of the package `crc32c`; returns None if its file is not at the usual
+    path.
 
-    The package itself determines its version at import, and for this imports email, zipfile and 40
+    The package itself determines its version at import, and therefore imports email, zipfile and 40
     more modules, which takes a twentieth of a broker's start.
     """
     package = find_spec("crc32c")

@@ -25,7 +25,8 @@ from protocol.records.section import NO_TIMESTAMP, wrap_int64
 from protocol.records.varint import read_varint, read_varlong
 
 PASSED_MAX = 1_000_000
-"""The maximum number of records of one batch that are skipped, which takes a second."""
+"""The maximum number of records of one batch that are skipped. Skipping so many records takes about
+a second."""
 
 _MESSAGE = struct.Struct(">qiIbb")
 _INT64 = struct.Struct(">q")
@@ -45,7 +46,7 @@ class Found(NamedTuple):
     key: memoryview | None
     value: memoryview | None
     headers: list[Header]
-    """The first few headers."""
+    """The record's first headers, at most ``headers_max`` of `find_record`."""
     header_count: int
     size_bytes: int
     """The size of the decompressed record in the batch."""
@@ -70,7 +71,7 @@ def find_record(
 
 
 def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
-    """The decompressed bytes; uncompressed data is not copied."""
+    """Returns the decompressed bytes of an entry; uncompressed bytes are not copied."""
     if header.compression == NONE:
         return data
     return memoryview(unpack(header.compression, data, limit, header.magic))
@@ -169,7 +170,8 @@ class _Message(NamedTuple):
 
 
 def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int) -> Found | None:
-    """Search a plain message or a wrapper; a wrapper's inner offsets are relative in magic 1."""
+    """Searches a plain message or a wrapper for the record. In magic 1 a wrapper's inner offsets
+    are relative."""
     (message,) = _messages(entry)
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)

@@ -36,7 +36,8 @@ def xxhash32_short(data: bytes) -> int:
 
 
 def old_lz4_header(frame: bytes) -> bytes:
-    """The frame, which must have no content size, with the header checksum of magic 0."""
+    """Returns the frame with the header checksum of magic 0. The frame must have no content
+    size."""
     return frame[:6] + bytes((xxhash32_short(frame[:6]) >> 8 & 0xFF,)) + frame[7:]
 
 

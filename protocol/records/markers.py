@@ -33,8 +33,8 @@ _CHECKED = struct.Struct(">hiqqqhii 5s hh B hi x")
 """The bytes that the CRC covers: the header from the attributes on, then the record (the bytes
 before the key, the key, the length of the value, the value, and a header count of 0)."""
 _BEFORE_KEY = bytes.fromhex("20 00 00 00 08")
-"""The bytes before the key: the length of the record, the attributes and two deltas of 0, and the
-length of the key; lengths are zigzag varints."""
+"""The bytes before the key: the record's length, its attributes, two deltas of 0, and the key's
+length. Lengths are zigzag varints."""
 _VALUE_LENGTH = 2 * _VALUE.size
 
 
@@ -75,11 +75,11 @@ def encode_end_transaction(
 
 
 def transaction_end(buffer: Buffer, header: BatchHeader) -> tuple[bool, int] | None:
-    """(whether a control batch is a COMMIT, its coordinator epoch); None if it does not end a
-    transaction.
+    """Returns whether a control batch is a COMMIT, and its coordinator epoch; None if the batch
+    does not end a transaction.
 
     A control batch does not end a transaction if a cleaner has removed its record, or if the record
-    has another type. The epoch is -1 for a value without an epoch. Raises CorruptRecords.
+    has another type. The epoch is -1 if the record's value has no epoch. Raises CorruptRecords.
     """
     records = records_of(buffer, header)
     key = records[0].key if records else None

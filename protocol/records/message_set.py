@@ -155,11 +155,11 @@ def _bytes(data: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
 def unwrap(
     message: Message, limit: int = DECOMPRESSED_BYTES_MAX, budget: Budget | None = None
 ) -> list[Record]:
-    """The records of one entry: the message itself, or the messages in a wrapper, decompressed to
-    at most ``limit`` bytes.
+    """Returns the records of one entry. A plain message is one record; a wrapper is decompressed to
+    at most ``limit`` bytes and has one record per inner message.
 
-    Offsets in a wrapper must ascend, or all be 0, as written by early clients of magic 1 and
-    accepted by Kafka. Raises OverBudget if the records exceed ``budget``.
+    Offsets in a wrapper must ascend, or all be 0: early clients of magic 1 write zeros, and Kafka
+    accepts them. Raises OverBudget if the records exceed ``budget``.
     """
     if budget is not None:
         budget.take(ELEMENTS_PER_MESSAGE)
@@ -293,7 +293,7 @@ def encode(
 
 
 def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
-    """The set with offsets from 0; ``counts`` are the numbers of records in its messages."""
+    """Returns the set with offsets from 0; ``counts`` has the number of records of each message."""
     out = bytearray(data)
     position = offset = 0
     for count in counts:
@@ -305,10 +305,10 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """Assign offsets to a checked set whose offsets count from 0, by adding ``base_offset``.
+    """Adds ``base_offset`` to the offsets of a checked set, which count from 0.
 
     A wrapper of magic 0 is encoded again, because its inner offsets are absolute. With
-    ``append_time`` messages of magic 1 get this time, and LOG_APPEND_TIME. Raises CorruptRecords.
+    ``append_time`` messages of magic 1 get this time and LOG_APPEND_TIME. Raises CorruptRecords.
     """
     view = memoryview(data)
     out = bytearray()
@@ -333,8 +333,8 @@ def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> by
 
 
 def _stamp(out: bytearray, at: int, attributes: int, append_time: int) -> None:
-    """Set the append time in the message of magic 1 that begins at ``at`` and is the last one in
-    ``out``."""
+    """Sets the append time in the last message of ``out``, a message of magic 1 that begins at
+    ``at``."""
     out[at + _CHECKED_POSITION + 1] = (attributes | _LOG_APPEND_BIT) & 0xFF
     _INT64.pack_into(out, at + _ENTRY.size, append_time)
     with memoryview(out) as view:

@@ -47,13 +47,14 @@ from protocol.records.produce_sets import store_as_set, take_set
 from protocol.records.section import CheckedSection, check_section, decode_section
 
 REQUEST_RATIO = 16
-"""The limit of decompressed record bytes per byte of a request of any size."""
+"""The limit of decompressed record bytes per byte of the request, whatever the request's size."""
 REQUEST_BYTES_PER_ELEMENT = 64
-"""The number of decompressed bytes per allowed record or header: 1.6 million are allowed in 100
-MiB."""
+"""The number of decompressed bytes for which one record or header is allowed: 100 MiB may have 1.6
+million records and headers."""
 
 SMALL_BUDGET = (1 << 20, 4096, 1 << 15)
-"""The `Budget` of records that are checked directly in the event loop, which takes some 5 ms.
+"""The `Budget` of records that are checked directly in the event loop; such a check takes at most
+some 5 ms.
 
 The budget is enough for an uncompressed batch of the default max.message.bytes.
 """
@@ -64,10 +65,11 @@ _NO_MAGIC = -1
 
 
 def request_budget(size_bytes: int) -> Budget:
-    """The budget for all records of a request of ``size_bytes``.
+    """Returns the budget for all records of a request of ``size_bytes``.
 
-    A small request may cost as much as a single batch, a large request as much as well-compressed
-    text. A check of one mebibyte takes some 3 ms; additional costs are counted as elements.
+    A small request may cost as much as a single batch of the maximum size, a large request as much
+    as well-compressed text. A check of one mebibyte takes some 3 ms; additional costs are counted
+    as elements.
     """
     opened = max(DECOMPRESSED_BYTES_MAX, REQUEST_RATIO * size_bytes)
     return Budget(opened, opened // REQUEST_BYTES_PER_ELEMENT, opened)
@@ -119,7 +121,8 @@ def analyse(
 
 
 def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
-    """The error for records that do not begin with a batch or message of the version."""
+    """Returns the error for records that do not begin with a batch or message that the API version
+    allows."""
     if not size:
         return CorruptRecords(
             f"Produce requests with version {api_version} must have a record batch.",
@@ -137,8 +140,8 @@ def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
 
 
 def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> list[BatchHeader]:
-    """Check the number of batches that the version allows, then size, CRC and header of each batch;
-    returns the headers."""
+    """Checks that the API version allows the number of batches, then checks size, CRC and header of
+    each batch. Returns the headers."""
     headers = []
     position = 0
     while position < len(data):
@@ -174,7 +177,7 @@ def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> lis
 
 
 def _bad_header(header: BatchHeader) -> CorruptRecords:
-    """The error for a header that clients may not send, although its CRC is valid."""
+    """Returns the error for a header that has a valid CRC but is forbidden for clients."""
     count = header.record_count
     if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
@@ -252,7 +255,7 @@ def _check_times(
 def _adjusted(
     data: Buffer, header: BatchHeader, section: Unpacked, max_timestamp: int, rules: ProduceRules
 ) -> bytearray:
-    """The batch, changed to the topic's codec and timestamp type, and to ``max_timestamp``."""
+    """Returns the batch with the topic's codec and timestamp type, and with ``max_timestamp``."""
     codec = header.compression if rules.compression is None else rules.compression
     if codec != header.compression:
         if codec == NO_COMPRESSION:

@@ -1,4 +1,4 @@
-"""The requirements that a topic's settings make of produced records in any format."""
+"""The rules for produced records of any format, which follow from the topic's settings."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
 RECORD_ERRORS_MAX = 100
-"""The maximum number of invalid records in one response; a batch may have a million, each with a
-message."""
+"""The maximum number of invalid records that one response reports; a batch may have a million
+invalid records, each with a message."""
 
 
 @slotted(frozen=True)
 class ProduceRules:
     """The topic's and broker's settings for validation, in Kafka's units.
 
-    ``compression`` is a codec; None: ``producer``. ``compression_level`` is the level of the codec;
-    None: the default. The two timestamp bounds are None for Kafka's default, the largest long.
+    ``compression`` is a codec; None means ``producer``. ``compression_level`` is the level of the
+    codec; None means its default. The two timestamp bounds are None for Kafka's default, the
+    largest long.
     """
 
     max_message_bytes: int = 1048588
@@ -45,8 +46,8 @@ DEFAULT_RULES = ProduceRules()
 
 @slotted
 class Produced:
-    """Validated records to be appended: batches of magic 2 whose base offsets are still 0, or a
-    message set of the topic's older magic with offsets from 0.
+    """Validated records that can be appended: batches of magic 2 whose base offsets are still 0, or
+    a message set of the topic's older magic with offsets from 0.
 
     ``data`` is the request's own bytes if no change was necessary; ``batches`` are the headers in
     ``data``, empty if an old client sent an empty set.
@@ -126,7 +127,7 @@ def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> 
 
 
 def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
-    """The error for the first ones of ``count`` invalid records; as in Kafka, the message has
-    three."""
+    """Returns the error for ``count`` invalid records, of which ``errors`` has the first. As in
+    Kafka, the message names three records."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
     return CorruptRecords(f"{count} records are rejected. {shown}", error_code, tuple(errors))

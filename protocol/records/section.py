@@ -374,7 +374,8 @@ def check_section(
 
 
 def _longer(section: Unpacked, position: int, bits: int, width: int = 32) -> tuple[int, int]:
-    """Finish a varint of more than one byte; ``bits`` is its first byte, before ``position``."""
+    """Decodes a varint of more than one byte; ``bits`` is the first byte of the varint, before
+    ``position``."""
     byte = section[position]
     if byte < 0x80:
         return bits & 0x7F | byte << 7, position + 1

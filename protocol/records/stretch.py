@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
-"""The number of failed attempts in a batch after which the search for stretches ends."""
+"""The search for stretches in a batch ends after this number of failed attempts."""
 STRETCH_MIN = 16
-"""The minimum length of a stretch: for fewer records, record by record is as fast."""
+"""The minimum number of records in a stretch. Fewer records are checked as fast one by one."""
 LAST_BYTES = bytes(range(128))
 """The possible values of the last byte of a varint."""
 NEXT_BYTES = bytes(range(128, 256))
-"""The possible values of all bytes of a varint before the last."""
+"""The possible values of each byte of a varint except the last byte."""
 _EVEN_BYTES = bytes(range(0, 256, 2))
 TWO_BYTES_FROM = 64
 DELTAS_MAX = 8192
@@ -47,8 +47,8 @@ def deltas_from(first: int, width: int, count: int) -> bytes:
 class Stretch(NamedTuple):
     """The number of records in a stretch, and the extreme zigzag values of their timestamp deltas.
 
-    ``latest`` is the largest even value (of a delta of 0 or more), -1 without one; ``earliest`` is
-    the largest odd value (of a negative delta), 0 without one.
+    ``latest`` is the largest even value (a delta of 0 or more), -1 if all values are odd.
+    ``earliest`` is the largest odd value (a negative delta), 0 if all values are even.
     """
 
     records: int
@@ -75,8 +75,8 @@ class Places(NamedTuple):
 
 
 def records_alike(section: Unpacked, places: Places, count: int) -> int:
-    """The number of the ``count`` records after the record at ``places`` that have its shape, up to
-    the first record of another shape.
+    """Returns how many of the ``count`` records after the record at ``places`` have the shape of
+    that record; the count stops before the first record of another shape.
 
     Records of one shape have the same lengths of record, key and value, and deltas of the same
     width.
@@ -97,8 +97,8 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """The number of leading bytes that are in ``kind``, among ``count`` bytes that are ``stride``
-    apart from ``at`` on."""
+    """Of the ``count`` bytes at ``at``, ``at`` + ``stride`` and so on, returns how many are in
+    ``kind`` before the first byte that is not."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -115,12 +115,12 @@ def deltas_ascend(
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
-    """The stretch of records that follow the record from ``start`` to ``end`` and have its shape
-    and consecutive offsets.
+    """Returns the stretch of records that follow the record from ``start`` to ``end`` and have its
+    shape and consecutive offsets.
 
     The record from ``start`` to ``end`` must be complete and valid, have offset delta ``index``,
-    and be followed by ``left`` records. NONE if the stretch has fewer than STRETCH_MIN records, or
-    records with headers.
+    and be followed by ``left`` records. The result is NONE if the stretch has fewer than
+    STRETCH_MIN records, or records with headers.
     """
     stride = end - start
     count = min(left, (len(section) - end) // stride, DELTAS_MAX)
@@ -162,8 +162,8 @@ def _behind(section: Unpacked, position: int) -> int:
 
 
 def _extremes(columns: list[bytes]) -> tuple[int, int]:
-    """The largest even and the largest odd value of varints, which are given as columns of their
-    bytes."""
+    """Returns the largest even and the largest odd value of varints; ``columns`` has the first byte
+    of each varint, then the second bytes, and so on."""
     low, *others = columns
     if len(others) <= 1 and not low.translate(None, _EVEN_BYTES):
         if not others:
@@ -181,7 +181,7 @@ def _extremes(columns: list[bytes]) -> tuple[int, int]:
 
 
 def _joined(parts: Iterable[int]) -> int:
-    """The number in a varint's bytes."""
+    """Returns the number that a varint's bytes encode."""
     bits = 0
     for shift, byte in enumerate(parts):
         bits |= (byte & 0x7F) << 7 * shift

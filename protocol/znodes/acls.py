@@ -16,7 +16,7 @@ from protocol.znodes.fields import BadNode, Fields, encode
 LITERAL, PREFIXED = "LITERAL", "PREFIXED"
 """The pattern types, in the spelling of notices."""
 TREES: Mapping[str, str] = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
-"""The parent of the nodes by pattern type; it has a directory for each resource type."""
+"""The parent of the nodes, by pattern type. The parent has a directory for each resource type."""
 CHANGES: Mapping[str, str] = {
     LITERAL: "/kafka-acl-changes",
     PREFIXED: "/kafka-acl-extended-changes",
@@ -35,7 +35,7 @@ Entry = Mapping[str, str]
 
 
 class Place(NamedTuple):
-    """The pattern whose entries a node has."""
+    """The resource pattern of a node: the node has the ACL entries of this pattern."""
 
     resource_type: str
     """One of `TYPES`."""
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 def encode_entries(entries: Iterable[Entry]) -> bytes:
-    """The node's data."""
+    """Returns the data of a node with these ACL entries."""
     acls = [{name: each[name] for name in _FIELDS} for each in entries]
     return encode({"acls": acls, "version": VERSION})
 
@@ -77,7 +77,7 @@ def _is_entry(value: object) -> bool:
 
 
 def encode_change(place: Place) -> bytes:
-    """The data of the notice that the entries of a pattern have changed."""
+    """Returns the data of the notice about a change of a pattern's entries."""
     kind = _spelled_in_notices(place.resource_type)
     if place.pattern_type == LITERAL:
         return f"{kind}:{place.name}".encode()
@@ -92,7 +92,8 @@ def encode_change(place: Place) -> bytes:
 
 
 def decode_change(path: str, data: bytes) -> Place:
-    """The pattern whose entries have changed, from a notice of either directory. Raises BadNode."""
+    """Returns the pattern in a notice about changed entries, from either directory of notices.
+    Raises BadNode."""
     if path.startswith(CHANGES[PREFIXED]):
         fields = Fields(path, data)
         if fields.number("version") != VERSION:
@@ -106,9 +107,9 @@ def decode_change(path: str, data: bytes) -> Place:
 
 
 def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
-    """The pattern in a notice.
+    """Returns the pattern in a notice.
 
-    Brokers before 2.0 wrote ``Topic`` in notices, later ones ``TOPIC``.
+    Brokers before 2.0 wrote ``Topic`` in notices, later brokers write ``TOPIC``.
     """
     plain = kind.replace("_", "").lower()
     for known in TYPES:
@@ -118,7 +119,7 @@ def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
 
 
 def fits_a_path(name: str) -> bool:
-    """Whether a resource of this name can have a node."""
+    """Returns whether ZooKeeper accepts this resource name as the name of a node."""
     return bool(name) and "/" not in name and name not in (".", "..") and "\0" not in name
 
 

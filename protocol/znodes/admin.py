@@ -24,7 +24,7 @@ def delete_path(topic: str) -> str:
 
 
 def encode_reassignments(targets: Mapping[Place, Sequence[int]]) -> bytes:
-    """The replicas that partitions are to have."""
+    """Returns the data of a request that assigns these replicas to partitions."""
     partitions = [
         {"topic": topic, "partition": partition, "replicas": list(replicas)}
         for (topic, partition), replicas in targets.items()
@@ -45,11 +45,11 @@ def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
 
 
 def encode_preferred(places: Sequence[Place]) -> bytes:
-    """The partitions whose preferred replica is to become leader."""
+    """Returns the data of a request to elect the preferred replica of each partition."""
     return encode({"version": 1, "partitions": partition_list(places)})
 
 
 def decode_preferred(data: bytes) -> list[Place]:
-    """The partitions for which the preferred replica must become leader. Raises BadNode."""
+    """Returns the partitions whose preferred replica must be elected as leader. Raises BadNode."""
     there = Fields(PREFERRED, data).partitions("partitions")
     return [(each["topic"], each["partition"]) for each in there]

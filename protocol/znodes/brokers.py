@@ -1,10 +1,10 @@
 """``/brokers/ids/<id>``, a broker's registration, and ``/brokers/seqid``, which generates broker
 ids.
 
-Kafka since 2.7 writes version 5 (with features), since 0.10.2 version 4 (with a listener map).
-Version 3 added the rack, 2 the endpoints; 1 had only a host and a port. ``host`` and ``port`` are
-the first PLAINTEXT endpoint, for old clients; null and -1 without such an endpoint. Source: KIP-4,
-KIP-103, KIP-584.
+Kafka writes version 5 (with features) since 2.7, and version 4 (with a listener map) since 0.10.2.
+Version 3 added the rack, version 2 the endpoints; version 1 had only a host and a port. ``host``
+and ``port`` are those of the first PLAINTEXT endpoint, for old clients; null and -1 if no endpoint
+is PLAINTEXT. Source: KIP-4, KIP-103, KIP-584.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Registration:
     timestamp_ms: int = 0
     jmx_port: int = -1
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """The minimum and the maximum level by feature."""
+    """The minimum and the maximum level of each feature, by its name."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The endpoint of a listener, or None."""
+        """Returns the endpoint of a listener; None if the broker does not have the listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
 
 

@@ -43,8 +43,8 @@ class ProducerIdBlock(NamedTuple):
 
 
 def encode_controller(broker_id: int, wall_ms: int) -> bytes:
-    """The node of the controller's broker id; version 2 (since 3.4) has KRaft's epoch, which is
-    always -1."""
+    """Returns the data of the node with the controller's broker id. Version 2 (since 3.4) has a
+    KRaft epoch, which is always -1."""
     return encode(
         {
             "version": 2,
@@ -61,7 +61,7 @@ def decode_controller(data: bytes) -> int:
 
 
 def encode_epoch(epoch: int) -> bytes:
-    """The node of the controller's epoch, a plain number."""
+    """Returns the data of the node with the controller's epoch, a plain number."""
     return str(epoch).encode()
 
 
@@ -77,7 +77,7 @@ def decode_epoch(data: bytes) -> int:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The node of the cluster's id, in which the version is a string."""
+    """Returns the data of the node with the cluster id; the version in the data is a string."""
     return encode({"version": "1", "id": cluster_id})
 
 
@@ -87,8 +87,8 @@ def decode_cluster_id(data: bytes) -> str:
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """The node of the last block of producer ids; its bounds are strings, because they may exceed
-    32 bits."""
+    """Returns the data of the node with the last block of producer ids. The block's bounds are
+    strings, because they may exceed 32 bits."""
     return encode(
         {
             "version": 1,
@@ -112,8 +112,8 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
 
 
 def encode_feature(version: int, is_enabled: bool) -> bytes:
-    """The data of ``/feature`` without finalized features: version 1 before Kafka 3.3, later
-    version 2."""
+    """Returns the data of ``/feature`` without finalized features: in version 1 before Kafka 3.3,
+    in version 2 since then."""
     return encode({"version": version, "status": int(is_enabled), "features": {}})
 
 

@@ -22,10 +22,11 @@ class ClientEntity(NamedTuple):
     address."""
 
     path: str
-    """The path of the entity's node below ``/config``, as in notices. Different writers encode
-    names differently."""
+    """The path of the entity's node below ``/config``, as in notices. Different writers may encode
+    the same name differently."""
     parts: tuple[tuple[str, str | None], ...]
-    """The type and name of each part; None: the default of the type."""
+    """The type and name of each part of the entity; the name is None for the default entity of the
+    type."""
 
     @property
     def words(self) -> str:
@@ -43,7 +44,7 @@ def entity(kind: str, name: str) -> str:
 
 
 def sanitized(text: str) -> str:
-    """A text, encoded like Kafka's ``Sanitizer`` does for paths."""
+    """Returns ``text`` encoded for a path as by Kafka's ``Sanitizer``."""
     return quote(text, safe="").replace("~", "%7E")
 
 
@@ -72,8 +73,8 @@ def client_entity(entity_path: str) -> ClientEntity:
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> ClientEntity:
-    """The entity with these parts, of which the user comes before the client; a name may be the
-    default's."""
+    """Returns the entity that consists of these parts. A user must precede its client id; the name
+    None means the type's default entity."""
     named = tuple(parts)
     path = "/".join(
         f"{kind}/{DEFAULT if name is None else sanitized(name)}" for kind, name in named

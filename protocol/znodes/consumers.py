@@ -18,7 +18,8 @@ class OldMember(NamedTuple):
 
     consumer_id: str
     subscription: dict[str, int]
-    """The number of threads by topic, or by one regular expression."""
+    """The number of threads by topic, or by the regular expression of a white list or black list.
+    """
     pattern: str
     """``static``, ``white_list`` or ``black_list``."""
 
@@ -39,7 +40,7 @@ def offset_path(group_id: str, topic: str, partition: int) -> str:
 
 
 def encode_offset(offset: int) -> bytes:
-    """The next offset to be read."""
+    """Returns the data of a node with the next offset that the group reads."""
     return str(offset).encode()
 
 

@@ -1,4 +1,5 @@
-"""Helpers of all readers: parse a node's bytes to a JSON object, and read typed fields from it."""
+"""Helpers of all readers of nodes: parse a node's bytes to a JSON object, and read typed fields
+from this object."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 _PARTITION_DIGITS_MAX = 6
-"""The maximum number of digits of a partition's number, because brokers count partitions up to the
-largest number."""
+"""The maximum number of digits of a partition number. Brokers create state for all partitions up to
+the largest number, so the number must be bounded."""
 
 
 class BadNode(ValueError):
@@ -40,8 +41,8 @@ class Fields:
         return BadNode(self._path, f"has {name}={str(self.all.get(name))[:100]!r}, not {wanted}")
 
     def number(self, name: str, default: int | None = None, most: int = INT32_MAX) -> int:
-        """A whole number that fits in a request's field, also as a string, which older writers used
-        for some fields."""
+        """Returns a whole number that fits in a request's field. The field may also be a string,
+        because older writers used strings for some numbers."""
         value = self.all.get(name, default)
         if isinstance(value, str):
             try:
@@ -53,33 +54,35 @@ class Fields:
         return value
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """A list of numbers."""
+        """Returns a field that must be a list of numbers. Raises BadNode."""
         return _numbers(self, name, self.all.get(name))
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string."""
+        """Returns a field that must be a string. Raises BadNode."""
         value = self.all.get(name, default)
         if not isinstance(value, str):
             raise self.bad(name, "a string")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """A string, None if it is null or missing."""
+        """Returns a field that must be a string; None if the field is null or missing. Raises
+        BadNode."""
         value = self.all.get(name)
         if value is not None and not isinstance(value, str):
             raise self.bad(name, "a string")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """An object of strings; empty if missing. The error does not contain a value, because it
-        may be a secret."""
+        """Returns a field that must be an object of strings; empty if the field is missing. The
+        error does not contain a value, because a value may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise BadNode(self._path, f"has a field {name} that is not an object of strings")
         return value
 
     def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
-        """Broker ids by partition, ordered by partition; empty if missing."""
+        """Returns the broker ids by partition, ordered by partition; empty if the field is
+        missing."""
         value = self.all.get(name) or {}
         if not isinstance(value, dict) or not all(_is_number(each) for each in value):
             raise self.bad(name, "an object with the replicas of each partition")
@@ -87,7 +90,7 @@ class Fields:
         return dict(sorted(found.items()))
 
     def partitions(self, name: str) -> list[dict[str, Any]]:
-        """A list of objects that have at least ``topic`` and ``partition``."""
+        """Returns a list of objects, each with at least the fields ``topic`` and ``partition``."""
         value = self.all.get(name)
         if not isinstance(value, list) or not all(_is_partition(each) for each in value):
             raise self.bad(name, "a list of topics with partitions")
@@ -118,7 +121,7 @@ def _numbers(fields: Fields, name: str, value: Any) -> tuple[int, ...]:
 
 
 def partition_list(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """The value that `Fields.partitions` reads from JSON."""
+    """Returns partitions as the JSON value that `Fields.partitions` reads."""
     return [{"topic": topic, "partition": partition} for topic, partition in places]
 
 

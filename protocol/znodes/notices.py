@@ -1,4 +1,5 @@
-"""Sequential nodes that notify of changes: configs, ISRs, failed log directories."""
+"""Sequential nodes that notify brokers of changed configs, changed ISRs and failed log
+directories."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def number_of(name: str) -> int:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """The data of a notice with the path of the changed entity, since 0.10.1: ``topics/orders``,
-    ``users/a/clients/b``."""
+    """Returns the data of a notice with the path of the changed entity, such as ``topics/orders``
+    or ``users/a/clients/b``; Kafka has this format since 0.10.1."""
     return encode({"version": 2, "entity_path": entity_path})
 
 
@@ -44,12 +45,12 @@ def decode_config_change(path: str, data: bytes) -> str:
 
 
 def encode_isr_change(places: Sequence[Place]) -> bytes:
-    """The partitions whose leaders have written another ISR."""
+    """Returns the data of a notice with the partitions whose leader has changed the ISR."""
     return encode({"version": 1, "partitions": partition_list(places)})
 
 
 def decode_isr_change(path: str, data: bytes) -> list[Place]:
-    """The partitions whose leaders have written another ISR. Raises BadNode."""
+    """Returns the partitions whose leader has changed the ISR, from a notice. Raises BadNode."""
     there = Fields(path, data).partitions("partitions")
     return [(each["topic"], each["partition"]) for each in there]
 
@@ -60,5 +61,5 @@ def encode_log_dir_event(broker_id: int) -> bytes:
 
 
 def decode_log_dir_event(path: str, data: bytes) -> int:
-    """The broker with a failed log directory. Raises BadNode."""
+    """Returns the id of the broker whose log directory has failed. Raises BadNode."""
     return Fields(path, data).number("broker")

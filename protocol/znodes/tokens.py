@@ -57,7 +57,7 @@ def encode_token(token: TokenNode) -> bytes:
 
 
 def decode_token(path: str, data: bytes) -> TokenNode:
-    """A token from a node of any version, from 1 on. Raises BadNode."""
+    """Returns the token in a node's data of version 1 or later. Raises BadNode."""
     fields = Fields(path, data)
     version = fields.number("version")
     if version not in _VERSIONS:

@@ -1,10 +1,10 @@
-"""``/brokers/topics/<topic>``, a topic's assignment, and the nodes below it: the state of each
-partition.
+"""``/brokers/topics/<topic>``, which has a topic's assignment, and the nodes below it, which have
+the state of each partition.
 
-Version 3 of a topic's node has the topic id (Kafka 2.8, KIP-516), version 2 the replicas that a
-reassignment adds and removes (2.4, KIP-455), version 1 only the replicas. Kafka before 2.4 and its
-tools drop newer fields when they rewrite a node. The ZooKeeper version of the node ``state`` is the
-partition epoch.
+Version 3 of a topic's node adds the topic id (Kafka 2.8, KIP-516). Version 2 adds the replicas that
+a reassignment adds and removes (2.4, KIP-455). Version 1 has only the replicas. Kafka before 2.4
+and its tools drop newer fields when they rewrite a node. The ZooKeeper version of the node
+``state`` is the partition epoch.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ class TopicNode:
 
     partitions: Assignment
     topic_id: str | None = None
-    """The topic id as 22 characters; None: the node has none."""
+    """The topic id as 22 characters; None if the node has no topic id."""
     adding: Assignment = field(default_factory=dict)
-    """The replicas that are being added, by partition that is being reassigned."""
+    """The replicas that a reassignment adds, by partition; only partitions that are being
+    reassigned."""
     removing: Assignment = field(default_factory=dict)
-    """The replicas that are being removed, by partition that is being reassigned."""
+    """The replicas that a reassignment removes, by partition; only partitions that are being
+    reassigned."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of a later Kafka; a rewrite keeps them."""
+    """The fields that only a later Kafka has; a rewrite of the node keeps these fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class StateNode:
     """A broker's id, or NO_LEADER."""
     leader_epoch: int
     isr: tuple[int, ...]
-    """The in-sync replicas; may be empty, as Kafka 0.10.2 writes."""
+    """The in-sync replicas. The list may be empty, since Kafka 0.10.2 writes empty lists."""
     controller_epoch: int
     recovering: bool = False
     """Whether the leader was elected uncleanly and has not recovered yet (Kafka 3.2, KIP-704)."""
@@ -65,7 +67,7 @@ def partitions_path(topic: str) -> str:
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """The parent of a partition's state node."""
+    """Returns the path of the parent of a partition's state node."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
