@@ -31,20 +31,20 @@ from protocol.errors import NONE, UNSTABLE_OFFSET_COMMIT
 
 
 class FetchedColumns(NamedTuple):
-    """The offsets of one topic, as columns of equal length; -1 where none is committed."""
+    """The offsets of one topic, as columns of equal length; -1 without a committed offset."""
 
     topic: str
     partitions: Sequence[int]
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str] | None
-    """The metadata of each entry; None: all metadata is empty."""
+    """The metadata of each entry; None if all metadata is empty."""
     codes: int | Sequence[int] = NONE
     """One error code for all entries, or a column with a code for each entry."""
 
 
 class CachedOffset(NamedTuple):
-    """A complete entry, for views and tests; timestamps in wall milliseconds, -1 for none."""
+    """A complete entry, for views and tests. Timestamps are in wall ms, -1 if not set."""
 
     offset: int
     leader_epoch: int
@@ -64,7 +64,7 @@ class OffsetCache:
         self._groups: dict[str, dict[str, TopicColumns]] = {}
         """The columns by group and topic; groups and topics without an entry are removed."""
         self._topic_names: dict[str, str] = {}
-        """One shared string per topic name, because each group and run has its own copy."""
+        """One shared string per topic name; otherwise each group and run would have a copy."""
         self._count = 0
         self.pending = PendingOffsets()
         """The offsets committed by open transactions."""
@@ -72,7 +72,7 @@ class OffsetCache:
     # ------------------------------------------------------------------------------ the writer
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Apply a run whose first record is at log offset ``base_offset``, over earlier entries.
+        """Applies a run whose first record is at log offset ``base_offset``, over earlier entries.
 
         A run of group metadata does not change the cache.
         """
@@ -93,8 +93,8 @@ class OffsetCache:
                 self.pending.remove(run)
 
     def _end(self, marker: MarkerRun) -> None:
-        """Apply the end of a transaction: if it committed, store each pending offset whose log
-        offset is higher than that of the cached entry."""
+        """Applies the end of a transaction. If the transaction committed, stores each pending
+        offset whose log offset is higher than the log offset of the cached entry."""
         for (group_id, topic), pending in self.pending.end(marker.producer_id):
             if marker.committed:
                 columns = self._groups.get(group_id, {}).get(topic)
@@ -121,9 +121,9 @@ class OffsetCache:
             del self._groups[group_id]
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Load the columns of a (group, topic) from a snapshot, before the log is replayed.
+        """Loads the columns of a (group, topic) from a snapshot, before the log is replayed.
 
-        Raises KeyError if the cache has columns for it: a snapshot has each (group, topic) once.
+        Raises KeyError if the cache has columns for the pair, since a snapshot has each pair once.
         """
         topics = self._groups.setdefault(group_id, {})
         if topic in topics:
@@ -143,9 +143,10 @@ class OffsetCache:
         return FetchedColumns(topic, partitions, *columns.fetch(partitions))
 
     def stable_only(self, group_id: str, fetched: FetchedColumns) -> FetchedColumns:
-        """The fetched offsets; an error replaces each that an open transaction may change.
+        """Returns the fetched offsets, with UNSTABLE_OFFSET_COMMIT for each offset that an open
+        transaction may change.
 
-        UNSTABLE_OFFSET_COMMIT makes the client retry until the transaction has ended (KIP-447).
+        This error makes the client retry until the transaction has ended (KIP-447).
         """
         pending = self.pending.producers(group_id, fetched.topic)
         open_slots = [slot for slot, each in enumerate(fetched.partitions) if each in pending]
@@ -162,8 +163,8 @@ class OffsetCache:
         return FetchedColumns(fetched.topic, fetched.partitions, offsets, epochs, metadata, codes)
 
     def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
-        """(topic, partition, current offset, new offset) of each offset that these runs would
-        lower."""
+        """Returns (topic, partition, current offset, new offset) for each offset that these runs
+        would lower."""
         topics = self._groups.get(group_id)
         if topics is None:
             return ()
@@ -186,8 +187,8 @@ class OffsetCache:
     def moved_forward(
         self, group_id: str, runs: Iterable[Run]
     ) -> Sequence[tuple[str, int, int, int]]:
-        """(topic, partition, current offset, new offset) of each offset that these runs would
-        raise."""
+        """Returns (topic, partition, current offset, new offset) for each offset that these runs
+        would raise."""
         topics = self._groups.get(group_id, {})
         raised: list[tuple[str, int, int, int]] = []
         for run in runs:
@@ -200,8 +201,8 @@ class OffsetCache:
     def lowered(
         self, group_id: str, topic: str, pending: TopicColumns
     ) -> Iterator[tuple[str, int, int, int]]:
-        """(topic, partition, current offset, new offset) of each offset that these pending offsets
-        would lower when a marker commits them."""
+        """Returns (topic, partition, current offset, new offset) for each offset that these pending
+        offsets would lower when a marker commits them."""
         columns = self._groups.get(group_id, {}).get(topic)
         partitions = pending.partitions()
         after = pending.fetch(partitions)[0]
@@ -214,7 +215,7 @@ class OffsetCache:
                 yield topic, partition, before, offset
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
-        """All offsets of the group, one value per topic, partitions ascending."""
+        """Returns all offsets of the group: one FetchedColumns per topic, partitions ascending."""
         fetched = []
         for topic, columns in self._groups.get(group_id, {}).items():
             partitions = columns.partitions()
@@ -222,7 +223,7 @@ class OffsetCache:
         return fetched
 
     def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
-        """A complete entry, or None."""
+        """Returns the complete entry of a partition, or None."""
         columns = self._groups.get(group_id, {}).get(topic)
         entry = None if columns is None else columns.get(partition)
         return None if entry is None else CachedOffset(*entry)
@@ -246,8 +247,8 @@ class OffsetCache:
     def commits(
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
-        """Yields blocks of up to ``at_most`` (partition, offset, commit time, expire time),
-        ascending.
+        """Yields blocks of up to ``at_most`` (partition, offset, commit time, expire time), by
+        ascending partition.
 
         The partitions are read at the first step, the offsets of a block when it is yielded.
         """
@@ -258,11 +259,11 @@ class OffsetCache:
                 yield columns.commits(partitions[first : first + at_most])
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """(topic, current columns) for each topic of the group; for snapshots."""
+        """Returns the topic and the current columns for each topic of the group, for snapshots."""
         return list(self._groups.get(group_id, {}).items())
 
     def keys(self, group_id: str) -> list[tuple[str, int]]:
-        """The (topic, partition) of every offset of the group."""
+        """Returns topic and partition of every offset of the group."""
         return [
             (topic, partition)
             for topic, columns in self._groups.get(group_id, {}).items()
@@ -303,10 +304,10 @@ class OffsetCache:
     def deletable(
         self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
     ) -> list[int]:
-        """The ``partitions`` whose offsets, also pending ones, were written before a log offset.
+        """Returns the ``partitions`` whose offsets, even pending ones, are all below a log offset.
 
         A partition with an older offset and a younger pending offset is omitted, because a
-        tombstone would drop both.
+        tombstone would drop both offsets.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         found = [] if columns is None else columns.written_below(partitions, log_offset)
@@ -315,7 +316,7 @@ class OffsetCache:
         return self.pending.deletable(group_id, topic, partitions, found, log_offset)
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
-        """(topic, partition, entry) of every offset of the group."""
+        """Yields topic, partition and entry of every offset of the group."""
         for topic, columns in self._groups.get(group_id, {}).items():
             for partition in columns.partitions():
                 entry = columns.get(partition)
@@ -325,7 +326,7 @@ class OffsetCache:
     def may_expire(
         self, group_id: str, topic: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> bool:
-        """Whether an offset in a topic may expire until ``until_ms``; reads one column."""
+        """Returns whether an offset in a topic may expire by ``until_ms``; reads one column."""
         columns = self._groups.get(group_id, {}).get(topic)
         return columns is not None and _may_expire(topic, columns, rule, retention_ms, until_ms)
 
@@ -338,7 +339,8 @@ class OffsetCache:
         retention_ms: int,
         until_ms: int,
     ) -> Iterator[tuple[int, int]]:
-        """(partition, expiry time) of the ``partitions`` whose offset may expire by ``until_ms``.
+        """Yields (partition, expiry time) of each of the ``partitions`` whose offset may expire by
+        ``until_ms``.
 
         Offsets that an open transaction may change are omitted, as in Kafka. ``partitions`` must
         ascend without repeats; the expiry time is the same as in `expiring`.
@@ -355,11 +357,11 @@ class OffsetCache:
     def expiring(
         self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, int, int, int, int]]:
-        """(topic, partition, expiry time, commit time, expire timestamp) of each offset that may
-        expire until ``until_ms``.
+        """Yields (topic, partition, expiry time, commit time, expire timestamp) of each offset that
+        may expire by ``until_ms``.
 
-        Offsets that an open transaction may change are omitted. The expiry time is the earliest one
-        if nothing changes, in wall milliseconds.
+        Offsets that an open transaction may change are omitted. The expiry time, in wall
+        milliseconds, is the earliest possible time, at which the offset expires if nothing changes.
         """
         rule = rule_for(condition)
         if rule is None:
@@ -374,8 +376,8 @@ class OffsetCache:
     def _candidates(
         self, group_id: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, TopicColumns]]:
-        """The topics of a group with an offset that may expire until ``until_ms``; reads one column
-        of each topic."""
+        """Yields the topics of a group that have an offset that may expire by ``until_ms``. Only
+        one column of each topic is read."""
         for topic, columns in self._groups.get(group_id, {}).items():
             if _may_expire(topic, columns, rule, retention_ms, until_ms):
                 yield topic, columns

@@ -27,10 +27,11 @@ _UNUSED = -(1 << 62)
 
 _ALWAYS_DENSE = 64
 _DENSE_FACTOR = 4
-"""Partition numbers are used as slots up to this multiple of the number of entries."""
+"""Partition numbers are used as slots if they are below this multiple of the number of entries."""
 
 _NO_SLOTS: list[int] = []
-"""Shared by all columns without a dict of slots, and never appended to."""
+"""The list of free slots of all columns without a dict of slots. The list is shared and must stay
+empty."""
 
 
 class TopicColumns:
@@ -52,23 +53,23 @@ class TopicColumns:
 
     def __init__(self) -> None:
         self.count = 0
-        """The number of slots in use."""
+        """The number of entries, which is the number of used slots."""
         self.encoded: bytes | None = None
         """The encoded snapshot entry (columns_image.py); None after a change."""
         self._offsets = array("q")
         self._epochs = array("i")
         self._commit_timestamps = array("q")
         self._log_offsets = array("q")
-        """Log offset minus slot, which is one number for all entries of a run with consecutive
-        partitions."""
+        """For each slot, the log offset minus the slot. This difference is equal for all entries of
+        a run with consecutive partitions."""
         self._metadata: dict[int, str] | None = None
         self._expire_timestamps: dict[int, int] | None = None
         self._slots: dict[int, int] | None = None
-        """The slots by partition; None while partition numbers are used as slots."""
+        """The slots by partition; None as long as partition numbers are used as slots."""
         self._free: list[int] = _NO_SLOTS
         """Free slots; used only together with ``_slots``."""
         self._recheck_at = 0
-        """The number of entries at which to check whether ``_slots`` can be dropped."""
+        """The number of entries at which the columns check whether ``_slots`` can be dropped."""
 
     # --------------------------------------------------------------------------------- writing
 
@@ -169,8 +170,8 @@ class TopicColumns:
             self._expire_timestamps.pop(slot, None)
 
     def take_newer(self, other: TopicColumns) -> int:
-        """Store each entry of ``other`` whose log offset is higher than that of the stored entry;
-        returns the number of new entries."""
+        """Stores each entry of ``other`` that has a higher log offset than the stored entry of its
+        partition; returns the number of new entries."""
         partitions, before, taken = other.partitions(), self.count, dict[int, int]()
         if self._slots is None and not (
             partitions[0] >= 0 and self._dense_up_to(partitions[-1], len(partitions))
@@ -203,8 +204,8 @@ class TopicColumns:
         return self.count - before
 
     def _take_range(self, other: TopicColumns) -> bool:
-        """Do `take_newer` by whole columns if all entries of ``other`` are newer and have no rarely
-        used fields; returns whether it did."""
+        """Does the work of `take_newer` by copying whole columns if all entries of ``other`` are
+        newer and have no rarely used fields; returns whether the columns were copied."""
         size = len(other._offsets)
         rare = other._metadata or other._expire_timestamps
         if rare or self._metadata or self._expire_timestamps or other.count < size:
@@ -222,7 +223,7 @@ class TopicColumns:
         return True
 
     def remove(self, partition: int) -> bool:
-        """Remove one entry; returns whether there was one."""
+        """Removes the entry of a partition; returns whether an entry existed."""
         slot = self._slot_of(partition)
         if slot is None:
             return False
@@ -244,8 +245,8 @@ class TopicColumns:
     def fetch(
         self, partitions: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int], Sequence[str] | None]:
-        """Columns of offsets, leader epochs and metadata (None: all empty); -1 for a partition
-        without an entry."""
+        """Returns columns of offsets, leader epochs and metadata. A partition without an entry has
+        offset and epoch -1; the metadata column is None if all metadata is empty."""
         slots: Sequence[int | None] = partitions
         offsets: Sequence[int]
         epochs: Sequence[int]
@@ -287,7 +288,7 @@ class TopicColumns:
         return True in map(lt, offsets, now)
 
     def get(self, partition: int) -> Entry | None:
-        """A complete entry, or None."""
+        """Returns the complete entry of a partition, or None."""
         slot = self._slot_of(partition)
         if slot is None:
             return None
@@ -309,23 +310,25 @@ class TopicColumns:
         return [slot for slot, used in enumerate(self._log_offsets) if used != _UNUSED]
 
     def commits_not_before_ms(self) -> int:
-        """A time before which no entry was committed; -1 if an entry has an expire timestamp.
+        """Returns a lower bound of all commit times in wall ms; -1 if an entry has an expire
+        timestamp.
 
-        It reads only one column, so that most retention checks need not read each entry.
+        The bound needs only one column, so that most retention checks do not read each entry.
         """
         if self._expire_timestamps or not self.count:
             return _NONE
         return min(self._commit_timestamps)
 
     def stamps(self) -> Iterator[tuple[int, int, int]]:
-        """(partition, commit timestamp, expire timestamp) of every entry."""
+        """Yields partition, commit timestamp and expire timestamp of every entry."""
         expiries = self._expire_timestamps or {}
         for partition in self.partitions():
             slot = partition if self._slots is None else self._slots[partition]
             yield partition, self._commit_timestamps[slot], expiries.get(slot, _NONE)
 
     def commits(self, partitions: Sequence[int]) -> Iterable[tuple[int, int, int, int]]:
-        """(partition, offset, commit timestamp, expire timestamp) of the partitions with an entry.
+        """Yields partition, offset, commit timestamp and expire timestamp of each of the partitions
+        that has an entry.
 
         ``partitions`` must ascend without repeats.
         """
@@ -360,7 +363,7 @@ class TopicColumns:
     # ----------------------------------------------------------------------------------- slots
 
     def _slot_of(self, partition: int) -> int | None:
-        """The used slot of a partition, or None."""
+        """Returns the used slot of a partition; None if the partition has no entry."""
         if self._slots is not None:
             return self._slots.get(partition)
         if 0 <= partition < len(self._offsets) and self._log_offsets[partition] != _UNUSED:
@@ -368,8 +371,8 @@ class TopicColumns:
         return None
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
-        """Whether the partition number may be used as the slot; if so, the arrays are extended to
-        it."""
+        """Returns whether the partition number may be used as the slot. If so, the arrays are
+        extended to this slot."""
         missing = partition + 1 - len(self._offsets)
         if missing <= 0:
             return True
@@ -386,7 +389,8 @@ class TopicColumns:
         self._log_offsets.extend(array("q", (_UNUSED,)) * slots)
 
     def _slot_for(self, partition: int) -> int:
-        """The slot of a partition in the dict of slots; a new slot if the partition has none."""
+        """Returns the slot of a partition in the dict of slots; assigns a new slot if the partition
+        has none."""
         assert self._slots is not None
         slot = self._slots.get(partition)
         if slot is None:
@@ -399,7 +403,7 @@ class TopicColumns:
         return slot
 
     def _map_slots(self) -> None:
-        """Begin to use a dict of slots."""
+        """Switches from partition numbers as slots to a dict of slots."""
         used = self.partitions()
         self._slots = {partition: partition for partition in used}
         self._free = sorted(set(range(len(self._offsets))) - set(used))

@@ -32,7 +32,7 @@ _SWAP = sys.byteorder == "big"
 
 
 class BadImage(ValueError):
-    """The bytes are not a valid or not a complete snapshot; the message says why."""
+    """The bytes are not a valid and complete snapshot; the message has the reason."""
 
 
 # ------------------------------------------------------------------------------------- writing
@@ -93,8 +93,8 @@ def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
 
 
 def _encode_rare(columns: TopicColumns, slots: Sequence[int], parts: list[bytes]) -> int:
-    """Encode the rarely used fields; ``slots`` are in the order of the columns, empty if partition
-    numbers are slots."""
+    """Encodes the rarely used fields. ``slots`` has the slots in the order of the columns; it is
+    empty if partition numbers are slots."""
     index_of = {slot: index for index, slot in enumerate(slots)}
     flags = 0
     if columns._metadata:

@@ -1,8 +1,9 @@
-"""The frequent records of consumer groups to bytes and back, in straight lines.
+"""Encodes and decodes the frequent records of consumer groups by code for each record type, instead
+of schemas.
 
-consumer_codec.py has all records, by Kafka's schemas, in ten times the time. A value that this
-module does not read (``Unusual``, or another of `NOT_READ`) is read there: a tag of a later Kafka,
-the classic half of a member, damage.
+consumer_codec.py encodes and decodes all records by Kafka's schemas, but takes ten times as long.
+It also decodes each value that this module rejects (``Unusual``, or another error of `NOT_READ`): a
+value with a tag of a later Kafka, with the classic half of a member, or with damage.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from protocol.wire import (
 _VERSION = b"\0\0"
 _NO_TAGS = b"\0"
 _TAG_0 = b"\1\0"
-"""One tagged field, of tag 0; its size follows."""
+"""The start of a section with one tagged field: the count 1 and the tag 0. The field's size
+follows."""
 _NO_CLASSIC_MEMBER = b"\1\0\1\0"
 _TOPIC_ID_BYTES = 16
 
@@ -57,7 +59,7 @@ NOT_READ: Final = (Unusual, ProtocolError, struct.error, IndexError, UnicodeDeco
 
 
 def read_key(key: bytes, has_member: bool) -> tuple[str, ...]:
-    """The group id of a key, and the member id or regex if its type has one."""
+    """Returns the group id in a key, and the member id or regex if keys of this type have one."""
     (size,) = struct.unpack_from(">h", key, 2)
     end = 4 + size
     group_id = key[4:end].decode()
@@ -86,7 +88,7 @@ def _write_target_epoch(value: TargetEpoch) -> bytes:
 
 
 def _with_tag(epoch: int, tagged: int) -> bytes:
-    """Tag 0 is left out when it is 0."""
+    """Returns an epoch, followed by the tagged field 0; a value of 0 is omitted with its tag."""
     if tagged:
         return _epoch_and_tag.pack(epoch, _TAG_0 + b"\x08", tagged)
     return _epoch.pack(epoch) + _NO_TAGS
@@ -242,8 +244,8 @@ WRITERS: Final[dict[type, Callable[[Any], bytes | None]]] = {
     TargetRecord: _write_target,
     CurrentRecord: _write_current,
 }
-"""By type of record: encodes its value, version included; None for a value that it does not
-write."""
+"""For each type of record, the function that encodes a value, including its version. The function
+returns None for a value that it can't encode."""
 READERS: Final[dict[type, Callable[[bytes], Any]]] = {
     EpochRecord: _read_epoch,
     MemberRecord: _read_member,
@@ -251,4 +253,4 @@ READERS: Final[dict[type, Callable[[bytes], Any]]] = {
     TargetRecord: _read_target,
     CurrentRecord: _read_current,
 }
-"""By type of record: decodes a value of version 0."""
+"""For each type of record, the function that decodes a value of version 0."""

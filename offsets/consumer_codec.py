@@ -1,7 +1,8 @@
-"""Records of consumer groups to the bytes of keys and values, and back.
+"""Encodes and decodes the keys and values of the records of consumer groups.
 
-consumer_bytes.py handles the frequent ones; the schemas here handle all. Source: Kafka 4.3.1,
-schemas ``ConsumerGroup*Key`` and ``ConsumerGroup*Value``, all of version 0.
+consumer_bytes.py handles the frequent records faster; the schemas in this module handle all
+records. Source: Kafka 4.3.1, schemas ``ConsumerGroup*Key`` and ``ConsumerGroup*Value``, all in
+version 0.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from protocol.errors import ProtocolError
 
 
 def encode_key(group_id: str, record: ConsumerRecord) -> bytes:
-    """The key of a record, its type included. UnwritableRun for a string above 32767 bytes."""
+    """Returns the key of a record, including its type. Raises UnwritableRun for a string above
+    32767 bytes."""
     head = _KEY_HEADS[type(record)] + string(group_id)
     if isinstance(record, MemberRecord | TargetRecord | CurrentRecord):
         return head + string(record.member_id)
@@ -44,7 +46,7 @@ def encode_key(group_id: str, record: ConsumerRecord) -> bytes:
 
 
 def encode_value(record: ConsumerRecord) -> bytes | None:
-    """The value of a record, its version (0) included; None for a tombstone."""
+    """Returns the value of a record, including its version 0; None for a tombstone."""
     if record.value is None:
         return None
     write = WRITERS.get(type(record))
@@ -52,15 +54,17 @@ def encode_value(record: ConsumerRecord) -> bytes | None:
 
 
 def encode_by_schema(record: ConsumerRecord) -> bytes:
-    """The value of a record that has one."""
+    """Encodes the value of a record by its schema; the record must not be a tombstone."""
     _, name, to_fields, _ = _FORMATS[type(record)]
     return b"\0\0" + log_records.encode(f"{name}Value", 0, to_fields(record.value))
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, ConsumerRecord] | None:
-    """(group id, record) of a stored record; None when its key is of another type.
+    """Returns the group id and the record in a stored key and value; None if the key has another
+    type.
 
-    Malformed when the bytes are not what the type says, or the value's version is unknown.
+    Raises Malformed if the bytes are invalid for the key's type, or if the value's version is
+    unknown.
     """
     made = _BY_TYPE.get(int.from_bytes(key[:2], "big", signed=True))
     if made is None:
@@ -76,7 +80,8 @@ def decode(key: bytes, value: bytes | None) -> tuple[str, ConsumerRecord] | None
 
 
 def decode_by_schema(key: bytes, value: bytes | None) -> tuple[str, ConsumerRecord]:
-    """The same of a key whose type is known."""
+    """Decodes a stored key and value by their schemas. Returns the group id and the record; the
+    key's type must be known."""
     _, name, _, from_fields = _FORMATS[made := _BY_TYPE[int.from_bytes(key[:2], "big")]]
     try:
         fields = log_records.decode(f"{name}Key", 0, key, 2)
@@ -172,7 +177,8 @@ def _current(fields: dict[str, Any]) -> CurrentAssignment:
 
 
 def _epochs(topics: Sequence[dict[str, Any]], member_epoch: int) -> AssignedEpochs:
-    """Epochs that are missing, or not one for each partition, are the member's (Kafka 4.3.1)."""
+    """Returns the assignment epoch of each partition. A topic without epochs, or with a wrong
+    number of epochs, gets the member's epoch for all its partitions (Kafka 4.3.1)."""
     found = {}
     for each in topics:
         partitions, epochs = each["partitions"], each["assignment_epochs"]
@@ -240,7 +246,8 @@ _FORMATS: Final[
         ),
     ),
 }
-"""Record to its key type, the name of its key and value, and the functions to and from fields."""
+"""For each type of record: the key type, the name of the key and value schemas, and the functions
+that convert a value to fields and fields to a value."""
 
 _BY_TYPE: Final = {key_type: made for made, (key_type, *_) in _FORMATS.items()}
 _KEY_HEADS: Final = {made: kind.to_bytes(2, "big") for kind, made in _BY_TYPE.items()}

@@ -1,8 +1,8 @@
 """Records of consumer groups (KIP-848) in ``__consumer_offsets``, as values.
 
-Key types 3 to 8 and 16; a value of None is a tombstone. `ConsumerGroupRun` is what one step writes
-for one group: its records stay in one batch, in the order that Kafka's loader demands. Source:
-Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
+The key types are 3 to 8 and 16; a value of None is a tombstone. A `ConsumerGroupRun` has the
+records that one step writes for one group: they stay in one batch, in the order that Kafka's loader
+requires. Source: Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dataclasses import field
 from protocol.slotted import slotted
 
 AssignedEpochs = Mapping[bytes, Mapping[int, int]]
-"""Topic id (16 bytes) to partition to the member epoch at which the member got it. No topic is
-empty."""
+"""For each topic id (16 bytes) and partition, the member epoch at which the member got the
+partition. Each topic has at least one partition."""
 
 Assignment = Mapping[bytes, tuple[int, ...]]
-"""Topic id to partitions, in ascending order. No topic is empty."""
+"""The partitions of each topic id, in ascending order. Each topic has at least one partition."""
 
 
 @slotted(frozen=True)
 class ClassicMember:
-    """The classic half of a member that joined with JoinGroup (KIP-848, online migration)."""
+    """The fields of a member of a consumer group that joined by JoinGroup, the classic protocol
+    (KIP-848, online migration)."""
 
     session_timeout_ms: int
     protocols: Sequence[tuple[str, bytes]]
@@ -36,11 +37,12 @@ class MemberMetadata:
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """Begins with a slash, as Kafka writes it: ``/127.0.0.1``."""
+    """The client's address, which begins with a slash as in Kafka: ``/127.0.0.1``."""
     subscribed_topics: tuple[str, ...] = ()
-    """Names, in ascending order."""
+    """The names of the subscribed topics, in ascending order."""
     subscribed_regex: str | None = ""
-    """"" when it has none; null in records of other writers counts as none."""
+    """The regex to which the member subscribes; "" without a regex. Records of other writers may
+    have null instead of ""."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMember | None = None
@@ -52,18 +54,20 @@ class CurrentAssignment:
 
     epoch: int = 0
     previous_epoch: int = 0
-    """Its epoch before the last change; a heartbeat with it is accepted when it may come from a
-    member that did not get the last response."""
+    """The member's epoch before its last change. A heartbeat with this epoch is accepted if it may
+    come from a member that did not receive the last response."""
     state: int = 0
-    """`coordinator.consumer.states.MemberState`; a later version may write other values."""
+    """A value of `coordinator.consumer.states.MemberState`; a later version of Muster may write
+    other values."""
     assigned: AssignedEpochs = field(default_factory=dict)
     revoking: AssignedEpochs = field(default_factory=dict)
-    """The partitions that it must give up and still owns: "pending revocation" in Kafka."""
+    """The partitions that the member must give up and still owns: "pending revocation" in Kafka."""
 
 
 @slotted(frozen=True)
 class GroupEpoch:
-    """The epoch of a group (type 3). ``metadata_hash``: of its topics, as int64; 0: none exists."""
+    """The epoch of a group (type 3). ``metadata_hash`` is an int64 hash of the metadata of the
+    group's topics, 0 if none of the topics exists."""
 
     epoch: int
     metadata_hash: int = 0
@@ -71,11 +75,13 @@ class GroupEpoch:
 
 @slotted(frozen=True)
 class TargetEpoch:
-    """The epoch of a group's target assignment (type 6) and when it was computed, wall time."""
+    """The epoch of a group's target assignment (type 6), and the wall time at which the assignment
+    was computed."""
 
     epoch: int
     timestamp_ms: int = 0
-    """0: unknown; the next heartbeat may compute a target at once."""
+    """The wall time in ms at which the target was computed; 0 if unknown, so that the next
+    heartbeat may compute a target immediately."""
 
 
 @slotted(frozen=True)
@@ -84,22 +90,23 @@ class ResolvedRegex:
 
     topics: tuple[str, ...]
     version: int
-    """The version of the metadata image that was matched."""
+    """The version of the metadata image whose topics were matched."""
     timestamp_ms: int
 
 
 @slotted
 class EpochRecord:
-    """Type 3."""
+    """The record of a group's epoch, type 3."""
 
     value: GroupEpoch | None
 
 
 @slotted
 class TopicsRecord:
-    """Type 4, topic metadata. Kafka wrote it until 4.0; now only its tombstone is written.
+    """The record of topic metadata, type 4. Kafka wrote it until 4.0; now only its tombstone is
+    written.
 
-    ``value``: True for any value that a record has.
+    ``value`` is True if the stored record has a value.
     """
 
     value: bool | None = None
@@ -107,7 +114,7 @@ class TopicsRecord:
 
 @slotted
 class MemberRecord:
-    """Type 5."""
+    """The record of a member's subscription and properties, type 5."""
 
     member_id: str
     value: MemberMetadata | None
@@ -115,14 +122,14 @@ class MemberRecord:
 
 @slotted
 class TargetEpochRecord:
-    """Type 6."""
+    """The record of the target assignment's epoch, type 6."""
 
     value: TargetEpoch | None
 
 
 @slotted
 class TargetRecord:
-    """Type 7: the target assignment of one member."""
+    """The record of the target assignment of one member, type 7."""
 
     member_id: str
     value: Assignment | None
@@ -130,7 +137,7 @@ class TargetRecord:
 
 @slotted
 class CurrentRecord:
-    """Type 8."""
+    """The record of a member's current assignment, type 8."""
 
     member_id: str
     value: CurrentAssignment | None
@@ -138,7 +145,7 @@ class CurrentRecord:
 
 @slotted
 class RegexRecord:
-    """Type 16."""
+    """The record of the topics that a regex matched, type 16."""
 
     regex: str
     value: ResolvedRegex | None

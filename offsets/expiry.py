@@ -51,11 +51,11 @@ class ExpiryRule(NamedTuple):
     kept_topics: Collection[str]
     """Offsets in these topics do not expire."""
     read_ms: int = NO_TIMESTAMP_MS
-    """The earliest wall time at which the retention starts; -1: no bound."""
+    """The earliest wall time in ms at which the retention can start; -1: no bound."""
 
 
 def rule_for(group: GroupCondition) -> ExpiryRule | None:
-    """The rule that applies to the group; None: its offsets do not expire."""
+    """Returns the rule that applies to the group; None if the group's offsets do not expire."""
     if not group.protocol_type:
         return ExpiryRule(NO_TIMESTAMP_MS, (), group.read_ms)
     if group.empty:

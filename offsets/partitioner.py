@@ -21,10 +21,10 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 def misplaced(what: str, key: str, partition: int, partitions: int) -> str | None:
-    """The reason why a record of ``key`` must not be in this partition; None if the record belongs
-    to it.
+    """Returns why a record of ``key`` must not be in this partition; None if the record belongs
+    there.
 
-    Clients send their requests to the coordinator of the right partition, whose log lacks the
+    Clients send their requests to the coordinator of the correct partition, whose log lacks the
     record.
     """
     owner = partition_for(key, partitions)

@@ -141,7 +141,7 @@ class PendingOffsets:
                 producers[partition] = (*there, producer_id)
 
     def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
-        """Remove a producer without further pending offsets from a (group, topic)."""
+        """Removes a producer without pending offsets from the producers of a (group, topic)."""
         of_producer = self._producers[producer_id]
         del of_producer[group_id, topic]
         if not of_producer:
@@ -172,7 +172,8 @@ class PendingOffsets:
         return _NOBODY if of_topic is None else of_topic.producers
 
     def of_producer(self, producer_id: int) -> Iterable[tuple[tuple[str, str], TopicColumns]]:
-        """(group, topic) and columns of a producer's pending offsets: a live view."""
+        """Returns the (group, topic) and the columns of a producer's pending offsets, as a live
+        view."""
         return self._producers.get(producer_id, {}).items()
 
     def of_group(self, group_id: str) -> list[PendingOfProducer]:
@@ -188,10 +189,11 @@ class PendingOffsets:
         ]
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """(producer id, epoch, group, topic, columns) of all pending offsets; for snapshots.
+        """Yields (producer id, epoch, group, topic, columns) of all pending offsets, for a
+        snapshot.
 
         The set of producers is read at the first step, and the offsets of a producer at the step
-        that yields them.
+        that yields these offsets.
         """
         for producer_id in list(self._producers):
             epoch = self._epochs.get(producer_id, -1)
@@ -206,8 +208,8 @@ class PendingOffsets:
         committed: Collection[int],
         log_offset: int,
     ) -> list[int]:
-        """The ``partitions`` that are in ``committed`` or have a pending offset, but no pending
-        offset whose record is at or above ``log_offset``."""
+        """Returns each of the ``partitions`` that is in ``committed`` or has a pending offset, if
+        none of its pending offsets has a record at or above ``log_offset``."""
         of_topic = self._groups.get(group_id, {}).get(topic, _NO_TOPIC)
         there = set(committed)
         found = []
@@ -224,14 +226,14 @@ class PendingOffsets:
         return bool(self._producers)
 
     def count(self) -> int:
-        """The number of pending offsets; a partition counts once for each producer that has an
-        offset in it."""
+        """Returns the number of pending offsets. A partition counts once for each producer with a
+        pending offset in the partition."""
         return self._count
 
 
 def below(columns: TopicColumns, log_offset: int) -> TopicColumns:
-    """The entries whose records are below a log offset; ``columns`` itself if this is true for all
-    entries."""
+    """Returns the entries whose records are below a log offset; returns ``columns`` itself if all
+    records are below it."""
     partitions = columns.partitions()
     found = columns.written_below(partitions, log_offset)
     if len(found) == len(partitions):

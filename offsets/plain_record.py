@@ -32,7 +32,7 @@ VALUE_HEAD = b"\x30\x00\x03"
 NO_METADATA = b"\0\0"
 
 END_BYTES = 30
-"""Bytes from the partition to the record's end.
+"""The number of bytes from the partition to the record's end.
 
 The following positions are also counted from the record's end.
 """
@@ -40,7 +40,7 @@ VALUE_HEAD_FROM_END = 26
 OFFSET_FROM_END = 23
 EPOCH_FROM_END = 15
 TAIL_BYTES = 11
-"""Bytes of the tail, which begins with the metadata's length."""
+"""The number of bytes of the tail, which begins with the metadata's length."""
 TIMESTAMP_FROM_END = 9
 VALUE_BYTES = 24
 

@@ -29,7 +29,7 @@ from offsets.runs import GroupRun, OffsetRun, Run
 from protocol.records.varint import encode_varint
 
 _FIXED_BYTES = 32
-"""Bytes of an offset record's body without metadata, key head and offset delta."""
+"""The number of bytes of an offset record's body without metadata, key head and offset delta."""
 
 _PROLOGUE_BYTES_AT_MOST = 17
 """Upper bound of a record's prologue: attributes, timestamp delta, header count, and lengths and
@@ -38,7 +38,7 @@ delta as varints of five bytes each."""
 _DELTA_BYTES_AT_MOST = 5
 
 _CHUNK = 64
-"""Number of records packed at once, and of shapes per length of key."""
+"""The maximum number of records that are packed at once."""
 
 _KEYS_KEPT = 8192
 _DELTAS = 8192
@@ -59,8 +59,8 @@ class _Key:
             encode_varint(_FIXED_BYTES + delta_bytes + self.size) + b"\0\0"
             for delta_bytes in range(6)
         )
-        """The prologues of a record (its length, attributes 0, timestamp delta 0) by the length of
-        the offset delta, 1 or 2 bytes."""
+        """The start of a record (its length, attributes 0, timestamp delta 0), by the number of
+        bytes of the offset delta."""
 
 
 _AnyShape = tuple[Callable[..., bytes], bytes, bytes]
@@ -218,8 +218,12 @@ def _remember_key(group_id: str, topic: str) -> _Key:
 
 
 def _remember_shape(size: int, delta_bytes: int, key: _Key, same_epoch: bool) -> struct.Struct:
-    """The shape: prologue; then delta, key head, partition, value head, offset, epoch unless it is
-    in the tail, and tail for each record, the last one's tail without another prologue."""
+    """Creates and caches the struct of ``size`` records: the first prologue, then for each record
+    delta, key head, partition, value head, offset, epoch (unless the epoch is in the tail) and
+    tail.
+
+    Each tail except the last includes the prologue of the next record.
+    """
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
@@ -232,8 +236,8 @@ def _remember_shape(size: int, delta_bytes: int, key: _Key, same_epoch: bool) ->
 
 
 def _remember_single(key: _Key, delta_bytes: int) -> struct.Struct:
-    """The shape of a single record: prologue, delta, key head, partition, value head, offset,
-    epoch, (no metadata), timestamp, (no headers)."""
+    """Creates and caches the struct of a single record: prologue, delta, key head, partition, value
+    head, offset, epoch, a skipped metadata length, timestamp, and a skipped header count."""
     if len(_singles) >= _SHAPES_KEPT:
         _singles.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]

@@ -28,13 +28,15 @@ from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
 from protocol.records.section import Record
 
 BasedRun = tuple[int, Run]
-"""(log offset of the run's first record, the run)."""
+"""The log offset of a run's first record, and the run."""
 
 known_names: dict[bytes, tuple[str, str]] = {}
-"""(group, topic) by the bytes of an offset key before its partition; read-only for callers."""
+"""The group and the topic, by the bytes of an offset key before its partition; callers must only
+read this dict."""
 
 CONSUMER_RECORDS_PER_RUN = 100
-"""The most records of a consumer group in one run: 2 ms, the longest step of a load."""
+"""The maximum number of records of a consumer group in one run. Such a run takes 2 ms, the longest
+step of a load."""
 _NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
@@ -46,8 +48,8 @@ class RunBuilder:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         """The number of skipped records by key type."""
         self.stretch = 1
-        """The number of records after the first one in the last run: an estimate for the next
-        run."""
+        """The number of records of the last run after its first record, which estimates the next
+        run's length."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
@@ -55,14 +57,15 @@ class RunBuilder:
         self._values = array("q")
         self._epochs = array("i")
         self._metadata: list[str] | None = None
-        """The metadata of the run's entries; None while all metadata is empty."""
+        """The metadata of the run's entries; None as long as all metadata is empty."""
         self._base = -1
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
         self.timestamp_ms = -1
-        """Timestamp of the next records; only a run of a consumer group has it."""
+        """The timestamp of the next records in wall ms. Only runs of consumer groups have a
+        timestamp."""
         self.is_slow = False
-        """Whether a run is complete whose records took long to decode."""
+        """True if a completed run has records that took long to decode."""
         self._consumer_run: ConsumerGroupRun | None = None
         self._consumer_records: list[ConsumerRecord] = []
 
@@ -122,7 +125,7 @@ class RunBuilder:
     def extend_plain(
         self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
     ) -> None:
-        """Add records with the names and timestamp of the last ``add_plain``, at the next log
+        """Adds records that have the names and timestamp of the last ``add_plain`` and the next log
         offsets."""
         self._partitions.extend(partitions)
         self._values.extend(offsets)
@@ -132,8 +135,8 @@ class RunBuilder:
         self._next_offset += len(partitions)
 
     def extend_alike(self, offsets: array[int]) -> None:
-        """Like ``extend_plain``, for the partitions after the last one and with its leader
-        epoch."""
+        """Adds records that have the names, timestamp and leader epoch of the last record, and the
+        next partitions and log offsets."""
         size = len(offsets)
         first = self._partitions[-1] + 1
         self._partitions += ascending(first, first + size)
@@ -248,7 +251,8 @@ def runs_of_records(
 
 
 def names_of(key_head: bytes) -> tuple[str, str] | None:
-    """(group, topic) of an offset key without its partition; None for any other bytes."""
+    """Returns the group and the topic of an offset key without its partition; None for any other
+    bytes."""
     if key_head[:2] not in _OFFSET_KEY_TYPES:
         return None
     try:

@@ -22,12 +22,14 @@ OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 GROUP_VALUE_VERSION_BEFORE_INSTANCES = 2
-"""The last version without group.instance.id; Kafka reads it from 2.1 on."""
+"""The last version of group values without group.instance.id; Kafka reads this version from 2.1 on.
+"""
 GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
-"""The last version without the state's timestamp; Kafka reads it from 0.10.1 on."""
+"""The last version of group values without the state's timestamp; Kafka reads this version from
+0.10.1 on."""
 NEWEST_VALUE_VERSION = 4
-"""The newest version of offset and group values that is read; it is flexible, and Kafka 4.x writes
-it."""
+"""The newest version of offset and group values that the broker reads. The version is flexible;
+Kafka 4.x writes it."""
 
 MAX_STRING_BYTES = 32767
 
@@ -60,8 +62,8 @@ class Malformed(ValueError):
 
 
 def string(text: str | None) -> bytes:
-    """The bytes of a string after its int16 length, -1: None. Raises UnwritableRun above 32767
-    bytes."""
+    """Returns the bytes of a string after its int16 length; the length is -1 for None. Raises
+    UnwritableRun above 32767 bytes."""
     if text is None:
         return _none_string
     raw = text.encode()
@@ -133,7 +135,7 @@ def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
 
 
 class _Fields:
-    """Reads the fields of a value in order, and never past its end."""
+    """Reads the fields of a value in order, and raises Malformed at the end of the value."""
 
     __slots__ = ("data", "flexible", "position")
 

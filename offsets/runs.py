@@ -1,7 +1,8 @@
-"""Runs: the values as which committed offsets and groups are written to the log and read from it.
+"""Runs: the values in which committed offsets and groups are written to the log and read from the
+log.
 
 A run is the content of one record, or of many records of one kind. Handlers create runs, the
-runtime appends their bytes, and ``replay`` applies them to the cache, both live and at load.
+runtime appends their bytes, and ``replay`` applies runs to the cache, both live and at load.
 Encoding, replay and loading process a run as a whole.
 """
 
@@ -76,7 +77,7 @@ class GroupValue:
 
 @slotted
 class GroupRun:
-    """One group's metadata record (key version 2); ``value`` None is its tombstone."""
+    """The metadata record of one group (key version 2); a ``value`` of None is a tombstone."""
 
     group_id: str
     value: GroupValue | None

@@ -1,13 +1,13 @@
 """Decodes the records section of a stored batch into runs, fast enough for loading.
 
-Most records of an offsets log are plain (their bytes are drawn in plain_record.py), and consecutive
-ones have the same group, topic and timestamp. They are decoded by the first of three methods that
-applies:
+Most records of an offsets log are plain (plain_record.py has a picture of their bytes), and
+consecutive plain records usually have the same group, topic and timestamp. Records are decoded by
+the first of three methods that applies:
 
     alike     partitions and offset deltas are consecutive and the epoch is the same: the records
               are compared with the expected bytes, and their offsets become a column at once
     rows      other numbers differ too: the records are unpacked as a table
-    one       any other record: a plain one by its positions, the rest field by field
+    one       any other record: a plain record by its positions, other records field by field
 
 All three methods produce the same runs (record_reader.py).
 """
@@ -39,9 +39,11 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""Number of records that are compared at once: the number of values of a partition's last byte."""
+"""The number of records that are compared in one step: the number of values of the last byte of a
+partition."""
 _ROWS_MAX = 64
-"""Number of records that are unpacked at once; each number needs a table of at most 12 KB."""
+"""The number of records that are unpacked in one step; each possible number needs a table of at
+most 12 KB."""
 _TABLES_KEPT = 256
 _tables: dict[tuple[int, int, int, int], struct.Struct] = {}
 _last_bytes = bytearray(range(256))
@@ -56,12 +58,12 @@ def runs_of_section(
     skipped: Counter[int] | None = None,
     timestamp_ms: int = -1,
 ) -> list[BasedRun]:
-    """The runs of a batch's uncompressed records section, in log order.
+    """Returns the runs of a batch's uncompressed records section, in log order.
 
-    ``base_offset`` and ``count`` are the batch header's; each run has the log offset of its first
-    record. ``skipped`` counts the records of unknown kinds by key type; ``timestamp_ms`` is the
-    batch's, for the runs of consumer groups. CorruptRecord when the section is not exactly
-    ``count`` valid records.
+    ``base_offset`` and ``count`` are in the batch header; each run has the log offset of its first
+    record. ``skipped`` counts the records of unknown kinds by key type. ``timestamp_ms`` is the
+    batch's timestamp, which runs of consumer groups get. Raises CorruptRecord unless the section
+    consists of exactly ``count`` valid records.
     """
     return list(iter_runs_of_section(section, base_offset, count, skipped, timestamp_ms))
 
@@ -73,7 +75,8 @@ def iter_runs_of_section(
     skipped: Counter[int] | None = None,
     timestamp_ms: int = -1,
 ) -> Iterator[BasedRun]:
-    """The same in steps of a few milliseconds; CorruptRecord may come after the first runs."""
+    """Yields the same runs as `runs_of_section`, in steps of a few milliseconds. CorruptRecord may
+    be raised after the first runs."""
     builder = RunBuilder(skipped)
     builder.timestamp_ms = timestamp_ms
     position = done = 0
@@ -96,8 +99,8 @@ def iter_runs_of_section(
 def _take_plain(
     section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
 ) -> tuple[int, int]:
-    """Decode plain records; returns (number of records, position after them); the number is 0 if
-    the next record is not plain."""
+    """Decodes plain records. Returns the number of records, and the position after them; the number
+    is 0 if the next record is not plain."""
     head = section[position : position + _LONGEST_PROLOGUE]
     if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
         return 0, position
@@ -191,11 +194,12 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """The offsets of ``count`` records at ``begin``; None unless the records differ only in their
-    offsets.
+    """Returns the offsets of ``count`` records at ``begin``; None unless the records differ only in
+    their offsets.
 
     Their deltas and partitions must continue those of the ``first`` record, and all other bytes
-    must be equal. Returns fewer than ``count`` offsets if the last byte of the partition overflows.
+    must be equal. Fewer than ``count`` offsets are returned if the last byte of the partition
+    overflows.
     """
     size = len(first)
     partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
@@ -233,10 +237,10 @@ def _take_rows(
     count: int,
     builder: RunBuilder,
 ) -> int:
-    """Decode those of ``count`` records at ``begin`` that have the constant bytes of ``first``, up
-    to the first other record; returns their number.
+    """Decodes the records from ``begin`` on that have the constant bytes of ``first``, at most
+    ``count`` and only up to the first other record. Returns the number of decoded records.
 
-    The offset deltas must continue that of ``first``.
+    The offset deltas must continue the delta of ``first``.
     """
     size = len(first)
     key_at = delta_at + delta_bytes
@@ -283,8 +287,8 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """The approximate number of records, ``step`` bytes apart, that have the first record's
-    ``key``."""
+    """Returns the approximate number of records that have the key of the first record; the records
+    are ``step`` bytes apart."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step
@@ -306,7 +310,7 @@ def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, gues
 
 
 def _common(found: bytes, due: bytes) -> int:
-    """The length of the common prefix."""
+    """Returns the length of the common prefix of ``found`` and ``due``."""
     if found == due:
         return len(found)
     for i, (one, other) in enumerate(zip(found, due, strict=False)):
@@ -316,7 +320,7 @@ def _common(found: bytes, due: bytes) -> int:
 
 
 def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuilder) -> int:
-    """Decode one record of any kind; returns the position after it."""
+    """Decodes one record of any kind; returns the position after the record."""
     try:
         length, start = read_varint(section, position)
         end = start + length

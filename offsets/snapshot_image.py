@@ -30,9 +30,10 @@ from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
 VERSION = 5
-"""Version 1 had no pending offsets, 2 no leader epochs; 3 may have commits that were written after
-the end of their transaction (broker/cores/groups/records.py). 4 had no consumer groups: the load
-that it was made from skipped their records, so that only the whole log has them."""
+"""The version of the format. Version 1 had no pending offsets, version 2 no leader epochs. Version
+3 may have commits that were written after the end of their transaction
+(broker/cores/groups/records.py). Version 4 had no consumer groups: the load before such a snapshot
+skipped their records, so only the whole log has these records."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
@@ -44,21 +45,22 @@ _CONSUMER_RECORD = struct.Struct("<qII")
 
 HEAD, OFFSETS, GROUPS, END, PENDING, CONSUMER_GROUPS = 1, 2, 3, 4, 5, 6
 _CONTENTS = {OFFSETS, GROUPS, PENDING, CONSUMER_GROUPS}
-"""Kinds of blocks: HEAD first, END last, each once."""
+"""The kinds of blocks between the block HEAD and the block END; each kind occurs once."""
 
 
 class BatchMark(NamedTuple):
     """Identifies a batch of the log.
 
-    A leader epoch has one leader, which assigns each offset once; a log with a batch of an epoch
-    also has all batches that precede it in that leader's log. A log that was truncated and has
-    since grown under another leader is therefore never mistaken for the log of the snapshot.
+    A leader epoch has one leader, which assigns each offset once. A log with a batch of an epoch
+    therefore has all batches that precede this batch in that leader's log. Thus a log that was
+    truncated and has since grown under another leader is never mistaken for the log of the
+    snapshot.
     """
 
     base_offset: int
     crc: int
     leader_epoch: int
-    """The leader epoch of the batch; -1: unknown."""
+    """The leader epoch of the batch; -1 if unknown."""
 
 
 class ImageHead(NamedTuple):
@@ -75,7 +77,7 @@ class ImageHead(NamedTuple):
 
 
 class ImageEnd(NamedTuple):
-    """The log offset at which the snapshot was complete, and its numbers of entries."""
+    """The log offset at which the snapshot was complete, and the numbers of its entries."""
 
     end_offset: int
     """No record at or above this offset is in the snapshot."""
@@ -83,11 +85,11 @@ class ImageEnd(NamedTuple):
     """The last batch below ``end_offset``."""
     offsets: int
     groups: int
-    """Records of classic groups; groups with only offsets have none."""
+    """The number of records of classic groups. A group that only has offsets has no record."""
     pending: int
-    """Offsets of transactions that had not ended."""
+    """The number of offsets of transactions that had not ended."""
     consumer_records: int
-    """Records of consumer groups."""
+    """The number of records of consumer groups."""
 
 
 class ImageWriter:
@@ -114,33 +116,35 @@ class ImageWriter:
         return self._sealed(HEAD, [payload])
 
     def offsets_block(self, encoded: list[bytes], offsets: int) -> bytes:
-        """A piece with ``offsets`` entries, from ``encode_columns``."""
+        """Returns a block of ``encoded`` entries from ``encode_columns``, which have ``offsets``
+        offsets in total."""
         self.offsets += offsets
         return self._sealed(OFFSETS, encoded)
 
     def pending_block(self, encoded: list[bytes], offsets: int) -> bytes:
-        """A piece with pending offsets, from ``encode_pending``."""
+        """Returns a block of pending offsets from ``encode_pending``."""
         self.pending += offsets
         return self._sealed(PENDING, encoded)
 
     def groups_block(self, encoded: list[bytes]) -> bytes:
-        """A piece with records of classic groups, from ``encode_group``."""
+        """Returns a block of records of classic groups from ``encode_group``."""
         self.groups += len(encoded)
         return self._sealed(GROUPS, encoded)
 
     def consumer_groups_block(self, encoded: list[bytes]) -> bytes:
-        """A piece with records of consumer groups, from ``encode_consumer_record``."""
+        """Returns a block of records of consumer groups from ``encode_consumer_record``."""
         self.consumer_records += len(encoded)
         return self._sealed(CONSUMER_GROUPS, encoded)
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
-        """The last piece; a snapshot without it is invalid."""
+        """Returns the last piece of the file; a snapshot without this piece is invalid."""
         counts = self.offsets, self.groups, self.pending, self.consumer_records
         payload = _END.pack(end_offset, *end_mark, *counts)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
-        """A block with its checksum, which also covers the checksum of the previous block."""
+        """Returns a block with its checksum, which also covers the checksum of the previous
+        block."""
         size = sum(map(len, parts))
         block = b"".join((_CRC.pack(self._crc), _BLOCK.pack(kind, size), *parts))
         self._crc = crc32c(block)
@@ -148,7 +152,7 @@ class ImageWriter:
 
 
 def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
-    """The encoded last record of a group: its log offset and its value.
+    """Returns the encoded last record of a group: its log offset and its value.
 
     Raises UnwritableRun for a value that does not fit in the format.
     """
@@ -157,9 +161,10 @@ def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
 
 
 def encode_consumer_record(group_id: str, record: ConsumerRecord, timestamp_ms: int) -> bytes:
-    """A record of a consumer group as in the log, and when it was written; -1: unknown.
+    """Returns a record of a consumer group, encoded as in the log, and the wall time at which the
+    record was written (-1: unknown).
 
-    UnwritableRun for a value that does not fit.
+    Raises UnwritableRun for a value that does not fit in the format.
     """
     key = consumer_codec.encode_key(group_id, record)
     value = consumer_codec.encode_value(record) or b""
@@ -188,7 +193,7 @@ class Image:
         return len(self._view)
 
     def offsets(self) -> Iterator[tuple[str, str, TopicColumns]]:
-        """Group id, topic and columns of every (group, topic). Raises BadImage."""
+        """Yields group id, topic and columns of every (group, topic). Raises BadImage."""
         for kind, start, end in self._blocks:
             view = self._view[:end]
             position = start
@@ -197,7 +202,8 @@ class Image:
                 yield group_id, topic, columns
 
     def pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """Producer, epoch, group id, topic and columns of the pending offsets. Raises BadImage."""
+        """Yields producer id, epoch, group id, topic and columns of the pending offsets. Raises
+        BadImage."""
         for kind, start, end in self._blocks:
             view = self._view[:end]
             position = start
@@ -210,7 +216,8 @@ class Image:
                 yield producer_id, epoch, group_id, topic, columns
 
     def groups(self) -> Iterator[tuple[int, GroupRun]]:
-        """The log offset and the run of every classic group's last record. Raises BadImage."""
+        """Yields the log offset and the run of every classic group's last record. Raises
+        BadImage."""
         for kind, start, end in self._blocks:
             position = start
             while kind == GROUPS and position < end:
@@ -218,7 +225,7 @@ class Image:
                 yield record_offset, run
 
     def consumer_groups(self) -> Iterator[ConsumerGroupRun]:
-        """The records of every consumer group, one by one. Raises BadImage."""
+        """Yields the records of every consumer group, one record per run. Raises BadImage."""
         for kind, start, end in self._blocks:
             position = start
             while kind == CONSUMER_GROUPS and position < end:
@@ -227,7 +234,7 @@ class Image:
 
 
 Blocks = list[tuple[int, int, int]]
-"""(kind, position of the payload, end of the payload)."""
+"""For each block: its kind, and the start and end positions of its payload."""
 
 
 def read_image(data: bytes) -> Image:
