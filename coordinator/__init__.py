@@ -2,12 +2,12 @@
 
 Where to change:
 
-- the answer of an API in a group state: the handler: `coordinator/classic/joining.py`,
+- the response of an API in a group state: the handler: `coordinator/classic/joining.py`,
   `membership.py`, `coordinator/commits.py`, `deletion.py` or `views.py`. Then the table in
   docs/internals/coordinator.md, `make golden`.
 - the admin actions that make a group miss records: `LostByAdmin` in `coordinator/events.py`;
   deleted records and topics in `broker/apis/shared/losses.py`; the page's view in
   `broker/web/views/noticed.py`. Then `broker/web/openapi.json`, `tests/coordinator/test_losses.py`.
-- the reasons for which joins are refused, and their texts: `coordinator/classic/refused_joins.py`.
+- the reasons for which joins are rejected, and their texts: `coordinator/classic/refused_joins.py`.
   Then `tests/coordinator/test_refused_joins.py`, `tests/coordinator/test_golden.py`.
 """

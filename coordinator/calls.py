@@ -16,7 +16,7 @@ Ticket = Any
 
 
 class Sender(NamedTuple):
-    """The sender of a request, for the journal."""
+    """The client that sent a request, for the journal."""
 
     principal: str
     client_id: str
@@ -44,10 +44,11 @@ class JoinGroup:
     member_id_required: bool
     """Whether a dynamic member without an id first receives an id (v4 and up, KIP-394)."""
     supports_skip_assignment: bool
-    """Whether a static leader that rejoins may be asked to skip the assignment (v9 and up,
+    """Whether the leader may skip the assignment if it is a static member that rejoins (v9 and up,
     KIP-814)."""
     fresh_id: str
-    """A new UUID as text, used only when the core makes a member id; "" if the request has one."""
+    """A new UUID as text. The core uses it only to create a member id; it is "" if the request
+    already has a member id."""
     connection: Hashable = None
 
 
@@ -103,14 +104,14 @@ class TopicOffsets(NamedTuple):
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str | None] | None
-    """The metadata of each entry; None: all metadata is null or empty."""
+    """The metadata of each entry; None if all metadata is null or empty."""
     commit_timestamps_ms: Sequence[int] | None
     """The commit timestamps of an OffsetCommit v1; -1: the broker's clock."""
 
 
 @slotted
 class OffsetCommit:
-    """OffsetCommit v1 and up. ``topics`` holds only topics and partitions that exist."""
+    """OffsetCommit v1 and up. ``topics`` has only topics and partitions that exist."""
 
     ticket: Ticket
     group_id: str
@@ -123,24 +124,26 @@ class OffsetCommit:
     client_id: str = ""
     client_host: str = ""
     principal: str = ""
-    """The sender's principal, for the journal; set only for a commit without membership."""
+    """The sender's principal, for the journal; set only for a commit from a client that is not a
+    member."""
     knows_member_epochs: bool = True
-    """v9 and up: ``generation_id`` may be the epoch of a member of a consumer group."""
+    """True from v9 on: ``generation_id`` may then be the epoch of a member of a consumer group."""
 
 
 @slotted
 class OffsetFetch:
-    """One group of an OffsetFetch; with ``topics`` None the request is for all offsets of the
+    """The request for one group of an OffsetFetch; a ``topics`` of None requests all offsets of the
     group."""
 
     ticket: Ticket
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
     require_stable: bool = False
-    """v7 and up: partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT
-    (KIP-447)."""
+    """Whether partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT (v7 and
+    up, KIP-447)."""
     member_id: str | None = None
-    """v9 and up; None and epoch -1: the request names no member."""
+    """The member id that the request names (v9 and up). With None and epoch -1 the request does not
+    name a member."""
     member_epoch: int = -1
 
 
@@ -148,8 +151,8 @@ class OffsetFetch:
 class TxnOffsetCommit:
     """TxnOffsetCommit v0 to v5, checked by the transaction coordinator; the reply is a CommitReply.
 
-    A client without membership sends a negative ``generation_id``, no member id and no instance id;
-    below v3 every client does. ``topics`` holds only topics and partitions that exist.
+    A client that is not a member sends a negative ``generation_id``, no member id and no instance
+    id; below v3 every client does so. ``topics`` has only topics and partitions that exist.
     """
 
     ticket: Ticket
@@ -190,7 +193,8 @@ class DescribeGroup:
 
 @slotted
 class ListGroups:
-    """The groups of this shard; filters are lower-case names, empty for all."""
+    """Requests the groups of this shard. Filters are lower-case names; an empty filter matches all
+    groups."""
 
     ticket: Ticket
     states: frozenset[str]
@@ -208,7 +212,7 @@ class DeleteGroup:
 
 @slotted
 class OffsetDelete:
-    """OffsetDelete v0. ``topics`` holds only topics and partitions that exist."""
+    """OffsetDelete v0. ``topics`` has only topics and partitions that exist."""
 
     ticket: Ticket
     group_id: str
@@ -218,13 +222,15 @@ class OffsetDelete:
 
 @slotted
 class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat v0 and v1 (KIP-848). None and -1: unchanged since it was said."""
+    """ConsumerGroupHeartbeat v0 and v1 (KIP-848). A field of None or -1 is unchanged since the last
+    request that contained it."""
 
     ticket: Ticket
     group_id: str
     member_id: str
     member_epoch: int
-    """0: join or rejoin; -1: leave; -2: a static member leaves for a while; else as responded."""
+    """0: the member joins or rejoins; -1: the member leaves; -2: a static member leaves
+    temporarily; another value: the epoch of the last response."""
     instance_id: str | None
     rack_id: str | None
     rebalance_timeout_ms: int
@@ -232,21 +238,22 @@ class ConsumerHeartbeat:
     subscribed_regex: str | None
     server_assignor: str | None
     owned: Mapping[bytes, Sequence[int]] | None
-    """The partitions that the member owns, by topic id; empty lists are left out."""
+    """The partitions that the member owns, by topic id; topics without partitions are omitted."""
     client_id: str
     client_host: str
     makes_own_id: bool = True
-    """v1 and up: the client makes its member id (KIP-1082)."""
+    """Whether the client creates its own member id (v1 and up, KIP-1082)."""
     fresh_id: str = ""
-    """A new id for a member that joins by v0 without one."""
+    """A new member id for a member that joins by v0 without an id."""
     regex_error: str | None = None
-    """Why ``subscribed_regex`` does not compile; None: it does."""
+    """The error of compiling ``subscribed_regex``; None if the regex is valid."""
     sender: Hashable = None
-    """The connection, whose principal decides which topics a regex may match."""
+    """The connection of the client, whose principal determines which topics a regex may match."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the request says all, as after a lost response: it is answered with all."""
+        """Returns whether the request has all fields, as after a lost response. The reply then has
+        all fields too."""
         return (
             self.rebalance_timeout_ms != -1
             and (self.subscribed_topics is not None or self.subscribed_regex is not None)

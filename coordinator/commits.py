@@ -51,13 +51,13 @@ ERRORS = (
     INVALID_COMMIT_OFFSET_SIZE,
     OFFSET_METADATA_TOO_LARGE,
 )
-"""All error codes with which this module refuses an OffsetCommit."""
+"""All error codes with which this module rejects an OffsetCommit."""
 _MAX_TIMESTAMP_MS = 2**63 - 1
 _ACCEPTED = CommitReply(NONE)
 
 _SURELY_FITS_BYTES = 32_000
-"""A commit smaller than this fits in a batch without a measurement, and each of its strings fits in
-a record."""
+"""The size below which a commit surely fits in a batch, and each of its strings in a record, so
+that the commit need not be measured."""
 _BATCH_BYTES = 64
 """Upper bound of a batch header."""
 _RECORD_BYTES = 64
@@ -127,7 +127,8 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
 
 
 def _skipped(state: ShardState, call: OffsetCommit, runs: Sequence[Run]) -> Sequence[LostByAdmin]:
-    """The event of a commit from outside the group that skips records; () if it skips none."""
+    """Returns the event of a commit from a client outside the group that skips records; () if the
+    commit does not skip records."""
     raised = state.cache.moved_forward(call.group_id, runs)
     sender = Sender(call.principal, call.client_id, call.client_host)
     return (lost(call.group_id, Loss.SKIPPED, sender, raised),) if raised else ()
@@ -139,7 +140,7 @@ def moved_back(
     moved: Sequence[tuple[str, int, int, int]],
     principal: str = "",
 ) -> OffsetsMovedBack:
-    """The event of a commit that set offsets lower; ``who`` is (member id, client id, client
+    """Returns the event of a commit that lowered offsets; ``who`` is (member id, client id, client
     host)."""
     examples = tuple([MovedOffset(*each) for each in moved[:EXAMPLES_KEPT]])
     return OffsetsMovedBack(group_id, *who, len(moved), examples, principal)
@@ -148,9 +149,8 @@ def moved_back(
 def lost(
     group_id: str, loss: Loss, who: Sender, offsets: Sequence[tuple[str, int, int, int]]
 ) -> LostByAdmin:
-    """The event of an admin action; ``offsets`` are (topic, partition, offset before, offset
-    after).
-    """
+    """Returns the event of an admin action; ``offsets`` are (topic, partition, previous offset, new
+    offset)."""
     examples = tuple([MovedOffset(*each) for each in offsets[:EXAMPLES_KEPT]])
     return LostByAdmin(group_id, loss, *who, len(offsets), examples)
 
@@ -158,7 +158,8 @@ def lost(
 def rejected(
     group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int, why: str = ""
 ) -> Outcome:
-    """The outcome of a commit that is refused as a whole; ``why`` replaces the default reason."""
+    """Returns the outcome of a commit that is rejected as a whole; ``why`` replaces the default
+    reason."""
     event = CommitRejected(
         call.group_id,
         call.member_id,
@@ -175,7 +176,7 @@ def metadata_too_large(
     errors: Sequence[int | Sequence[int]],
     state: ShardState,
 ) -> CommitRejected:
-    """The event of a commit that was refused for partitions whose metadata is too long."""
+    """Returns the event of a commit that was rejected for partitions whose metadata is too long."""
     refused = sum([sum(map(bool, codes)) for codes in errors if not isinstance(codes, int)])
     limit = state.config.offset_metadata_max_bytes
     of = "1 partition" if refused == 1 else f"{refused} partitions"
@@ -206,9 +207,9 @@ def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, err
 
 
 def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
-    """The error of a commit as a whole, or NONE.
+    """Returns the error of a commit as a whole, or NONE.
 
-    A commit without a generation is sent by a simple consumer (assign()) or an admin. It is
+    A commit without a generation comes from a simple consumer (assign()) or an admin, and is
     accepted only while the group has no members.
     """
     if group is None:
@@ -236,8 +237,8 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
 
 
 def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
-    """An error code for each partition if the metadata of a partition exceeds ``limit`` characters;
-    else None."""
+    """Returns an error code for each partition if the metadata of at least one partition exceeds
+    ``limit`` characters; else None."""
     if topic.metadata is None:
         return None
     codes = [
@@ -250,7 +251,8 @@ def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
 def runs_one_by_one(
     group_id: str, topic: TopicOffsets, codes: list[int] | None, wall_ms: int, expire_ms: int
 ) -> list[OffsetRun]:
-    """The runs of a topic whose entries have metadata or their own timestamps, in request order.
+    """Returns the runs of a topic whose entries have metadata or separate timestamps, in request
+    order.
 
     Partitions with an error are omitted. A run has one commit timestamp, so a new run begins at
     each entry with another timestamp (OffsetCommit v1).
@@ -281,8 +283,8 @@ def runs_one_by_one(
 
 
 def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
-    """Answer an OffsetFetch with the committed offsets, -1 for a partition without one. The sender
-    need not be a member."""
+    """Replies to an OffsetFetch with the committed offsets; -1 for a partition without a committed
+    offset. The sender need not be a member."""
     found: Sequence[FetchedColumns]
     group = state.groups.get(call.group_id)
     cache = state.cache

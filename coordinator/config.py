@@ -12,7 +12,7 @@ DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL = "disabled", "downgrade", "upgrade"
 UPGRADES = (UPGRADE, BIDIRECTIONAL)
 """Values of group.consumer.migration.policy with which classic groups become consumer groups."""
 DOWNGRADES = (DOWNGRADE, BIDIRECTIONAL)
-"""Values of the setting with which consumer groups become classic groups."""
+"""Values of group.consumer.migration.policy with which consumer groups become classic groups."""
 
 
 class ConsumerSettings(NamedTuple):
@@ -23,7 +23,8 @@ class ConsumerSettings(NamedTuple):
     heartbeat_interval_ms: int = 5_000
     """consumer.heartbeat.interval.ms"""
     assignment_interval_ms: int = 1_000
-    """consumer.assignment.interval.ms (KIP-1263); 0: each change computes a target."""
+    """consumer.assignment.interval.ms (KIP-1263): the minimum time between two target assignments;
+    0: each change computes a target."""
 
 
 @slotted(frozen=True)
@@ -42,14 +43,17 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """group.max.size: the maximum number of members of a group."""
     new_member_join_timeout_ms: int = 300_000
-    """How long a new member's first JoinGroup may stay parked; Kafka fixes it at five minutes."""
+    """How long a new member's first JoinGroup may stay parked; Kafka has a constant of five
+    minutes."""
     offset_metadata_max_bytes: int = 4096
-    """offset.metadata.max.bytes; counted in characters, as Kafka does."""
+    """offset.metadata.max.bytes. As in Kafka, the limit is compared with the number of characters.
+    """
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """offsets.retention.minutes"""
     commit_retention_ms: int = -1
-    """Retention in ms of a commit that sets none: offsets.retention.minutes in a cluster with
-    brokers before 2.1, which treat an offset without an expiry as expired; else -1, no expiry."""
+    """The retention in ms of a commit that does not set a retention. In a cluster with brokers
+    before 2.1, which treat an offset without an expiry as expired, this is
+    offsets.retention.minutes; otherwise -1, so that the commit has no expiry."""
     static_members: bool = True
     """Whether members may be static; false in a cluster with brokers before 2.3, which do not
     support KIP-345."""
@@ -58,9 +62,9 @@ class GroupConfig:
     fetch_counts_as_activity: bool = False
     """group.offsets.fetch.counts.as.activity"""
     consumer: ConsumerSettings = ConsumerSettings()
-    """group.consumer.*: the settings of consumer groups without their own."""
+    """group.consumer.*: the settings of consumer groups that have no group-specific settings."""
     own_consumer: Mapping[str, ConsumerSettings] = field(default_factory=dict)
-    """The settings of groups that have their own, by group id."""
+    """The settings of groups that have group-specific settings, by group id."""
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size"""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")

@@ -59,7 +59,7 @@ def _group_lost(step: Step, call: DeleteGroup) -> LostByAdmin:
 
 
 def drop_offsets(step: Step, group_id: str, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
-    """Write tombstones, and emit how many."""
+    """Writes tombstones for these offsets, and emits their number."""
     if keys:
         write_tombstones(step, group_id, keys)
         step.events.append(OffsetsExpired(group_id, len(keys), cause))

@@ -40,14 +40,14 @@ class Cause(StrEnum):
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
     ASKED_FOR = "asked_for"
-    """A test requested it from a broker in test mode; no member of the group did."""
+    """A test requested the change from a broker in test mode; no member of the group caused it."""
     REBALANCE_TIMED_OUT = "rebalance_timed_out"
-    """Consumer groups: a member did not give up its partitions within its rebalance timeout."""
+    """A member of a consumer group did not give up its partitions within its rebalance timeout."""
     SUBSCRIPTION_CHANGED = "subscription_changed"
     TOPICS_CHANGED = "topics_changed"
     REGEX_RESOLVED = "regex_resolved"
     UNKNOWN = "unknown"
-    """The cause of generations loaded from the log; events never have this cause."""
+    """The cause of generations that were loaded from the log; events never have this cause."""
 
 
 @slotted
@@ -68,13 +68,13 @@ class Transition:
     awaited: tuple[str, ...] = ()
     """The member ids that the group waits for in its new state, without ``member_id``."""
     wait_ms: int = 0
-    """The maximum time for which the group waits for these members; 0 if the group waits for no
-    member."""
+    """The maximum time in ms for which the group waits for these members; 0 if the group does not
+    wait for members."""
 
 
 @slotted
 class MemberJoined:
-    """A member was added to the group; a rejoin of a known member has no such event."""
+    """A member was added to the group. The event is not emitted when a known member rejoins."""
 
     group_id: str
     member_id: str
@@ -83,10 +83,10 @@ class MemberJoined:
     client_host: str
     reason: str | None
     replaces: str = ""
-    """The member id that a rejoined static member replaces; else ""."""
+    """The member id that a rejoined static member replaces; "" if it does not replace a member."""
     fences: tuple[str, str] | None = None
-    """Client id and host of the replaced member if its process was alive: the replaced member's
-    connection was open and differed from the new member's."""
+    """Client id and host of the replaced member if its process was alive, that is, if its
+    connection was open and differed from the new member's connection; else None."""
     away_ms: int = -1
     """Milliseconds since the replaced member's connection closed; -1 if the connection was open."""
 
@@ -134,7 +134,7 @@ class GenerationFormed:
     last_member: str = ""
     """The member that joined last."""
     last_wait_ms: int = 0
-    """Milliseconds for which all other members waited only for ``last_member``."""
+    """Milliseconds for which all other members waited for ``last_member`` alone."""
 
 
 class AssignedMember(NamedTuple):
@@ -159,19 +159,20 @@ class Assigned:
 
 @slotted
 class GroupConverted:
-    """A group changed its type, with its members (KIP-848)."""
+    """A group was converted to the other type, together with its members (KIP-848)."""
 
     group_id: str
     type: str
-    """consumer or classic."""
+    """The new type of the group: "consumer" or "classic"."""
     generation_id: int
-    """The generation, or the epoch."""
+    """The generation of a classic group, or the epoch of a consumer group."""
     detail: str
 
 
 @slotted
 class CommitRejected:
-    """An OffsetCommit was refused, as a whole or in some partitions because of their metadata."""
+    """An OffsetCommit was rejected, either as a whole or for partitions whose metadata is too
+    long."""
 
     group_id: str
     member_id: str
@@ -183,7 +184,7 @@ class CommitRejected:
 
 @slotted
 class JoinRefused:
-    """A JoinGroup was refused, except with MEMBER_ID_REQUIRED."""
+    """A JoinGroup was rejected with another error than MEMBER_ID_REQUIRED."""
 
     group_id: str
     member_id: str
@@ -194,7 +195,7 @@ class JoinRefused:
 
 
 class MovedOffset(NamedTuple):
-    """One offset that a commit moved back."""
+    """One offset that a commit lowered or an admin action changed."""
 
     topic: str
     partition: int
@@ -215,14 +216,15 @@ class OffsetsMovedBack:
     examples: tuple[MovedOffset, ...]
     """The first `EXAMPLES_KEPT` of the offsets that were moved back."""
     principal: str = ""
-    """The sender's principal; set only for a commit without membership."""
+    """The sender's principal; set only for a commit from a client that is not a member."""
 
 
 class Loss(StrEnum):
     """The kind of admin action that makes a group miss records."""
 
     SKIPPED = "skipped"
-    """A client that is not a member set offsets higher in a group whose members use them."""
+    """A client that is not a member raised committed offsets of a group whose members use these
+    offsets."""
     TRIMMED = "trimmed"
     """Records that the group had not read were deleted."""
     OFFSETS_DELETED = "offsets_deleted"
@@ -236,7 +238,7 @@ EXAMPLES_KEPT = 8
 
 @slotted
 class LostByAdmin:
-    """An admin request after which a group misses records, or may miss them."""
+    """An admin request that makes, or may make, a group miss records."""
 
     group_id: str
     loss: Loss
@@ -258,7 +260,7 @@ class TransactionalOffsets:
     producer_id: int
     producer_epoch: int
     committed: bool
-    """False if the offsets were dropped."""
+    """True if the transaction's offsets were committed, False if they were dropped."""
     offsets: int
     """The number of pending offsets."""
 
@@ -293,7 +295,8 @@ class GroupRemoved:
 
 
 LOADED_ID_CHARACTERS = 160
-"""Maximum length of an id in a `LoadedGeneration`; every group has several `LoadedGeneration`s."""
+"""The maximum length of an id in a `LoadedGeneration`. A load keeps several `LoadedGeneration`s per
+group, so their ids are short."""
 
 
 class LoadedGeneration(NamedTuple):

@@ -25,9 +25,8 @@ the retention do not apply."""
 
 
 class ExpiringOffset(NamedTuple):
-    """One offset that will expire unless a commit or a member prevents it; times are wall
-    milliseconds.
-    """
+    """One offset that will expire unless a commit or a member prevents the expiry. Times are wall
+    milliseconds."""
 
     group_id: str
     topic: str
@@ -37,10 +36,10 @@ class ExpiringOffset(NamedTuple):
 
 
 def condition_of(group: GroupView | ConsumerGroup) -> GroupCondition:
-    """The state of a group on which the expiry of its offsets depends.
+    """Returns the state of a group on which the expiry of its offsets depends.
 
-    A consumer group counts as Stable while it has members. It became empty when its epoch last
-    rose, by the removal of the last member.
+    A consumer group counts as Stable while it has members. An empty consumer group became empty
+    when its epoch was last raised, by the removal of the last member.
     """
     if isinstance(group, ConsumerGroup):
         return GroupCondition(
@@ -63,7 +62,7 @@ def condition_of(group: GroupView | ConsumerGroup) -> GroupCondition:
 def expiring(
     state: ShardState, group: Group | ConsumerGroup, until_ms: int
 ) -> Iterator[ExpiringOffset]:
-    """The offsets of a group that may expire until ``until_ms``, each with the reason."""
+    """Yields the offsets of a group that may expire by ``until_ms``, each with the reason."""
     condition = condition_of(group)
     found = state.cache.expiring(
         group.group_id, condition, state.config.offsets_retention_ms, until_ms
@@ -74,7 +73,8 @@ def expiring(
 
 
 def why_it_expires(group: Group | ConsumerGroup, *, asked: bool = False) -> str:
-    """Why an offset of the group will expire, in words; ``asked``: the commit set its retention."""
+    """Returns in words why an offset of the group will expire. ``asked`` is true if the commit set
+    the offset's retention."""
     if asked:
         return "the commit set its own retention time"
     condition = condition_of(group)
@@ -97,7 +97,8 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
 def warn_of_expiry(
     step: Step, group: Group | ConsumerGroup, counts: Mapping[int, int], soonest_ms: int
 ) -> None:
-    """Note how many offsets will expire soon; warn if a group has reached a shorter warning time.
+    """Records how many offsets will expire soon; emits a warning if the group has reached a shorter
+    warning time.
 
     ``counts`` is the number of offsets that may expire within each warning time, the longest time
     first.

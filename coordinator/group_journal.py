@@ -30,12 +30,12 @@ _LOSSES_KEPT = 64
 _PENDING_KEPT = 32
 _FLAPPERS_KEPT = 64
 _REJECTED_KEPT = 128
-"""Maximum number of entries for refused requests: one per client and error."""
+"""The maximum number of entries for rejected requests; each client and error has one entry."""
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
 Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingMember
-"""An entry that is written to the journal's file for the next start."""
+"""The types of entries that are written to the journal's file for the next start."""
 
 
 class GroupJournal(Page):
@@ -67,14 +67,14 @@ class GroupJournal(Page):
         self.rebalances: Ring[Rebalance] = self.ring(rebalances_kept)
         """The last rebalances, by number."""
         self.open_rebalance: Rebalance | None = None
-        """The rebalance in progress, or None."""
+        """The rebalance in progress; None if the group is not rebalancing."""
         self.seen = 0
         """Number of rebalances that began since the broker's start."""
         self.flapping = Streak()
         """The last rebalances with one of FLAPPING_CAUSES, without a long pause between them."""
         self.notes: Ring[Note] = self.ring(_NOTES_KEPT)
         self.rejected: Ring[Rejections] = self.ring(_REJECTED_KEPT)
-        """Rejected commits and joins, by `Refused`."""
+        """Rejected commits and joins, by their `Refused` key."""
         self.moved_back: Ring[MovedBack] = self.ring(_MOVED_BACK_KEPT)
         """Commits that moved offsets back, by their numbers."""
         self.losses: Ring[Lost] = self.ring(_LOSSES_KEPT)
@@ -113,7 +113,7 @@ class GroupJournal(Page):
     # -- rebalances
 
     def open(self, rebalance: Rebalance) -> None:
-        """Add a rebalance that begins."""
+        """Adds a rebalance that has just begun."""
         if rebalance.cause in FLAPPING_CAUSES:
             self.flapping.note(rebalance.began_ms)
         self.open_rebalance = rebalance
@@ -122,12 +122,12 @@ class GroupJournal(Page):
         self.save(rebalance.number, rebalance)
 
     def changed_last(self, rebalance: Rebalance) -> None:
-        """Save a rebalance that has ended, or whose assignment is known now."""
+        """Saves a rebalance that has ended, or whose assignment has become known."""
         self.rebalances.measure(rebalance.number)
         self.save(rebalance.number, rebalance)
 
     def replace_rebalances(self, rebalances: list[Rebalance]) -> None:
-        """Replace the kept rebalances by these, the oldest first."""
+        """Replaces the kept rebalances by ``rebalances``, the oldest first."""
         self.rebalances.take_all()
         for each in rebalances:
             self.rebalances.put(each.number, each)
@@ -153,7 +153,8 @@ class GroupJournal(Page):
             self.save(returned.first, returned)
 
     def add_note(self, note: Note) -> None:
-        """Add a note; notes of a static member that is replaced repeatedly are merged into one."""
+        """Adds a note. If a static member is replaced repeatedly, its notes are merged into one
+        note."""
         key: Hashable = self.notes.number + 1
         if note.instance:
             if note.times == 1:  # else the note was merged before and read from the file
@@ -174,8 +175,8 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Add an admin action; an action that only continues the last action is merged into that
-        entry."""
+        """Adds an admin action. An action that continues the previous action is merged into the
+        previous entry."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)

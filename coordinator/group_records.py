@@ -1,4 +1,4 @@
-"""The fold of the records of groups, of both kinds: ``replay`` calls it."""
+"""Applies the records of classic and consumer groups; ``replay`` calls this module."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from offsets.consumer_records import ConsumerGroupRun
 from offsets.runs import GroupRun, GroupValue
 
 GENERATIONS_KEPT = 8
-"""Number of generations of each group that a load keeps; the journal begins with them."""
+"""The number of generations of each group that a load keeps, as the first entries of the journal.
+"""
 
 
 class GroupRecords:
-    """The records of a shard's groups that the log has.
+    """The records in the log about the groups of a shard.
 
-    At load they build the groups, and the newest record of an id decides which kind of group it is.
-    A log of Muster or Kafka has the tombstone of a classic group before the first record of a
-    consumer group of its id, and the reverse. Kafka refuses to load any other log; here such a
-    group keeps its offsets, and its members rejoin. A snapshot may be ahead of the records that
-    follow it, so that these may be of an earlier kind than the snapshot's group.
+    A load builds the groups from these records, and the newest record of an id determines the type
+    of the group. In a log of Muster or Kafka the tombstone of a classic group precedes the first
+    record of a consumer group with its id, and vice versa. Kafka refuses to load any other log. In
+    Muster such a group keeps its offsets, and its members rejoin. A snapshot may be ahead of the
+    records after it, so these records may be of an earlier type than the snapshot's group.
     """
 
     __slots__ = ("_generations", "_state", "recorded")
@@ -33,13 +34,13 @@ class GroupRecords:
         self._generations: dict[str, list[LoadedGeneration]] = {}
 
     def take_generations(self) -> dict[str, list[LoadedGeneration]]:
-        """The last `GENERATIONS_KEPT` replayed generations of each classic group; then forget
-        them."""
+        """Returns the last `GENERATIONS_KEPT` replayed generations of each classic group, and
+        clears them."""
         generations, self._generations = self._generations, {}
         return generations
 
     def load(self, run: GroupRun, base_offset: int) -> None:
-        """Build the classic group of a record, or remove it."""
+        """Builds or removes a classic group according to its record."""
         if run.value is None:
             self._forget_classic(run.group_id)
             return
@@ -53,8 +54,8 @@ class GroupRecords:
         del seen[:-GENERATIONS_KEPT]
 
     def load_consumer_group(self, run: ConsumerGroupRun) -> None:
-        """Fold the records of a consumer group; one that is not a tombstone ends a classic group
-        of its id."""
+        """Applies the records of a consumer group; a record that is not a tombstone removes a
+        classic group with the same id."""
         hosting.replay(self._state, run)
         if any(record.value is not None for record in run.records):
             self.recorded.pop(run.group_id, None)

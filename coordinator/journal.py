@@ -1,8 +1,8 @@
 """The journal of a broker's groups: one page per group, which is updated by events.
 
 `Journal.observe` takes the events in order, each with the time at which it was emitted. Bounds: 64
-rebalances per group and about 64 MiB in all; the page of the group without events for the longest
-time is dropped first. A group without events has no page.
+rebalances per group and about 64 MiB in total. The page of the group without events for the longest
+time is dropped first. A group without events does not have a page.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Restored(NamedTuple):
     """The state of a group in the log when its partition was loaded."""
 
     load: int
-    """The number of the load, from 1."""
+    """The number of the load, counted from 1."""
     at_ms: int
     generations: Sequence[LoadedGeneration]
     """The generations in the log, oldest first; the group was restored to the last one."""
@@ -65,7 +65,7 @@ class _Load(NamedTuple):
     generations: Mapping[str, Sequence[LoadedGeneration]]
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory in bytes."""
         groups = self.generations
         size = _RESTORED_GROUP_BYTES * len(groups) + sum(map(len, groups))
         return size + _GENERATION_BYTES * sum(map(len, groups.values()))
@@ -101,8 +101,8 @@ class Journal(Pages[GroupJournal]):
         return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
-        """The group's state at the last load; None if the log did not contain the group, or the
-        load was dropped since."""
+        """Returns the group's state at the last load; None if the log did not contain the group, or
+        if the journal has dropped the load."""
         self.fold_observed()
         return self._restored(group_id)
 

@@ -26,14 +26,14 @@ from protocol.slotted import slotted
 
 FLAPPING_CHANGES = 3
 FLAPPING_WITHIN_MS = 600_000
-"""A member flaps if it changed its topics or protocols FLAPPING_CHANGES times within
-FLAPPING_WITHIN_MS."""
+"""The period in ms within which a member flaps if it changes its topics or protocols
+FLAPPING_CHANGES times."""
 IN_A_ROW_MS = 600_000
 """Rejections of one client that follow each other within this time, in ms, are merged into one
 entry."""
 GROUP_REMOVED = "group_removed"
-"""The kind of the note that a group was removed; this note makes all earlier lines of the group
-obsolete."""
+"""The kind of the note that a group was removed; all earlier lines of the group are obsolete after
+this note."""
 _FENCING_BYTES = 700
 _NOTE_BYTES = 330
 _MOVED_BACK_BYTES = 1800
@@ -43,22 +43,23 @@ _LOST = ("principal", "client_id", "client_host", "offsets", "examples")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
 _IN_A_ROW = ("since_ms", "times", "is_over")
 _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
-"""Fields of entries that their journal lines hold unchanged."""
+"""Fields of a `Flapping` that are equal in its journal line."""
 
 
 class Note(NamedTuple):
-    """An event other than a rebalance: a static member replaced, offsets dropped, a group ended."""
+    """An event other than a rebalance: a static member was replaced, offsets were dropped, or a
+    group was removed."""
 
     at_ms: int
     kind: str
     text: str
     source: Source = Source.SEEN
     instance: str = ""
-    """Instance id of a static member that was replaced; else ""."""
+    """The instance id of a static member that was replaced; "" for other events."""
     times: int = 1
-    """The number of occurrences without a long pause; ``text`` describes the last one."""
+    """The number of occurrences without a long pause; ``text`` describes the last occurrence."""
     since_ms: int = 0
-    """Wall time of the first occurrence; 0 if there was only one."""
+    """Wall time in ms of the first occurrence; 0 if the event occurred once."""
 
     @classmethod
     def read(cls, fields: Fields) -> Note:
@@ -67,7 +68,7 @@ class Note(NamedTuple):
         return cls(fields["at_ms"], fields["what"], fields["text"], Source.SEEN, *again)
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         note = {"kind": "note", "at_ms": self.at_ms, "what": self.kind, "text": self.text}
         again = {"times": self.times, "since_ms": self.since_ms} if self.times > 1 else {}
         return note | ({"instance": self.instance} if self.instance else {}) | again
@@ -77,24 +78,23 @@ class Note(NamedTuple):
         return self
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         return _NOTE_BYTES + long_bytes(self.text, self.instance)
 
 
 class MovedBack(NamedTuple):
-    """A commit that set offsets lower."""
+    """A commit that lowered offsets."""
 
     at_ms: int
     event: OffsetsMovedBack
     number: int = 0
-    """Counted per group, from 1."""
+    """The number of the entry in its group, from 1."""
     source: Source = Source.SEEN
 
     @classmethod
     def of(cls, event: OffsetsMovedBack, group_id: str, number: int, now: Now) -> MovedBack:
-        """Make the entry of an event; ``group_id`` is the string that the journal page already
-        holds.
-        """
+        """Creates the entry of an event; ``group_id`` is the string object that the journal page
+        already has."""
         kept = replace(
             event,
             group_id=group_id,
@@ -113,7 +113,7 @@ class MovedBack(NamedTuple):
         )
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         event = self.event
         return {
             "kind": "moved_back",
@@ -132,7 +132,7 @@ class MovedBack(NamedTuple):
         return self
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         event = self.event
         topics = long_bytes(*(each.topic for each in event.examples))
         return _MOVED_BACK_BYTES + long_bytes(event.member_id, event.client_id) + topics
@@ -148,7 +148,7 @@ class Lost(NamedTuple):
     at_ms: int
     event: LostByAdmin
     number: int = 0
-    """Counted per group, from 1."""
+    """The number of the entry in its group, from 1."""
     times: int = 1
     """Number of consecutive actions of the same client, each of which starts at the offsets at
     which the previous action ended."""
@@ -156,9 +156,8 @@ class Lost(NamedTuple):
 
     @classmethod
     def of(cls, event: LostByAdmin, group_id: str, number: int, now: Now) -> Lost:
-        """Make the entry of an event; ``group_id`` is the string that the journal page already
-        holds.
-        """
+        """Creates the entry of an event; ``group_id`` is the string object that the journal page
+        already has."""
         kept = replace(
             event,
             group_id=group_id,
@@ -175,7 +174,7 @@ class Lost(NamedTuple):
         return cls(fields["at_ms"], event, fields["number"], fields["times"])
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         head = {"number": self.number, "at_ms": self.at_ms, "times": self.times}
         lost = {name: getattr(self.event, name) for name in _LOST}
         return {"kind": "lost", **head, "what": self.event.loss.value, **lost}
@@ -185,8 +184,8 @@ class Lost(NamedTuple):
         return self
 
     def followed_by(self, later: Lost) -> Lost | None:
-        """Merge this action with a later action that starts at the offsets at which this action
-        ended; None for any other action."""
+        """Merges this action with a later action that starts at the offsets at which this action
+        ended. Returns None if the later action does not."""
         mine, other = self.event, later.event
         if replace(mine, offsets=0, examples=()) != replace(other, offsets=0, examples=()):
             return None
@@ -203,17 +202,17 @@ class Lost(NamedTuple):
         return Lost(later.at_ms, event, self.number, self.times + later.times, later.source)
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         event = self.event
         topics = long_bytes(*(each.topic for each in event.examples))
         return _MOVED_BACK_BYTES + long_bytes(event.principal, event.client_id) + topics
 
 
 class Refused(NamedTuple):
-    """The key by which refused requests are merged."""
+    """The key by which rejected requests are merged into one entry."""
 
     is_join: bool
-    """True: a JoinGroup; False: a commit."""
+    """True for a rejected JoinGroup, False for a rejected commit."""
     error_code: int
     client_id: str
     client_host: str
@@ -226,13 +225,13 @@ class Rejections(Recurring):
     last_ms: int = 0
     last: CommitRejected | JoinRefused | None = None
     source: Source = Source.SEEN
-    """SEEN if at least one of the refusals happened since the broker's start."""
+    """SEEN if at least one of the requests was rejected since the broker's start."""
     since_ms: int = 0
-    """Wall time of the first refusal in the current row (see `IN_A_ROW_MS`)."""
+    """The wall time in ms of the first rejection in the current series (see `IN_A_ROW_MS`)."""
     times: int = 0
-    """Number of refusals since ``since_ms``."""
+    """The number of rejections since ``since_ms``."""
     is_over: bool = False
-    """Whether the client has joined since the last refusal."""
+    """True if the client has joined since its last rejection."""
 
     @property
     def key(self) -> Refused:
@@ -256,7 +255,7 @@ class Rejections(Recurring):
         return cls(fields["last_ms"], last, count=fields["count"], **row)
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         last = {name: getattr(self.last, name) for name in _REJECTED}
         last |= {"count": self.count, "last_ms": self.last_ms}
         if not isinstance(self.last, JoinRefused):
@@ -268,7 +267,7 @@ class Rejections(Recurring):
         return replace(self)
 
     def take(self, event: CommitRejected | JoinRefused, group_id: str, now: Now) -> None:
-        """Add a refusal; ``group_id`` is the string that the journal page already holds."""
+        """Adds a rejection; ``group_id`` is the string object that the journal page already has."""
         if self.is_over or not self.times or now.wall_ms - self.last_ms > IN_A_ROW_MS:
             self.is_over, self.since_ms, self.times = False, now.wall_ms, 0
         self.count += 1
@@ -284,7 +283,7 @@ class Rejections(Recurring):
         )
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         last = self.last
         if last is None:
             return _REJECTION_BYTES
@@ -301,13 +300,13 @@ class Flapping:
     changes: int = 0
     last_ms: int = 0
     detail: str = ""
-    """The last change."""
+    """The last change, in words."""
     flaps: bool = False
-    """Whether the member made FLAPPING_CHANGES changes within FLAPPING_WITHIN_MS."""
+    """True if the member made FLAPPING_CHANGES changes within FLAPPING_WITHIN_MS."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-    """Wall times of the changes in ``recent_mono_ms``. Only the wall clock runs while the broker is
-    suspended."""
+    """The wall times in ms of the changes in ``recent_mono_ms``. Unlike the monotonic clock, the
+    wall clock continues while the broker is suspended."""
     streak: Streak = field(default_factory=Streak)
     """The last changes without a long pause between them."""
     source: Source = Source.SEEN
@@ -319,7 +318,7 @@ class Flapping:
         return cls(**{name: fields[name] for name in _FLAPPING})
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         return {"kind": "flapping", **{name: getattr(self, name) for name in _FLAPPING}}
 
     def copied(self) -> Flapping:
@@ -342,7 +341,7 @@ class Flapping:
         )
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         return _FLAPPER_BYTES + long_bytes(self.member_id, self.client_id, self.detail)
 
 
@@ -351,9 +350,9 @@ class Fencing:
     """An instance id that two live processes use, and the last two processes that fenced each
     other.
 
-    Each process fences the other when it joins; the fenced process restarts and fences the first
-    process in turn. A single process that restarts fences no other process: the connection of the
-    member that it replaces has closed.
+    Each process fences the other when it joins; the fenced process restarts and then fences the
+    first process. A single process that restarts does not fence another process, because the
+    connection of the member that it replaces has closed.
     """
 
     instance: str
@@ -372,7 +371,7 @@ class Fencing:
     def note(
         self, member_id: str, client: tuple[str, str], other: tuple[str, str], now: Now
     ) -> None:
-        """Note that a process has joined and fenced another one."""
+        """Records that a process has joined and has fenced another process."""
         self.member_id = member_id
         self.client_id, self.client_host = client
         self.other_client_id, self.other_client_host = other
@@ -380,6 +379,6 @@ class Fencing:
         self.streak.note(now.wall_ms)
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         clients = long_bytes(self.client_id, self.other_client_id)
         return _FENCING_BYTES + long_bytes(self.instance, self.member_id) + clients

@@ -104,7 +104,7 @@ def _new(
     awaited: tuple[str, ...],
     now: Now,
 ) -> Rebalance:
-    """A rebalance that begins, with the changes of members that came before it."""
+    """Returns a rebalance that begins, with the earlier changes of members that belong to it."""
     rebalance = Rebalance(
         journal.rebalances.number + 1,
         now.wall_ms,
@@ -161,7 +161,8 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
 
 
 def _epoch_bumped(journal: GroupJournal, event: EpochBumped, now: Now) -> None:
-    """Begin the rebalance of an epoch; the one of the epoch before is interrupted."""
+    """Begins the rebalance of a new epoch; a rebalance of the previous epoch that is still open is
+    interrupted."""
     if journal.open_rebalance is not None:
         _end(journal, journal.open_rebalance, "interrupted", now)
     cause, before = Cause(event.cause.value), event.epoch - 1
@@ -233,7 +234,7 @@ def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
-    """Mark the refused joins of this client as over, because the client has joined."""
+    """Marks the rejected joins of this client as over, because the client has joined."""
     who = (kept_id(event.client_id), event.client_host)
     for kept in journal.rejected:
         key = kept.key
@@ -252,7 +253,7 @@ def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
 
 
 def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = None) -> None:
-    """Add the change of a member that joined (``way`` None) or lost its member id."""
+    """Records the change of a member: it joined (``way`` is None), or it lost its member id."""
     returns = journal.returns
     client = Client(change.client_id, change.client_host, change.group_instance_id)
     if way is None:

@@ -1,7 +1,7 @@
-"""The journal entries of rebalances, including entries that are made from the log.
+"""The journal entries of rebalances, including entries that are created from the log.
 
-The log holds the last generations of each group, but not their causes. A generation without a
-journal entry becomes a rebalance without a cause.
+The log has the last generations of each group, but not their causes. A generation without a journal
+entry becomes a rebalance without a cause.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _AS_THEY_ARE = (
     "last_wait_ms", "last_heard_ms", "generation_id", "protocol_name", "protocol_type", "leader",
     "members", "more_changes",
 )  # fmt: skip
-"""Fields of a `Rebalance` that its journal line holds unchanged."""
+"""Fields of a `Rebalance` that are equal in its journal line."""
 
 
 def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class Change(NamedTuple):
         return cls(at_ms, member_id, instance, client_id, host, text, silent_ms, client)
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory in bytes."""
         ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
         size = _CHANGE_BYTES + ids + long_bytes(self.text)
         if self.same_client is not None:
@@ -140,32 +140,34 @@ class Rebalance:
     """The member that caused the rebalance; "" if no single member did."""
     generation_before: int
     awaited: tuple[str, ...]
-    """Members that the current or last phase waited for when the phase began; () after the
-    rebalance ended, unless it was interrupted."""
+    """The members for which the current or last phase waited when the phase began. The tuple is
+    empty after the end of the rebalance, unless the rebalance was interrupted."""
     until_ms: int
-    """Deadline of the current or last phase, as set when the phase began."""
+    """The deadline of the current or last phase in wall ms, as it was when the phase began."""
     from_empty: bool = False
     """Whether the group had no members before the rebalance."""
     phase: str = "join"
-    """"join", "sync" or "ended"; of a consumer group "assign", "revoke" or "ended"."""
+    """The current phase: "join", "sync" or "ended"; for a consumer group "assign", "revoke" or
+    "ended"."""
     outcome: str = ""
-    """``assigned``, ``nobody left`` (the group has no members), ``interrupted`` by the next
-    rebalance, ``unloaded`` with the partition, ``stopped`` with the broker; "" while the rebalance
-    is in progress."""
+    """The end of the rebalance: ``assigned``, ``nobody left`` (the group has no members),
+    ``interrupted`` by the next rebalance, ``unloaded`` with the partition, or ``stopped`` with the
+    broker; "" while the rebalance is in progress."""
     ended_ms: int = 0
     join_ms: int = -1
-    """Length of the join phase; -1 before its end."""
+    """The length of the join phase in ms; -1 until the phase ends."""
     join_ended_by: str = ""
-    """A `Cause`: all_joined, join_timed_out, initial_delay_ended, nobody_left."""
+    """The `Cause` that ended the join phase: all_joined, join_timed_out, initial_delay_ended or
+    nobody_left."""
     sync_began_mono_ms: int = 0
     sync_ms: int = -1
     last_member: str = ""
     """The member that joined last."""
     last_wait_ms: int = 0
-    """Milliseconds for which all other members waited only for ``last_member``."""
+    """Milliseconds for which all other members waited for ``last_member`` alone."""
     last_heard_ms: int = 0
-    """Wall time of the last request of the member whose expired session caused the rebalance; 0:
-    another cause."""
+    """Wall time in ms of the last request of the member whose expired session caused the rebalance;
+    0 if the rebalance has another cause."""
     generation_id: int = -1
     protocol_name: str | None = None
     protocol_type: str | None = None
@@ -178,9 +180,9 @@ class Rebalance:
     """Number of further changes, which are not kept."""
     source: Source = Source.SEEN
     is_consumer: bool = False
-    """Whether the group is a consumer group: its generations are epochs (KIP-848)."""
+    """True if the group is a consumer group, whose generations are epochs (KIP-848)."""
     moved: str = ""
-    """Which partitions the target of a consumer group moved, in words."""
+    """The partitions that the target of a consumer group moved, in words."""
 
     @classmethod
     def read(cls, fields: Fields) -> Rebalance:
@@ -197,7 +199,7 @@ class Rebalance:
         )
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         return {
             "kind": "rebalance",
             **{name: getattr(self, name) for name in _AS_THEY_ARE},
@@ -213,7 +215,7 @@ class Rebalance:
         return replace(self, changes=list(self.changes))
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         size = _REBALANCE_BYTES + _NAME_BYTES * len(self.awaited)
         size += long_bytes(self.detail, self.member_id, self.last_member, self.leader)
         size += long_bytes(self.protocol_name, self.protocol_type, self.moved)
@@ -263,10 +265,11 @@ def _assigned_member(
 def with_generations(
     known: list[Rebalance], generations: Sequence[LoadedGeneration], loaded_ms: int
 ) -> list[Rebalance]:
-    """Add a rebalance for each generation that no known rebalance formed; return all, sorted by
-    time.
+    """Adds a rebalance for each generation that was not formed by a rebalance in ``known``; returns
+    all rebalances, sorted by time.
 
-    A known rebalance that was saved while in progress is completed if the log holds its generation.
+    A rebalance in ``known`` that was saved while in progress is completed if the log has its
+    generation.
     """
     there = {(each.generation_id, _cut(each.leader)) for each in known}
     missing = [each for each in generations if (each.generation_id, each.leader) not in there]
@@ -277,7 +280,7 @@ def with_generations(
 
 
 def _place(entry: Rebalance) -> tuple[int, int]:
-    """Sort key: time, then generation."""
+    """Returns the sort key of a rebalance: its time, then its generation."""
     generation_id = max(entry.generation_id, entry.generation_before)
     return entry.ended_ms or entry.began_ms, generation_id
 
@@ -300,7 +303,7 @@ def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
 
 
 def _cut(leader: str | None) -> str | None:
-    """Truncate a leader's id to the same length as the load does."""
+    """Truncates a leader's id to the length to which a load truncates ids."""
     return leader and cut(leader, LOADED_ID_CHARACTERS)
 
 

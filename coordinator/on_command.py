@@ -1,7 +1,7 @@
 """Test commands on a group, which call the same functions as production code.
 
 Each command is passed to `GroupShard.do`. The caller has checked in the same turn that the group's
-state allows it. The journal records the rebalance with the cause that a test requested it.
+state allows the command. The journal records that a test requested the rebalance.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ TAKEN_OVER_BY = "a test"
 
 
 def rebalance(step: Step, group_id: str) -> None:
-    """Begin a rebalance: each member learns of it from its next heartbeat, and rejoins.
+    """Begins a rebalance: each member gets the error from its next heartbeat, and rejoins.
 
-    In a consumer group the epoch rises, and a member keeps the partitions that stay its own.
+    In a consumer group the epoch is raised, and a member keeps the partitions that the new target
+    assigns to it.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
@@ -37,7 +38,7 @@ def rebalance(step: Step, group_id: str) -> None:
 
 
 def expire(step: Step, group_id: str, member_id: str) -> None:
-    """End a member's session before its timeout; the member's parked request is answered."""
+    """Ends a member's session before its timeout; a parked request of the member gets a reply."""
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.expire(step, consumers, consumers.members[member_id], _ASKED)
@@ -56,11 +57,10 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
 
 
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
-    """Join as another client with a static member's instance id; this fences the static member.
+    """Joins as another client with a static member's instance id, which fences the static member.
 
     The new member sends no further request: its session expires unless a client rejoins with the
-    instance id first.
-    In a consumer group the instance can rejoin only after `released`.
+    instance id first. In a consumer group the instance can rejoin only after `released`.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
@@ -89,14 +89,15 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
 
 def released(step: Step, group_id: str, instance_id: str) -> None:
-    """Let the new member of a consumer group leave for a while; no effect in a classic group."""
+    """Makes the new member of a consumer group leave temporarily; has no effect in a classic
+    group."""
     group = step.state.consumer_groups.get(group_id)
     if group is not None:
         consumer.away(step, group, group.members[group.static_members[instance_id]])
 
 
 class _Nobody:
-    """The ticket of a request without a client."""
+    """The ticket of a request that no client sent."""
 
     def take(self, reply: Any) -> None:
-        """Drop the answer."""
+        """Discards the reply."""

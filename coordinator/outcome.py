@@ -1,4 +1,5 @@
-"""The results of a shard's steps: records to append, replies to release, events to emit.
+"""The results of a shard's steps: records that must be appended, replies that must be released, and
+events that must be emitted.
 
 Replies are values without versions; the broker encodes them. The replies to Heartbeat, DeleteGroup
 and EndOffsets are error codes.
@@ -27,7 +28,8 @@ class JoinedMember(NamedTuple):
 
 @slotted
 class JoinReply:
-    """Answer to JoinGroup; an error has generation -1, no protocol, no leader and no members."""
+    """The reply to JoinGroup. With an error the generation is -1, and protocol, leader and members
+    are empty."""
 
     error_code: int
     member_id: str
@@ -41,7 +43,7 @@ class JoinReply:
 
 @slotted
 class SyncReply:
-    """Answer to SyncGroup."""
+    """The reply to SyncGroup."""
 
     error_code: int
     protocol_type: str | None = None
@@ -51,7 +53,7 @@ class SyncReply:
 
 @slotted
 class LeaveReply:
-    """Answer to LeaveGroup: (member id, instance id, error code) for each leaver, in order."""
+    """The reply to LeaveGroup: (member id, instance id, error code) for each leaver, in order."""
 
     error_code: int
     members: Sequence[tuple[str, str | None, int]] = ()
@@ -59,27 +61,27 @@ class LeaveReply:
 
 @slotted
 class CommitReply:
-    """Answer to OffsetCommit: one code for all topics, or for each topic a code or a column of
-    codes.
-    """
+    """The reply to OffsetCommit: one error code for all topics, or for each topic either one code
+    or one code per partition."""
 
     errors: int | Sequence[int | Sequence[int]]
 
 
 FetchedTopic = FetchedColumns
-"""Offsets of one topic as columns; -1: no offset; ``metadata`` None: all metadata is empty."""
+"""The offsets of one topic as columns; -1 for a partition without an offset. ``metadata`` is None
+if all metadata is empty."""
 
 
 @slotted
 class FetchReply:
-    """Answer to one group of OffsetFetch."""
+    """The reply to one group of an OffsetFetch."""
 
     error_code: int
     topics: Sequence[FetchedTopic] = ()
 
 
 class DescribedMember(NamedTuple):
-    """A member as DescribeGroups shows it."""
+    """A member in a DescribeGroups reply."""
 
     member_id: str
     group_instance_id: str | None
@@ -91,7 +93,7 @@ class DescribedMember(NamedTuple):
 
 @slotted
 class DescribeReply:
-    """Answer to one group of DescribeGroups; ``state`` is the name on the wire."""
+    """The reply to one group of a DescribeGroups; ``state`` is the name on the wire."""
 
     error_code: int
     group_id: str
@@ -100,11 +102,12 @@ class DescribeReply:
     protocol_name: str = ""
     members: Sequence[DescribedMember] = ()
     is_other_type: bool = False
-    """Whether it is a consumer group, which DescribeGroups shows as "Dead"."""
+    """True for a consumer group, which DescribeGroups reports as "Dead"."""
 
 
 class ListedGroup(NamedTuple):
-    """A group as ListGroups shows it; ``state`` is the name on the wire, the type is "classic"."""
+    """A group in a ListGroups reply; ``state`` is the name on the wire, ``type`` is "classic" by
+    default."""
 
     group_id: str
     protocol_type: str
@@ -114,7 +117,7 @@ class ListedGroup(NamedTuple):
 
 @slotted
 class ListReply:
-    """Answer to ListGroups for one shard."""
+    """The reply to ListGroups of one shard."""
 
     error_code: int
     groups: Sequence[ListedGroup] = ()
@@ -122,14 +125,14 @@ class ListReply:
 
 @slotted
 class OffsetDeleteReply:
-    """Answer to OffsetDelete: (topic, [(partition, error code)]) in request order."""
+    """The reply to OffsetDelete: (topic, [(partition, error code)]) in request order."""
 
     error_code: int
     topics: Sequence[tuple[str, Sequence[tuple[int, int]]]] = ()
 
 
 class DescribedConsumer(NamedTuple):
-    """A member as ConsumerGroupDescribe shows it."""
+    """A member in a ConsumerGroupDescribe reply."""
 
     member_id: str
     instance_id: str | None
@@ -140,14 +143,15 @@ class DescribedConsumer(NamedTuple):
     subscribed_topics: tuple[str, ...]
     subscribed_regex: str
     assignment: Assignment
-    """Assigned and still to be revoked."""
+    """The member's partitions: the assigned partitions, and those that the member must still give
+    up."""
     target: Assignment
     is_classic: bool
 
 
 @slotted
 class ConsumerDescribeReply:
-    """Answer to one group of a ConsumerGroupDescribe."""
+    """The reply to one group of a ConsumerGroupDescribe."""
 
     error_code: int
     group_id: str
@@ -161,7 +165,8 @@ class ConsumerDescribeReply:
 
 @slotted
 class ConsumerHeartbeatReply:
-    """Answer to ConsumerGroupHeartbeat; an error has a text and nothing else."""
+    """The reply to ConsumerGroupHeartbeat. An error reply has an error message and no other
+    field."""
 
     error_code: int
     error_message: str | None = None
@@ -169,7 +174,7 @@ class ConsumerHeartbeatReply:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: Mapping[bytes, Sequence[int]] | None = None
-    """All partitions of the member by topic id; None: unchanged."""
+    """All partitions of the member by topic id; None if they are unchanged."""
 
 
 Reply = (
@@ -200,5 +205,6 @@ NOTHING = Outcome()
 
 
 def answered(ticket: Ticket, reply: Reply) -> Outcome:
-    """An outcome with only one reply, made without NamedTuple's slower constructor."""
+    """Returns an outcome with only one reply. It is created without NamedTuple's slower
+    constructor."""
     return tuple.__new__(Outcome, ((), ((ticket, reply),), ()))

@@ -1,7 +1,7 @@
 """Read-only types of a shard's groups, members and offsets.
 
-These types expose the shard's own objects, not copies: an object changes with the next call to the
-shard.
+These types expose the objects of the shard without copying them: an object changes with the next
+call to the shard.
 """
 
 from __future__ import annotations
@@ -19,34 +19,37 @@ if TYPE_CHECKING:
 
 
 class TimerView(Protocol):
-    """A deadline."""
+    """A read-only timer."""
 
     @property
     def due_ms(self) -> int:
-        """Monotonic milliseconds; NEVER if the timer is not armed."""
+        """Returns the due time in monotonic milliseconds; NEVER if the timer is not armed."""
 
 
 class Reconciliation(NamedTuple):
-    """How far a member of a consumer group is on the way to its target assignment (KIP-848)."""
+    """The progress of a consumer group's member towards its target assignment (KIP-848)."""
 
     epoch: int
-    """The member's epoch; -2: a static member that has left for a while."""
+    """The member's epoch; -2 for a static member that has left temporarily."""
     state: str
     """STABLE, UNREVOKED, UNRELEASED or UNKNOWN; see `coordinator/consumer/states.py`."""
     target: Mapping[str, Sequence[int]]
-    """Its target assignment, by topic."""
+    """The member's target assignment, by topic."""
     revoking: Mapping[str, Sequence[int]]
-    """The partitions that it has to give up and still owns."""
+    """The partitions that the member must give up and still owns."""
     revoke_since_ms: int | None
-    """Monotonic time since which the member has to give them up; None without such partitions."""
+    """The monotonic time in ms since when the member must give up the partitions; None without such
+    partitions."""
     revoke_until_ms: int | None
-    """Monotonic time at which it is removed unless it gives them up."""
+    """The monotonic time in ms at which the member is removed unless it gives up the partitions."""
     waits_for: Sequence[tuple[str, int, str]]
-    """Topic, partition and holder of each partition of its target that another member holds."""
+    """Topic, partition and holder of each partition in the member's target that another member
+    still holds."""
 
 
 class MemberView(Protocol):
-    """A member of a group; a classic group has `coordinator.classic.member.Member`."""
+    """A member of a group. For classic groups, `coordinator.classic.member.Member` implements this
+    interface."""
 
     @property
     def member_id(self) -> str:
@@ -54,7 +57,7 @@ class MemberView(Protocol):
 
     @property
     def group_instance_id(self) -> str | None:
-        """The instance id of a static member; None: dynamic."""
+        """Returns the instance id of a static member; None for a dynamic member."""
 
     @property
     def client_id(self) -> str:
@@ -74,11 +77,12 @@ class MemberView(Protocol):
 
     @property
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        """(name, metadata) in the member's order of preference."""
+        """Returns the name and the metadata of each protocol, in the member's order of
+        preference."""
 
     @property
     def assignment(self) -> bytes:
-        """The leader's assignment bytes; meaningless outside STABLE."""
+        """Returns the assignment that the leader computed, as bytes; meaningful only in STABLE."""
 
     @property
     def join_ticket(self) -> Ticket | None:
@@ -90,8 +94,8 @@ class MemberView(Protocol):
 
     @property
     def closed_ms(self) -> int | None:
-        """Monotonic time at which the member's connection closed; None while the connection is open
-        or unknown."""
+        """Returns the monotonic time in ms at which the member's connection closed; None if the
+        connection is open or its state is unknown."""
 
     @property
     def session(self) -> TimerView:
@@ -99,11 +103,12 @@ class MemberView(Protocol):
 
     @property
     def reconciliation(self) -> Reconciliation | None:
-        """Its state in a consumer group; None for a member of a classic group."""
+        """Returns the member's reconciliation in a consumer group; None for a member of a classic
+        group."""
 
 
 class GroupView(Protocol):
-    """A group, classic or of KIP-848."""
+    """A read-only view of a group of either type."""
 
     @property
     def group_id(self) -> str:
@@ -111,7 +116,7 @@ class GroupView(Protocol):
 
     @property
     def type(self) -> str:
-        """Its type in ListGroups: classic or consumer."""
+        """Returns the group's type in ListGroups: "classic" or "consumer"."""
 
     @property
     def state(self) -> Enum:
@@ -119,11 +124,11 @@ class GroupView(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members, and none is joining."""
+        """Returns whether the group has no members and no member is joining."""
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the members' assignments are in force."""
+        """Returns whether the members' assignments are valid now."""
 
     @property
     def state_since_ms(self) -> int:
@@ -144,7 +149,8 @@ class GroupView(Protocol):
 
     @property
     def generation_id(self) -> int:
-        """Increases by 1 at the end of each join phase; of a consumer group, its epoch."""
+        """Returns the generation, which increases by 1 at the end of each join phase; for a
+        consumer group, its epoch."""
 
     @property
     def leader_id(self) -> str | None:
@@ -160,20 +166,19 @@ class GroupView(Protocol):
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
-        """Topics to which the members subscribe; None: unknown."""
+        """Returns the topics to which the members subscribe; None if unknown."""
 
     @property
     def offsets_read_ms(self) -> int:
-        """Wall time of the last OffsetFetch, with
-        group.offsets.fetch.counts.as.activity; else -1.
-        """
+        """Returns the wall time in ms of the last OffsetFetch if
+        group.offsets.fetch.counts.as.activity is set; else -1."""
 
     @property
     def record_offset(self) -> int:
-        """Log offset of the group's record; -1 when the log has none."""
+        """Returns the log offset of the group's record; -1 if the log has no such record."""
 
     def awaited(self) -> Awaited:
-        """The members that the group waits for, and the deadline."""
+        """Returns the members for which the group waits, and the deadline."""
 
 
 class OffsetsView(Protocol):
@@ -207,20 +212,21 @@ class OffsetsView(Protocol):
         """The cached offset with all fields, or None."""
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
-        """(topic, partition, entry) of every offset of the group."""
+        """Yields (topic, partition, entry) of every offset of the group."""
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """The committed offsets of these partitions; -1 for a partition without one."""
+        """Returns the committed offsets of these partitions; -1 for a partition without a committed
+        offset."""
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
-        """All offsets of the group, one value per topic, partitions ascending."""
+        """Returns all offsets of the group, with one FetchedColumns per topic and ascending
+        partitions."""
 
     def commits(
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
-        """Blocks of at most ``at_most`` (partition, offset, commit time, expire
-        time), ascending.
-        """
+        """Yields blocks of at most ``at_most`` (partition, offset, commit time, expire time), by
+        ascending partition."""
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """(topic, columns) for each topic of the group; for snapshots."""
+        """Returns the topic and the columns for each topic of the group, for snapshots."""

@@ -1,8 +1,9 @@
-"""Replies that carry only an error: to calls that a shard does not handle, and in place of replies
+"""Replies that have only an error: to calls that a shard does not handle, and in place of replies
 whose records could not be written.
 
-A handler's reply is made before its records are written. If the write fails or takes too long, each
-reply that depends on it is replaced by one of the same kind with only the error.
+A handler's reply is created before its records are written. If the write fails or takes too long,
+each reply that depends on the records is replaced by a reply of the same type that has only the
+error.
 """
 
 from __future__ import annotations
@@ -52,14 +53,15 @@ other calls accept an empty group id."""
 
 
 def not_served(call: Call, error_code: int) -> Reply:
-    """The reply to a call whose shard does not serve it, for the reason ``error_code``."""
+    """Returns the reply to a call of which the shard is not served; ``error_code`` is the
+    reason."""
     if isinstance(call, MUST_NAME_GROUP) and not call.group_id:
         error_code = INVALID_GROUP_ID
     return refusal(call, error_code)
 
 
 def refusal(call: Call, error_code: int) -> Reply:
-    """The reply to a call that carries only an error."""
+    """Returns a reply to the call that has only an error."""
     match call:
         case Heartbeat() | DeleteGroup() | EndOffsets():
             return error_code
@@ -86,7 +88,7 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:
-    """The error of a call while the shard loads.
+    """Returns the error of a call that arrives during the load of the shard.
 
     Heartbeat gets NONE, so that members do not leave. SyncGroup gets REBALANCE_IN_PROGRESS, which
     old clients expect.
@@ -101,7 +103,7 @@ def loading_error(call: Call) -> int:
 
 
 def failed(reply: Reply, error_code: int) -> Reply:
-    """A reply of the same kind as ``reply`` that carries only ``error_code``."""
+    """Returns a reply of the same type as ``reply`` that has only ``error_code``."""
     if isinstance(reply, int):
         return error_code
     if isinstance(reply, CommitReply):
@@ -126,8 +128,8 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 def write_failed(reply: Reply) -> Reply:
-    """The reply after the append of its records failed: NOT_COORDINATOR, to which Kafka maps
-    KAFKA_STORAGE_ERROR.
+    """Returns the reply to a call whose records could not be appended. Its error is
+    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR.
 
     Source: Kafka 3.9 ``GroupMetadataManager``, the mapping of append errors.
     """
@@ -135,7 +137,8 @@ def write_failed(reply: Reply) -> Reply:
 
 
 def timed_out(reply: Reply) -> Reply:
-    """The reply if its records were not stable within ``offsets.commit.timeout.ms``.
+    """Returns the reply to a call whose records were not stable within
+    ``offsets.commit.timeout.ms``.
 
     SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka up to 3.9. All other requests get
     COORDINATOR_NOT_AVAILABLE, as in Kafka 4.x. Clients retry after each of these errors.

@@ -1,4 +1,5 @@
-"""The retention check: drops expired offsets, and removes groups without members and offsets.
+"""The retention check, which drops expired offsets, and removes groups that have neither members
+nor offsets.
 
 The rules are in offsets/expiry.py. A consumer group counts as Stable while it has members.
 """
@@ -42,7 +43,8 @@ class Retention(Sweep):
 
 
 class _GroupRetention:
-    """The retention check of one group: drops expired offsets and counts those that expire soon.
+    """The retention check of one group, which drops expired offsets and counts the offsets that
+    expire soon.
 
     A group with few offsets is checked in one piece. An EMPTY group without offsets is removed.
     """
@@ -61,10 +63,11 @@ class _GroupRetention:
         self._dropped = 0
         self._step: Step | None = None
         self._unreplayed = 0
-        """Tombstones written in this step: the cache still holds their offsets."""
+        """The number of tombstones that were written in this step. The cache still has their
+        offsets."""
 
     def piece(self, step: Step) -> int:
-        """Do the next piece and return its cost; ``done`` is true after the last one."""
+        """Does the next piece and returns its cost; ``done`` is true after the last piece."""
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0
@@ -93,7 +96,8 @@ class _GroupRetention:
             self._partitions = cache.partitions(group_id, self._topic)
 
     def _look(self, step: Step, rule: ExpiryRule, most: int) -> int:
-        """Check at most ``most`` partitions of the topic; return the number checked."""
+        """Checks at most ``most`` partitions of the topic; returns the number of checked
+        partitions."""
         looked_at = self._partitions[self._next : self._next + most]
         self._next += len(looked_at)
         topic, now_ms = self._topic, step.now.wall_ms

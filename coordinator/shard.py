@@ -1,11 +1,11 @@
 """A shard: the groups of one ``__consumer_offsets`` partition, and the only interface of the core.
 
 The caller makes one call at a time, and ``now.mono_ms`` never decreases. Tickets are hashable, and
-each is used once. The caller passes every run of an outcome to ``replay`` at once, in order and
-with the run's log offset, so that the next call sees the run. The replies of the outcome are made
-before the replay; the caller releases a reply when the records before it are stable. Before
-``loaded`` it may call only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and
-then ``wake``. After ``unload`` every group is DEAD, and the shard is discarded.
+each is used once. The caller passes every run of an outcome to ``replay`` immediately, in order and
+with the run's log offset, so that the next call sees the run. The replies of the outcome are
+created before the replay; the caller releases a reply when the records before it are stable. Before
+``loaded`` the caller may call only ``restore`` and ``replay``, then ``topics_deleted`` and
+``sweep``, and then ``wake``. After ``unload`` every group is DEAD, and the shard is discarded.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
 
 
 def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
-    """Return a handler that collects its outcome in a Step.
+    """Returns a handler that collects its outcome in a Step.
 
-    A call that needs a group id and has an empty one is refused before ``handler`` runs.
+    A call with an empty group id is rejected before ``handler`` runs if the API requires a group
+    id.
     """
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
@@ -134,10 +135,11 @@ class GroupShard:
     )
 
     def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
-        """``topics`` are those of the cluster; the caller changes them between calls."""
+        """``topics`` is the image of the cluster's topics; the caller changes the image between
+        calls."""
         self._state = ShardState(config, topics)
         self._live = False
-        """Whether ``loaded`` was called. From then on handlers change groups, and ``replay`` does
+        """True after ``loaded``. From then on handlers change classic groups, and ``replay`` does
         not."""
         self._records = GroupRecords(self._state)
         self._waking: Iterator[str] | None = None
@@ -151,7 +153,8 @@ class GroupShard:
     # ------------------------------------------------------------------------------------- calls
 
     def handle(self, call: Call, now: Now) -> Outcome:
-        """Handle one decoded request; its ticket is answered in this outcome or a later one."""
+        """Handles one decoded request; its ticket is answered in the returned outcome or a later
+        one."""
         return _HANDLERS[type(call)](self._state, call, now)
 
     def do(self, work: Callable[[Step], object], now: Now) -> Outcome:
@@ -159,19 +162,19 @@ class GroupShard:
         return _stepped(lambda step, _: work(step))(self._state, None, now)
 
     def configure(self, config: GroupConfig) -> None:
-        """Use other settings from the next call on."""
+        """Uses ``config`` from the next call on."""
         self._state.config = config
 
     def topic_changed(self, name: str) -> None:
-        """Note that a topic of the image was created, deleted or given more partitions."""
+        """Handles a topic of the image that was created, deleted or given more partitions."""
         hosting.topic_changed(self._state, name)
 
     def regexes_resolved(
         self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now: Now
     ) -> Outcome:
-        """Take the topics of a group's regexes, as `RegexesWanted` asked for them.
+        """Applies the topics of a group's regexes, after a `RegexesWanted` event.
 
-        ``version`` is the event's. An empty mapping means that the resolution failed.
+        ``version`` is the version in the event. An empty mapping means that the resolution failed.
         """
         group = self._state.consumer_groups.get(group_id)
         if group is None:
@@ -184,28 +187,27 @@ class GroupShard:
         return self._state.connections.keys()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
-        """Note that a connection has closed; this has no effect if no member uses the
-        connection."""
+        """Handles a closed connection; this has no effect if no member uses the connection."""
         return _stepped(connection_closed)(self._state, connection, now)
 
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
     ) -> Outcome:
-        """Write tombstones for the offsets in these topics that were written before the log offset
-        given for the topic.
+        """Writes tombstones for the offsets in ``topics`` that were written before the log offset
+        that ``topics`` has for the topic.
 
-        The work that remains after this step is done by `expire`, or by `sweep` before ``loaded``.
+        `expire` does the work that remains after this step; before ``loaded``, `sweep` does it.
         ``ticket`` is answered with NONE at the end.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return _stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Handle due deadlines and unfinished work, about ``budget`` items (at least one).
+        """Handles due deadlines and unfinished work, about ``budget`` items (at least one).
 
         Deadlines come first, then unfinished work such as the retention check, in which a group is
-        one item, or several if it has many offsets. While more work is due, ``next_deadline`` is
-        not later than now.
+        one item, or several if it has many offsets. As long as more work is due, ``next_deadline``
+        is not later than now.
         """
         return _stepped(self._expire)(self._state, budget, now)
 
@@ -224,7 +226,7 @@ class GroupShard:
 
     @property
     def is_sweeping(self) -> bool:
-        """Whether there is unfinished work."""
+        """Returns whether the shard has unfinished work."""
         return bool(self._state.sweeps)
 
     def sweep(self, now: Now, budget: int) -> Outcome:
@@ -232,15 +234,15 @@ class GroupShard:
         return _stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """Continue only the first sweep; the next sweep begins in another step, after the records
-        of this step are replayed."""
+        """Continues only the first sweep. The next sweep begins in another step, when the records
+        of this step have been replayed."""
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
 
     def _fire(self, step: Step, timer: GroupTimer) -> bool:
-        """Handle a timer that is due; return whether the step ends, since only the replay of its
-        records removes a member of a consumer group."""
+        """Handles a timer that is due. Returns whether the step must end, since only the replay of
+        its records removes a member of a consumer group."""
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
                 state = self._state
@@ -263,9 +265,8 @@ class GroupShard:
         return False
 
     def next_deadline(self) -> int | None:
-        """The next time at which ``expire`` has work, in monotonic milliseconds; 0: now; None:
-        never.
-        """
+        """Returns the next time at which ``expire`` has work, in monotonic milliseconds; 0 if it
+        has work now, None if it never has."""
         if self._state.sweeps:
             return 0
         return self._state.deadlines.next_ms
@@ -277,11 +278,11 @@ class GroupShard:
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Apply a run that is in the log from ``base_offset`` on, live and at load.
+        """Applies a run that is in the log from ``base_offset`` on, live and at load.
 
         Only this method changes committed offsets and consumer groups. At load, a classic group's
-        record builds the group. Later the handler has changed the group already, and only the log
-        offset of its record is noted.
+        record builds the group. After the load the handler has already changed the group, so only
+        the log offset of its record is stored.
         """
         if isinstance(run, GroupRun):
             if run.value is None:
@@ -301,7 +302,7 @@ class GroupShard:
             self._state.cache.replay(run, base_offset)
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Restore offsets from a snapshot, before the rest of the log is replayed."""
+        """Loads offsets from a snapshot, before the rest of the log is replayed."""
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
@@ -313,17 +314,18 @@ class GroupShard:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Restore a transaction's pending offsets from a snapshot, like ``restore``."""
+        """Loads a transaction's pending offsets from a snapshot, before the rest of the log is
+        replayed."""
         assert not self._live
         pending = self._state.cache.pending
         pending.restore(producer_id, producer_epoch, group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Do a part of ``loaded`` for at most ``budget`` groups; return the number of groups, 0
-        when none is left.
+        """Does a part of the work of ``loaded``, for at most ``budget`` groups; returns the number
+        of groups, 0 if all groups are done.
 
-        The caller calls it after the replay. Sessions start with their full timeout, and a group is
-        created for each group id that has only offsets.
+        The caller calls this method after the replay. Sessions start with their full timeout, and a
+        group is created for each group id that has only offsets.
         """
         assert not self._live
         state = self._state

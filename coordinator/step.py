@@ -1,7 +1,7 @@
 """One step of a shard: the shard's state, and the outcome of the step so far.
 
 ``ShardState`` is the whole state of a shard; a ``Step`` collects the records, replies and events of
-one call. Only ``answer_join`` and ``answer_sync`` answer parked requests, so that each ticket is
+one call. Only ``answer_join`` and ``answer_sync`` reply to parked requests, so that each ticket is
 answered exactly once.
 """
 
@@ -51,36 +51,38 @@ class ShardState:
     def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
         self.config = config
         self.groups: dict[str, Group] = {}
-        """Classic groups, and groups that have offsets alone."""
+        """Classic groups, and groups that only have offsets, by id."""
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        """Groups of KIP-848. No id is in both."""
+        """Groups of KIP-848, by id. An id is never in both ``groups`` and ``consumer_groups``."""
         self.topics = TopicsImage() if topics is None else topics
         self.cache = OffsetCache()
-        """Only the shard's ``replay`` and ``restore`` methods change it."""
+        """The committed offsets. Only the shard's ``replay`` and ``restore`` methods change the
+        cache."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
-        """Number of offsets that expire within each warning time, by warning time and group id, as
-        of the last check of the group; groups without such offsets are absent."""
+        """For each warning time and group id, the number of offsets that expire within this time,
+        according to the group's last check. Groups without such offsets are absent."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """The group and member of each parked JoinGroup or SyncGroup, by ticket."""
         self.connections: dict[Hashable, dict[Member, Group]] = {}
         """The members that use each open connection; a member uses at most one connection."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
-        """Unsent replies of steps that an exception ended; the tickets are no longer parked."""
+        """Replies that were not sent because an exception ended their steps. Their tickets have
+        left the set of parked tickets."""
         self.sweeps: deque[Sweep] = deque()
-        """Unfinished long work, in the order in which it is done."""
+        """Unfinished long work, in the order of its execution."""
 
     def any_group(self, group_id: str) -> Group | ConsumerGroup | None:
-        """The group with this id, of either kind."""
+        """Returns the group with this id, of either type; None if it does not exist."""
         return self.groups.get(group_id) or self.consumer_groups.get(group_id)
 
     def forget_expiring(self, group_id: str) -> None:
-        """Stop counting the offsets of a removed group that expire soon."""
+        """Removes a removed group from the counts of offsets that expire soon."""
         for by_group in self.expiring.values():
             by_group.pop(group_id, None)
 
     def connect(self, group: Group, member: Member, connection: Hashable) -> None:
-        """Set the connection that a member uses; None: unknown."""
+        """Sets the connection that a member uses; None if unknown."""
         member.closed_ms = None
         if member.connection is connection:
             return
@@ -113,17 +115,17 @@ class Step:
         self.events: list[Event] = []
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
-        """Answer a request that is not parked."""
+        """Replies to a request that is not parked."""
         self.replies.append((ticket, reply))
 
     # ---------------------------------------------------------------------------------- parking
 
     def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Park a JoinGroup until the join phase ends; answer an older parked JoinGroup of the same
-        member.
+        """Parks a JoinGroup until the join phase ends, and replies to an older parked JoinGroup of
+        the same member.
 
         The older JoinGroup gets REBALANCE_IN_PROGRESS. A client that reads this reply rejoins under
-        the same id; a client that has given up on the older request never reads it.
+        the same id; a client that has abandoned the older request never reads it.
         """
         if member.join_ticket is not None:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
@@ -141,7 +143,7 @@ class Step:
             member.session.disarm()
 
     def answer_join(self, group: Group, member: Member, reply: JoinReply) -> None:
-        """Answer a member's parked JoinGroup, if there is one."""
+        """Replies to a member's parked JoinGroup, if the member has one."""
         ticket = member.join_ticket
         if ticket is not None:
             self.void(group, member)
@@ -149,8 +151,8 @@ class Step:
             self.replies.append((ticket, reply))
 
     def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Park a SyncGroup until the leader's SyncGroup arrives; answer an older parked SyncGroup
-        of the same member.
+        """Parks a SyncGroup until the leader's SyncGroup arrives, and replies to an older parked
+        SyncGroup of the same member.
 
         The older SyncGroup gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``.
         """
@@ -161,7 +163,7 @@ class Step:
         member.session.disarm()
 
     def answer_sync(self, group: Group, member: Member, reply: SyncReply) -> bool:
-        """Answer a member's parked SyncGroup; return whether the member had one."""
+        """Replies to a member's parked SyncGroup; returns whether the member had one."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
@@ -170,7 +172,7 @@ class Step:
         return True
 
     def void(self, group: Group, member: Member) -> None:
-        """Unpark a member's request without answering it.
+        """Removes a member's parked request without a reply.
 
         JoinGroups are parked only in PREPARING_REBALANCE and SyncGroups only in AWAITING_SYNC, so
         that a member has at most one parked request.
@@ -187,7 +189,7 @@ class Step:
     # ----------------------------------------------------------------------------------- timers
 
     def arm(self, timer: GroupTimer, after_ms: int) -> None:
-        """Arm the timer of a session or a phase, so that it falls due in ``after_ms``."""
+        """Arms the timer of a session or a phase, so that the timer is due after ``after_ms``."""
         self.state.deadlines.arm(timer, self.now.mono_ms + after_ms)
 
     # ---------------------------------------------------------------------------------- changes
@@ -222,8 +224,8 @@ class Step:
     def remove(
         self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
     ) -> None:
-        """Remove a member and answer its parked request with UNKNOWN_MEMBER_ID. The group's state
-        does not change."""
+        """Removes a member and replies to its parked request with UNKNOWN_MEMBER_ID. The group's
+        state does not change."""
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
@@ -250,17 +252,19 @@ class Step:
 
 
 class Sweep(ABC):
-    """Work that takes several steps; ``ticket``, if any, is answered at its end."""
+    """Work that takes several steps. A ``ticket``, if the work has one, is answered at its end."""
 
     ticket: Ticket | None = None
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Do the next piece and return its cost in items of `expire`; 0 if no piece was left."""
+        """Does the next piece and returns its cost in items of `expire`; 0 if all pieces are
+        done."""
 
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
-    """Whether the runs fit in one batch of at most ``max_record_bytes``, header included."""
+    """Returns whether the runs fit in one batch of at most ``max_record_bytes``, including its
+    header."""
     room = max_record_bytes - HEADER_BYTES
     try:
         if sum(map(run_bytes_at_most, runs)) <= room:

@@ -1,4 +1,4 @@
-"""The timers of groups: of a phase, of a member's session and of a pending member id."""
+"""The timers of a group: for its phase, for a member's session, and for a pending member id."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from protocol.deadlines import Timer
 
 
 class GroupTimer(Timer):
-    """A timer of a group or a member; ``group_id`` and ``member_id`` name the owner, "": no
-    owner."""
+    """A timer of a group or a member. ``group_id`` and ``member_id`` identify the owner;
+    ``member_id`` is "" for a timer of the group."""
 
     __slots__ = ("group_id", "member_id")
 

@@ -1,8 +1,8 @@
-"""The topics of the cluster, as the coordinator of consumer groups sees them.
+"""The topics of the cluster, for the coordinator of consumer groups.
 
-All shards of a broker share one image. The edge changes it between two calls, and then passes the
-name of the changed topic to each shard. The coordinator works on topic ids: a topic that is deleted
-and created again has another id, so that it is another topic here.
+All shards of a broker share one image. The broker changes the image between two calls, and then
+passes the name of the changed topic to each shard. The coordinator identifies topics by id: a topic
+that is deleted and created again has another id, and counts as another topic.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import xxhash
 
 
 class Topic(NamedTuple):
-    """One topic."""
+    """One topic of the image."""
 
     topic_id: bytes
     name: str
     partitions: int
     racks: tuple[tuple[str, ...], ...] = ()
-    """The racks of each partition's replicas, sorted; empty where no broker has a rack."""
+    """The sorted racks of each partition's replicas; empty if no broker has a rack."""
 
 
 class TopicsImage:
@@ -32,7 +32,7 @@ class TopicsImage:
         self._by_name: dict[str, Topic] = {topic.name: topic for topic in topics}
         self._names = {topic.topic_id: topic.name for topic in self._by_name.values()}
         self._hashes: dict[bytes, tuple[Topic, bytes]] = {}
-        """The topics that groups subscribe to by id, and their hashes; see `metadata_hash`."""
+        """The hashes of the topics to which groups subscribe, by topic id; see `metadata_hash`."""
         self.version = 0
         """The number of changes of topics since the broker started."""
         self.created = 0
@@ -40,7 +40,7 @@ class TopicsImage:
 
     @property
     def by_name(self) -> Mapping[str, Topic]:
-        """The existing topics."""
+        """Returns the existing topics by name."""
         return self._by_name
 
     @property
@@ -49,7 +49,7 @@ class TopicsImage:
         return self._names
 
     def put(self, topic: Topic) -> None:
-        """Add a topic, or replace the one of its name."""
+        """Adds a topic, or replaces the topic with the same name."""
         self.version += 1
         before = self._by_name.get(topic.name)
         if before is None:
@@ -60,7 +60,7 @@ class TopicsImage:
         self._names[topic.topic_id] = topic.name
 
     def remove(self, name: str) -> None:
-        """Remove a deleted topic; no effect for an unknown name."""
+        """Removes a deleted topic; has no effect for an unknown name."""
         self.version += 1
         topic = self._by_name.pop(name, None)
         if topic is not None:
@@ -71,15 +71,15 @@ class TopicsImage:
         self._hashes.pop(topic_id, None)
 
     def existing(self, names: Iterable[str]) -> list[Topic]:
-        """The topics of these names that exist, by name."""
+        """Returns the existing topics among ``names``, ordered by name."""
         by_name = self.by_name
         return [by_name[name] for name in sorted(names) if name in by_name]
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """The hash of the topics of these names that exist, as int64; 0 when none exists.
+        """Returns the hash of the existing topics among ``names``, as int64; 0 if none exists.
 
-        XXH3-64 over the topics' hashes in order of name (KIP-1101). A topic's hash covers its id,
-        name, partitions and racks. Source: Kafka 4.3.1 ``Utils.computeGroupHash``.
+        The hash is XXH3-64 over the topics' hashes in order of name (KIP-1101). A topic's hash
+        covers its id, name, partitions and racks. Source: Kafka 4.3.1 ``Utils.computeGroupHash``.
         """
         topics = self.existing(names)
         if not topics:
@@ -96,7 +96,8 @@ class TopicsImage:
 
 
 def _hash(topic: Topic) -> int:
-    """XXH3-64 of byte 0, the id's halves, the name in UTF-16, and each partition with its racks."""
+    """Returns the XXH3-64 of byte 0, the two halves of the id, the name in UTF-16, and each
+    partition with its racks."""
     name = topic.name.encode("utf-16-le")
     parts = [
         b"\0",

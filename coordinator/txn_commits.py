@@ -1,4 +1,4 @@
-"""TxnOffsetCommit, and the transaction markers that commit or drop its offsets.
+"""TxnOffsetCommit, and the transaction markers that commit or drop the offsets of these commits.
 
 The offsets are pending until the marker of their producer is written. A transaction may commit
 offsets while the group rebalances, and a marker is written in every state of the group.
@@ -34,15 +34,15 @@ from protocol.errors import (
 from protocol.now import Now
 
 PENDING_MAX = 10_000
-"""Maximum number of offsets that a transaction may have pending in one partition of
-``__consumer_offsets``, the same as for one request, because the transaction's marker applies all of
-them in one piece."""
+"""The maximum number of offsets that a transaction may have pending in one partition of
+``__consumer_offsets``. The limit equals the limit for one request, because the transaction's marker
+applies all of its offsets in one piece."""
 _NEVER_EXPIRES = -1
 _TOO_MANY = f"the transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
-    """Check a TxnOffsetCommit and create its records. It does not extend a member's session."""
+    """Checks a TxnOffsetCommit and creates its records. The member's session is not extended."""
     group = state.groups.get(call.group_id)
     consumers = state.consumer_groups.get(call.group_id) if group is None else None
     if consumers is not None and call.group_id:
@@ -73,8 +73,8 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
 
 
 def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRun]) -> bool:
-    """Whether the transaction has at most PENDING_MAX pending offsets in this partition, including
-    those of ``runs``."""
+    """Returns whether the transaction has at most PENDING_MAX pending offsets in this partition,
+    including the offsets of ``runs``."""
     known = dict(pending.of_producer(producer_id))
     count = sum([columns.count for columns in known.values()])
     if count + sum(map(len, runs)) <= PENDING_MAX:
@@ -90,11 +90,11 @@ def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRu
 
 
 def _check(group: Group | None, call: TxnOffsetCommit) -> int:
-    """The error of a commit as a whole, or NONE.
+    """Returns the error of a commit as a whole, or NONE.
 
     A commit without membership is accepted in any group, because requests below v3 have no fields
-    for it. If the commit has a generation, a member id or an instance id, all three are checked
-    (KIP-447).
+    for membership. If the commit has a generation, a member id or an instance id, all three are
+    checked (KIP-447).
     """
     if not call.group_id:
         return INVALID_GROUP_ID

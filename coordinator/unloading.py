@@ -11,11 +11,11 @@ from protocol.now import Now
 
 
 def unload(state: ShardState, error_code: int) -> Outcome:
-    """Unload the partition: answer every parked request with the error, move every group to
-    DEAD.
+    """Unloads the partition: replies to every parked request with the error, and moves every group
+    to DEAD.
 
-    Requests whose replies were lost by an exception in this shard are answered too. Only groups
-    with members emit an event: no client waits for the others.
+    Requests whose replies were lost by an exception in this shard get a reply too. An event is
+    emitted only for groups with members, because no client waits for the other groups.
     """
     step = Step(state, Now(0, 0))
     for ticket, reply in state.interrupted:

@@ -29,11 +29,12 @@ from protocol.now import Now
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
-"""The types of groups, as ListGroups v5 names them."""
+"""The types of groups, by their names in ListGroups v5."""
 
 
 def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # noqa: ARG001
-    """Describe a classic group; an unknown one, and a consumer group, is "Dead" without error."""
+    """Describes a classic group. An unknown group or a consumer group is described as "Dead",
+    without an error."""
     group = state.groups.get(call.group_id)
     if group is None:
         is_other_type = call.group_id in state.consumer_groups
@@ -50,7 +51,8 @@ def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # no
 
 
 def _described(group: Group, protocol_name: str | None) -> DescribeReply:
-    """Describe a known group; only a STABLE one has a protocol name, metadata and assignments."""
+    """Describes a known group; only a STABLE group has a protocol name, metadata and
+    assignments."""
     members = [
         DescribedMember(
             member.member_id,
@@ -93,7 +95,7 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
 
 
 class ShardView:
-    """A read-only view of a shard's own containers: nothing is copied.
+    """A read-only view of a shard's containers, which are not copied.
 
     A caller may read many groups or offsets over several turns: each field is live.
     """
@@ -105,11 +107,11 @@ class ShardView:
         self.groups: Mapping[str, GroupView] = Groups(state)
         """All groups by id."""
         self.consumer_groups: Mapping[str, ConsumerGroup] = state.consumer_groups
-        """The consumer groups by id; to be read, not written."""
+        """The consumer groups by id, which callers must only read."""
         self.offsets: OffsetsView = state.cache
         """The committed offsets."""
         self.recorded = recorded
-        """Log offset and value of the record of each group in the log."""
+        """The log offset and the value of each group's record in the log."""
 
     def known(self) -> int:
         """Number of groups in the log, including groups that have only offsets; also valid during a
@@ -121,15 +123,16 @@ class ShardView:
         return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
-        """Approximate number of records of the log that are not superseded: one per offset, one per
-        classic group; two per consumer group, and three per member.
-        """
+        """Returns the approximate number of records in the log that are not superseded: one per
+        offset, one per classic group, two per consumer group, and three per member of a consumer
+        group."""
         consumers = sum(2 + 3 * len(group.members) for group in self.consumer_groups.values())
         offsets = self.offsets.count() + self._state.cache.pending.count()
         return offsets + len(self._state.groups) + consumers
 
     def all_pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """(producer id, epoch, group, topic, columns) of all pending offsets; for snapshots."""
+        """Yields producer id, epoch, group, topic and columns of all pending offsets, for
+        snapshots."""
         return self._state.cache.pending.columns()
 
     def pending(self, group_id: str) -> Sequence[PendingOfProducer]:
@@ -146,12 +149,13 @@ class ShardView:
         return by_state, members
 
     def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
-        """The offsets of a group that retention may drop until ``until_ms``, a wall time."""
+        """Returns the offsets of a group that retention may drop by the wall time ``until_ms``."""
         group = self._state.any_group(group_id)
         return () if group is None else expiring(self._state, group, until_ms)
 
     def expiring_counts(self) -> dict[int, int]:
-        """The number of offsets that expire within each warning time, as of the last checks."""
+        """Returns the number of offsets that expire within each warning time, according to the last
+        checks."""
         return {
             within_ms: sum(by_group.values())
             for within_ms, by_group in self._state.expiring.items()

@@ -23,12 +23,13 @@ _NAMED = 3
 
 
 def short(reason: str | None) -> str | None:
-    """A client's reason, truncated to _REASON_CHARACTERS; None or "" unchanged."""
+    """Returns a client's reason, truncated to _REASON_CHARACTERS; None and "" are returned
+    unchanged."""
     return reason[:_REASON_CHARACTERS] if reason else reason
 
 
 def with_reason(what: str, reason: str | None) -> str:
-    """A sentence, with the client's reason appended if there is one."""
+    """Returns a sentence, with the client's reason appended if the client sent a reason."""
     return f"{what}: {short(reason)}" if reason else what
 
 
@@ -38,7 +39,8 @@ def seconds(milliseconds: int) -> str:
 
 
 def some_of(parts: list[str], separator: str) -> str:
-    """The first _NAMED parts joined, and the number of the remaining parts."""
+    """Returns the first _NAMED parts, joined by the separator, and the number of the remaining
+    parts."""
     more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     return separator.join(parts[:_NAMED]) + more
 
@@ -48,29 +50,30 @@ class Change(NamedTuple):
 
     detail: str
     is_visible: bool
-    """Whether the topics or protocols changed, or metadata that can't be decoded. False if only
+    """True if the topics or protocols changed, or metadata that can't be decoded. False if only
     other metadata changed, such as the owned partitions, which some assignors change in every
     rebalance."""
 
 
 def named(member: Member) -> str:
-    """A member's id and host, for a sentence."""
+    """Returns a member's id and host as text for a sentence."""
     instance = member.group_instance_id
     name = member.member_id if instance is None else f"{instance} ({member.member_id})"
     return f"{name} from {plain_host(member.client_host)}"
 
 
 def plain_host(host: str) -> str:
-    """An address without the slash, or without the host name and slash, that Kafka writes before
-    the address."""
+    """Returns an address without its prefix: Kafka writes a slash, or the host name and a slash,
+    before the address."""
     return host.rpartition("/")[2]
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
-    """The change between a member's old and new protocols or subscriptions; None if they are equal.
+    """Returns the change between a member's old and new protocols or subscriptions; None if they
+    are equal.
 
-    After a load only the selected protocol of a member is known, because the log keeps only this
-    one.
+    After a load only the selected protocol of a member is known, because the log stores only the
+    selected protocol.
     """
     old: Protocols = member.protocols
     if member.restored:

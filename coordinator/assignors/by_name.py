@@ -1,4 +1,4 @@
-"""The assignors that a broker has, by the names of ``group.consumer.assignors``."""
+"""The assignors of a broker, by their names in ``group.consumer.assignors``."""
 
 from __future__ import annotations
 

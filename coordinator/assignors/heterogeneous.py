@@ -1,8 +1,8 @@
 """The assignor "uniform" for members whose subscriptions differ.
 
-Source: Kafka 4.3.1 ``UniformHeterogeneousAssignmentBuilder``. Partitions of topics with few
-subscribers are placed first; then partitions move, topic by topic, from the members with most to
-those with fewest, until no move helps.
+Source: Kafka 4.3.1 ``UniformHeterogeneousAssignmentBuilder``. The assignor first assigns the
+partitions of the topics with few subscribers. Then it moves partitions, topic by topic, from the
+members with the most partitions to the members with the fewest, until no move improves the balance.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from coordinator.assignors.subscriptions import GroupSubscriptions
 from offsets.consumer_records import Assignment
 
 ROUNDS_MAX = 16
-"""Rounds of balancing over all topics; Kafka's bound."""
+"""The maximum number of rounds of balancing over all topics; Kafka has the same bound."""
 
 
 def assign_heterogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """A target for each member, by member id."""
+    """Returns the target assignment of each member, by member id."""
     return _Builder(group).build()
 
 
 class _Builder:
-    """One assignment under construction; members are their numbers in ascending order of id."""
+    """One assignment under construction. Members are represented by their numbers in ascending
+    order of member id."""
 
     __slots__ = ("group", "members", "owners", "sizes", "subscribers")
 
@@ -28,9 +29,9 @@ class _Builder:
         self.group = group
         self.members = sorted(group.members)
         self.sizes = [0] * len(self.members)
-        """Partitions of each member, over all topics."""
+        """The number of partitions of each member, over all topics."""
         self.owners = {topic: [-1] * count for topic, count in group.partitions.items()}
-        """The owner of each partition; -1: none yet."""
+        """The owner of each partition; -1 if the partition has no owner yet."""
         self.subscribers: dict[bytes, list[int]] = {topic: [] for topic in group.partitions}
         for number, member in enumerate(self.members):
             for topic in member.topics:
@@ -87,7 +88,8 @@ class _Builder:
                     last_changed = i
 
     def _balance_topic(self, topic: bytes) -> bool:
-        """Move partitions of one topic between its subscribers; whether any moved."""
+        """Moves partitions of one topic between its subscribers; returns whether a partition was
+        moved."""
         sizes = self.sizes
         subscribers = self.subscribers[topic]
         loads = [sizes[each] for each in subscribers]
@@ -116,11 +118,12 @@ class _Builder:
 
 
 class _Balancer:
-    """Names a topic's subscribers with fewest, and with most, partitions, in turn.
+    """Selects in turn a topic's subscribers with the fewest partitions, and its subscribers with
+    the most partitions.
 
-    The members with fewest are a range at the front of the sorted subscribers, those with most a
-    range at the back. All members of a range have the same number of partitions, its level, until
-    they are named again.
+    The members with the fewest are a range at the front of the sorted subscribers, the members with
+    the most a range at the back. All members of a range have the same number of partitions, the
+    range's level, until they are selected again.
     """
 
     __slots__ = (
@@ -145,7 +148,7 @@ class _Balancer:
         self.most_level = sizes[self._sorted[-1]] + 1
 
     def next_least(self) -> int:
-        """The number of the next member with fewest partitions."""
+        """Returns the number of the next member with the fewest partitions."""
         if self._next_least >= self._least_end:
             self.least_level += 1
             while (
@@ -159,7 +162,8 @@ class _Balancer:
         return member
 
     def next_most(self) -> int:
-        """The number of the next member with most partitions; -1 when all are excluded."""
+        """Returns the number of the next member with the most partitions; -1 if all members are
+        excluded."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self.most_level = self._sizes[self._sorted[self._most_start - 1]]
@@ -178,7 +182,8 @@ class _Balancer:
         return member
 
     def exclude_most(self) -> None:
-        """Exclude the member that ``next_most`` named last: it has no partition to move."""
+        """Excludes the member that ``next_most`` returned last, because it has no partition to
+        move."""
         self._most_end -= 1
         named = self._next_most + 1
         members = self._sorted

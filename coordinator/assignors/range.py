@@ -1,7 +1,7 @@
-"""The assignor "range": consecutive partitions of each topic to each member.
+"""The assignor "range", which assigns consecutive partitions of each topic to each member.
 
-Source: Kafka 4.3.1 ``RangeAssignor``. The result equals Kafka's. It does not depend on the target
-until now, but static members keep their place in the order.
+Source: Kafka 4.3.1 ``RangeAssignor``. The result equals Kafka's. The result does not depend on the
+previous target, but static members keep their position in the order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ NAME = "range"
 
 
 def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """A target for each member, by member id.
+    """Returns the target assignment of each member, by member id.
 
-    Static members come first, by instance id, then the others by member id. Of n partitions and m
-    subscribers each subscriber takes the next n // m, the first n % m subscribers one more.
+    Static members come first, ordered by instance id, then the other members, ordered by member id.
+    Of n partitions each of m subscribers gets the next n // m; the first n % m subscribers get one
+    more.
     """
     subscribers: dict[bytes, list[str]] = {topic: [] for topic in group.partitions}
     for member in sorted(group.members, key=_order):
@@ -39,7 +40,7 @@ def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
 
 
 def _order(member: Subscriber) -> tuple[bool, bytes]:
-    """By UTF-16 code units, as Java compares strings."""
+    """Returns the sort key of a member. Strings are compared by UTF-16 code units, as in Java."""
     instance_id = member.group_instance_id
     name = member.member_id if instance_id is None else instance_id
     return instance_id is None, name.encode("utf-16-be")

@@ -1,7 +1,8 @@
 """The input of an assignor, and the assignment that it returns.
 
-Topics are named by their ids (16 bytes), partitions by their numbers, ascending in a tuple. Topics
-that do not exist are not in the input. Results depend on the input alone, not on hash orders.
+A topic is represented by its id (16 bytes), the partitions of a topic by an ascending tuple of
+their numbers. Topics that do not exist are not in the input. Results depend only on the input, not
+on hash orders.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from offsets.consumer_records import Assignment
 
 
 class Subscriber(NamedTuple):
-    """A member as an assignor sees it."""
+    """The properties of a member on which an assignor depends."""
 
     member_id: str
     group_instance_id: str | None
     topics: Collection[bytes]
-    """Ids of the topics that it subscribes to, by name or by regex."""
+    """The ids of the topics to which the member subscribes, by name or by regex."""
 
 
 class GroupSubscriptions(NamedTuple):
@@ -28,7 +29,8 @@ class GroupSubscriptions(NamedTuple):
     partitions: Mapping[bytes, int]
     """The number of partitions of each subscribed topic."""
     target: Mapping[str, Assignment]
-    """The target assignment until now, by member id."""
+    """The previous target assignment, by member id."""
     homogeneous: bool
-    """Whether all members have the same subscription: no regex and every subscribed name has all
-    members, or one regex that all members have (Kafka 4.3.1, ``ModernGroup``)."""
+    """True if all members have the same subscription: every subscribed name is subscribed by all
+    members and no member has a regex, or all members have only the same regex (Kafka 4.3.1,
+    ``ModernGroup``)."""

@@ -1,8 +1,9 @@
 """The assignor "uniform", the default: balanced over all topics, and sticky.
 
-Source: Kafka 4.3.1 ``UniformAssignor`` with its homogeneous and heterogeneous builder. Members,
-topics and partitions are taken in ascending order where Kafka takes them in the order of its hash
-maps: the result is as balanced and as sticky as Kafka's, and equal to it for equal orders.
+Source: Kafka 4.3.1 ``UniformAssignor`` with its homogeneous and heterogeneous builders. This
+assignor processes members, topics and partitions in ascending order, Kafka in the order of its hash
+maps. The result is as balanced and as sticky as Kafka's, and equals Kafka's result for equal
+orders.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NAME = "uniform"
 
 
 def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """A target for each member, by member id."""
+    """Returns the target assignment of each member, by member id."""
     if not group.members:
         return {}
     if group.homogeneous:
@@ -24,10 +25,10 @@ def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
 
 
 def _assign_homogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """The target when every member subscribes to the same topics.
+    """Returns the target assignment for members that all subscribe to the same topics.
 
-    Each member keeps up to its quota of its old partitions; the rest go to the members below their
-    quota. Quotas differ by at most one partition.
+    Each member keeps up to its quota of its old partitions; the other partitions are assigned to
+    the members below their quota. Quotas differ by at most one partition.
     """
     members = sorted(group.members)
     topics = sorted(topic for topic in members[0].topics if topic in group.partitions)
@@ -63,7 +64,7 @@ def _assign_homogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
 
 
 def _not_in_target(group: GroupSubscriptions, topics: list[bytes]) -> list[tuple[bytes, int]]:
-    """The partitions that are in no member's target, by topic and number."""
+    """Returns the partitions that no member's target has, ordered by topic and number."""
     owned = {topic: bytearray(group.partitions[topic]) for topic in topics}
     for member in group.members:
         for topic, partitions in group.target.get(member.member_id, {}).items():
@@ -84,7 +85,7 @@ def _fill(
     unfilled: list[tuple[str, int]],
     free: list[tuple[bytes, int]],
 ) -> None:
-    """Give the free partitions, in order, to the members below their quota, in order."""
+    """Assigns the free partitions, in order, to the members below their quota, in order."""
     first = 0
     for member_id, room in unfilled:
         given: dict[bytes, list[int]] = {}

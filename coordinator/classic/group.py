@@ -1,7 +1,7 @@
 """A group: its members, its generation and its state.
 
-The group keeps its own counts and changes its own state. membership.py, static_members.py and
-rebalance.py decide what a request does. A failed assertion is a bug: the shard stops.
+The group maintains its counts and changes its state. membership.py, static_members.py and
+rebalance.py decide the effect of a request. A failed assertion is a bug: the shard stops.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MAX_GENERATION = 2**31 - 1
 
 
 class Awaited(NamedTuple):
-    """The members that a group waits for, and the deadline."""
+    """The members for which a group waits, and the deadline."""
 
     phase: str
-    """"initial delay", "coalescing", "join", "sync", or "" when the group waits for no member."""
+    """"initial delay", "coalescing", "join" or "sync"; "" if the group does not wait."""
     deadline_ms: int | None
-    """Monotonic milliseconds; None when the group waits for no member."""
+    """The deadline in monotonic milliseconds; None if the group does not wait for members."""
     members: tuple[str, ...]
-    """Ids of members that have not joined or synced, and new member ids with which no client has
-    joined yet."""
+    """The ids of members that have not joined or synced, and new member ids with which no client
+    has joined yet."""
 
 
 class Group:
@@ -71,38 +71,38 @@ class Group:
     def __init__(self, group_id: str, now: Now | None = None) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
-        """Only ``transition_to`` and ``restored`` change it."""
+        """The state of the group. Only ``transition_to`` and ``restored`` change the state."""
         self.state_since_ms = 0 if now is None else now.mono_ms
-        """Monotonic time of the last state change or, after a load, of ``wake``; 0 before that."""
+        """Monotonic time in ms of the last state change or of ``wake``; 0 before ``wake``."""
         self.state_timestamp_ms = -1 if now is None else now.wall_ms
         """Wall time of the last state change, from the group's record; -1: unknown."""
         self.protocol_type: str | None = None
-        """Set by the first member that joins the empty group; None: no member ever joined."""
+        """The protocol type of the group's first member; None if no member ever joined."""
         self.protocol_name: str | None = None
-        """The result of the last vote; None without members."""
+        """The protocol that the members elected last; None without members."""
         self.generation_id = 0
-        """Increases by 1 at the end of each join phase; 0 before the first."""
+        """The generation, which increases by 1 at the end of each join phase; at first 0."""
         self.leader_id: str | None = None
-        """Invariant: in ``members``, or None."""
+        """The member id of the leader, which is always in ``members``; or None."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        """Instance id to member id. Invariant: exactly the members with an instance id."""
+        """Member id by instance id, for exactly the members with an instance id."""
         self.pending: dict[str, GroupTimer] = {}
-        """Timers of ids returned with MEMBER_ID_REQUIRED that have not joined as members yet."""
+        """Timers of ids returned with MEMBER_ID_REQUIRED with which no client has joined yet."""
         self.pending_syncs: set[str] = set()
         """Members that received this generation's JoinGroup response and have not sent SyncGroup.
         Empty except in AWAITING_SYNC and STABLE."""
         self.joined = 0
-        """Invariant: the number of members with a parked JoinGroup."""
+        """The number of members with a parked JoinGroup."""
         self.subscribed_topics: Collection[str] | None = None
-        """Topics to which the members of the current generation subscribe; None: unknown, which
-        counts as all topics. Only a new generation or a load changes it, as in Kafka."""
+        """Topics to which the members of the current generation subscribe; None if unknown, which
+        counts as all topics. Only a new generation or a load changes this value, as in Kafka."""
         self.support: dict[str, int] = {}
-        """Number of members that offer each protocol; protocols without members are absent."""
+        """The number of members that offer each protocol; protocols without members are absent."""
         self.phase = GroupTimer(group_id)
-        """Timer of the phase. In PREPARING_REBALANCE it ends the join phase or a step of the
-        initial delay; in AWAITING_SYNC, and in STABLE with ``pending_syncs``, it ends the sync
-        phase. Invariant: the timer is armed only in these cases."""
+        """The timer of the phase. In PREPARING_REBALANCE the timer ends the join phase or a step of
+        the initial delay. In AWAITING_SYNC, and in STABLE with ``pending_syncs``, the timer ends
+        the sync phase. Invariant: the timer is armed only in these cases."""
         self.initial_delay = False
         """Whether the join phase is the initial delay of a group that was empty."""
         self.delay_step_ms = 0
@@ -112,11 +112,11 @@ class Group:
         self.member_added = False
         """Whether a member was added during the current step, so that another step follows."""
         self.holding = False
-        """Whether group.join.coalescing.ms holds the join phase open even if all have joined."""
+        """Whether group.join.coalescing.ms keeps the join phase open after all have joined."""
         self.join_deadline_ms = 0
-        """Monotonic deadline of the join phase in ms, used when the phase was held open."""
+        """Monotonic deadline of the join phase in ms; used if ``holding`` kept the phase open."""
         self.last_joined_id = ""
-        """Member whose JoinGroup was parked last, in this join phase or the previous one."""
+        """The member whose JoinGroup was parked last, in this join phase or the previous one."""
         self.last_join_ms = 0
         """Monotonic time at which the JoinGroup of ``last_joined_id`` was parked."""
         self.last_wait_ms = 0
@@ -124,13 +124,13 @@ class Group:
         self.offsets_read_ms = -1
         """Wall time of the last OffsetFetch if it counts as activity (simple groups); else -1."""
         self.expiry_warned_ms = 0
-        """Shortest warning time within which offsets expire, as of the last check; 0: none."""
+        """The shortest warning time within which offsets expire, at the last check; 0: none."""
         self.record_offset = -1
-        """Log offset of the group's metadata record; -1 when the log has none."""
+        """The log offset of the group's metadata record; -1 if the log has no such record."""
 
     @classmethod
     def restored(cls, group_id: str, value: GroupValue, record_offset: int) -> Group:
-        """Build the group that a metadata record describes; ``wake`` arms its timers."""
+        """Builds a group from its metadata record; ``wake`` arms the group's timers."""
         group = cls(group_id)
         group.state = State.STABLE if value.members else State.EMPTY
         group.state_timestamp_ms = value.state_timestamp_ms
@@ -179,12 +179,12 @@ class Group:
         ), f"group {self.group_id!r} enters {state.name} without a deadline"
 
     def next_generation(self) -> None:
-        """Begin the next generation: set its number, leader, protocol and topics.
+        """Begins the next generation: sets its number, leader, protocol and topics.
 
         The number wraps from Kafka's maximum to 1. A leader that has not rejoined is replaced by
-        the oldest member that has rejoined. A leader whose connection has closed is also replaced,
+        the oldest member that has rejoined. A leader whose connection has closed is also replaced
         if a joined member has an open connection. Kafka keeps a leader without a connection, and
-        the group waits for the leader's assignment until the leader's session ends.
+        its group waits for the leader's assignment until the leader's session ends.
         """
         self.generation_id = 1 if self.generation_id >= _MAX_GENERATION else self.generation_id + 1
         joined = [m for m in self.members.values() if m.join_ticket is not None]
@@ -195,7 +195,7 @@ class Group:
         self.note_subscriptions()
 
     def awaited(self) -> Awaited:
-        """The members that the group waits for, and the deadline."""
+        """Returns the members for which the group waits, and the deadline."""
         match self.state:
             case State.PREPARING_REBALANCE:
                 phase = "join"
@@ -217,7 +217,7 @@ class Group:
                 return Awaited("", None, ())
 
     type = "classic"
-    """The type in ListGroups."""
+    """The group's type in a ListGroups response."""
 
     @property
     def is_empty(self) -> bool:
@@ -226,7 +226,7 @@ class Group:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the members' assignments are in force, as they are in STABLE."""
+        """Returns whether the members have valid assignments, which is the case in STABLE."""
         return self.state is State.STABLE
 
     def all_joined(self) -> bool:
@@ -245,11 +245,11 @@ class Group:
     # ---------------------------------------------------------------------------------- members
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> int:
-        """The error of a request that names this member, or NONE.
+        """Returns the error of a request that names this member, or NONE.
 
         Every request is checked in the same order: instance id, member id, then (by the caller) the
-        generation. FENCED_INSTANCE_ID: another member id now has the instance id, and the old
-        process must stop (KIP-345).
+        generation. FENCED_INSTANCE_ID means that another member id now has the instance id, so the
+        old process must stop (KIP-345).
         """
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
@@ -272,7 +272,7 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Remove a member without a parked request; the oldest other member may become leader."""
+        """Removes a member without a parked request; the oldest other member may become leader."""
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -285,7 +285,7 @@ class Group:
         self._count_protocols(member.protocols, -1)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Replace the static member ``old`` by ``new``, which takes over its leadership."""
+        """Replaces the static member ``old`` by ``new``, which may become leader instead."""
         assert old.group_instance_id == new.group_instance_id
         assert new.member_id not in self.members
         led = self.leader_id == old.member_id
@@ -340,7 +340,7 @@ class Group:
         self.subscribed_topics = topics
 
     def run(self, replaced: Member | None = None, by: Member | None = None) -> GroupRun:
-        """The group's metadata record, with the member ``by`` in place of ``replaced`` if given."""
+        """Returns the group's metadata record, with ``by`` instead of ``replaced`` if given."""
         leader = self.leader_id
         members = []
         for member in self.members.values():

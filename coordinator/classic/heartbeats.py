@@ -1,4 +1,4 @@
-"""The signs of life of the members that a group waits for."""
+"""The signs of life of the members for which a group waits."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)
 
 
 class Sign(StrEnum):
-    """The sign of life of a member that its group waits for."""
+    """The sign of life of a member for which its group waits."""
 
     HEARTBEATS = "heartbeats"
     """The member heartbeats: `is_heard` is true."""
     SILENT = "silent"
     """The member does not heartbeat: `is_heard` is false."""
     NOT_DUE = "not_due"
-    """The member has sent no request since its group began to wait, but the next heartbeat may not
-    be due yet: a client heartbeats three times per session timeout."""
+    """The member has not sent a request since its group began to wait, but its next heartbeat may
+    not be due yet: a client heartbeats three times per session timeout."""
     CLOSED = "closed"
-    """The member's connection closed, and the member has sent no request since: its process ended,
-    or the network failed."""
+    """The member's connection closed and the member has not sent a request since: its process
+    ended, or the network failed."""
     NEW = "new"
     """The client received a member id and has not joined with the id yet."""
     GONE = "gone"
@@ -35,20 +35,20 @@ class Sign(StrEnum):
 
 
 class Awaited(NamedTuple):
-    """A member that its group waits for."""
+    """A member for which its group waits."""
 
     sign: Sign
     silent_ms: int | None
-    """Milliseconds since the member's last request; None if unknown, or while a request is
-    parked."""
+    """Milliseconds since the member's last request; None if the time is unknown or a request of the
+    member is parked."""
     words: str
 
 
 def state_since_ms(group: GroupView, now: Now) -> int:
-    """Wall time at which a group entered its state.
+    """Returns the wall time in ms at which a group entered its state.
 
-    The stored wall time is preferred, as in the journal: the monotonic clock does not count pauses
-    of the broker.
+    The stored wall time is preferred, as in the journal, because the monotonic clock does not count
+    pauses of the broker.
     """
     if group.state_timestamp_ms < 0:  # the record has no timestamp
         return now.wall_ms - (now.mono_ms - group.state_since_ms)
@@ -56,23 +56,26 @@ def state_since_ms(group: GroupView, now: Now) -> int:
 
 
 def closed_for_ms(member: MemberView, now: Now) -> int | None:
-    """Milliseconds since the member's connection closed; None while it is open or unknown."""
+    """Returns the milliseconds since the member's connection closed; None if the connection is open
+    or its state is unknown."""
     return None if member.closed_ms is None else max(0, now.mono_ms - member.closed_ms)
 
 
 def session_left_ms(member: MemberView, now: Now) -> int | None:
-    """Milliseconds until the member's session expires; None while a request of it is parked."""
+    """Returns the milliseconds until the member's session expires; None if a request of the member
+    is parked."""
     if member.waits or member.session.due_ms == NEVER:
         return None
     return max(0, member.session.due_ms - now.mono_ms)
 
 
 def silent_ms(member: MemberView, now: Now) -> int | None:
-    """Milliseconds since the last request of a member; None while a request of it is parked.
+    """Returns the milliseconds since the member's last request; None if a request of the member is
+    parked.
 
-    For a parked request whose connection has closed, the result is the time since the close.
+    If the connection of a parked request has closed, the result is the time since the close.
     Without a parked request the result is at least the time since the close, because the session
-    may have begun after it.
+    may have begun after the close.
     """
     closed_ms = closed_for_ms(member, now)
     if member.waits or member.session.due_ms == NEVER:
@@ -82,11 +85,12 @@ def silent_ms(member: MemberView, now: Now) -> int | None:
 
 
 def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
-    """Whether a member has sent a request recently and, in a rebalance, since the phase began.
+    """Returns whether a member has sent a request recently and, in a rebalance, since the phase
+    began.
 
-    Recently means within half of its session timeout, and within 15 s. A client heartbeats every 3
-    s by default, and three times per session timeout. A request parked on an open connection
-    counts.
+    "Recently" means within half of its session timeout, and within 15 s. A client heartbeats every
+    3 s by default, and three times per session timeout. A request that is parked on an open
+    connection counts.
     """
     if member.closed_ms is not None:
         return False
@@ -99,8 +103,8 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
 
 
 def phase_end_ms(group: GroupView, now: Now) -> int | None:
-    """Monotonic time at which the phase ends if the silent members send no request; None without a
-    phase.
+    """Returns the monotonic time in ms at which the phase ends if the silent members send no
+    request; None without a phase.
 
     The coordinator removes a member when its session expires. A join phase may therefore end before
     its deadline, when the last awaited session expires. A sync phase ends when the first awaited
@@ -127,7 +131,8 @@ def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
 
 
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
-    """The sign of life of a member that the group waits for, with a description in words."""
+    """Returns the sign of life of a member for which the group waits, with a description in
+    words."""
     member = group.members.get(member_id)
     if member is None:
         if member_id in group.pending:

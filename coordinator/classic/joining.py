@@ -1,6 +1,6 @@
 """JoinGroup: accepts members, creates member ids, and answers or parks the request.
 
-The order of the checks is Kafka's: group id, session timeout bounds, existence of the group,
+The order of the checks is Kafka's: group id, bounds of the session timeout, existence of the group,
 capacity, state DEAD, protocols, then instance id and member id.
 """
 
@@ -39,16 +39,16 @@ from protocol.errors import (
 )
 
 PENDING_IDS_MAX = 10_000
-"""Maximum number of new member ids of one group with which no client has joined yet. Above this
-number the oldest id is withdrawn, as if its timeout had passed: a client that joins with this id
-gets UNKNOWN_MEMBER_ID and requests another id."""
+"""The maximum number of new member ids of one group with which no client has joined yet. Above this
+number the oldest id is withdrawn, as if its timeout had passed: a client that joins with a
+withdrawn id gets UNKNOWN_MEMBER_ID and requests another id."""
 _ID_PREFIX_CHARACTERS = 4000
 """Maximum length of the client or instance id in a new member id, so that the member id fits in any
 of Kafka's strings."""
 
 
 def join(step: Step, call: JoinGroup) -> None:
-    """Answer or park a JoinGroup."""
+    """Handles a JoinGroup: replies to it, or parks it."""
     config = step.state.config
     if call.group_instance_id is not None and not config.static_members:
         return refuse(step, None, call, UNSUPPORTED_VERSION)
@@ -91,10 +91,11 @@ def join(step: Step, call: JoinGroup) -> None:
 
 
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
-    """Whether a full group accepts this JoinGroup: members may rejoin, static ones under a new id.
+    """Returns whether a full group accepts this JoinGroup. Members may rejoin; static members may
+    rejoin under a new member id.
 
     In PREPARING_REBALANCE only members with a parked JoinGroup count, so that the last members to
-    rejoin are refused (KAFKA-9885).
+    rejoin are rejected (KAFKA-9885).
     """
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
     match group.state:
@@ -112,7 +113,7 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
-    """Answer GROUP_MAX_SIZE_REACHED, and remove the member or its pending id."""
+    """Replies GROUP_MAX_SIZE_REACHED, and removes the member or its pending id."""
     refuse(step, group, call, GROUP_MAX_SIZE_REACHED)
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
@@ -261,7 +262,7 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
 
 
 def pending_due(step: Step, group: Group, member_id: str) -> None:
-    """Remove a new member id with which no client joined in time."""
+    """Removes a new member id with which no client has joined before its timeout."""
     del group.pending[member_id]
     complete_if_joined(step, group)
     forget_if_blank(step, group)
@@ -301,11 +302,13 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 
 
 def connection_closed(step: Step, connection: Hashable) -> None:
-    """Note the members whose connection closed; their parked requests stay parked, as in Kafka.
+    """Records on each member of ``connection`` that the connection closed; parked requests stay
+    parked, as in Kafka.
 
-    A member whose client does not know the member id can't return. It is removed at once, so that
-    no rebalance waits for it. A static member is removed only while it is new: later its instance
-    id identifies it when it rejoins. Any other member may return until its session ends.
+    A member whose client does not know the member id can't return. Such a member is removed
+    immediately, so that rebalances do not wait for it. A static member is removed only while it is
+    new: later its instance id identifies it when it rejoins. Any other member may return until its
+    session ends.
     """
     for member, group in step.state.connections.pop(connection, {}).items():
         member.connection = None

@@ -9,7 +9,7 @@ from coordinator.timers import GroupTimer
 
 
 class Member:
-    """One member of a classic group; only the group that holds it changes it."""
+    """One member of a classic group; only its group changes it."""
 
     __slots__ = (
         "assignment",
@@ -45,48 +45,50 @@ class Member:
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
-        """The instance id of a static member (KIP-345); None: dynamic."""
+        """The instance id of a static member (KIP-345); None for a dynamic member."""
         self.client_id = client_id
         self.client_host = client_host
         self.session_timeout_ms = session_timeout_ms
         self.rebalance_timeout_ms = rebalance_timeout_ms
         """Milliseconds for which a rebalance waits for the member to rejoin."""
         self.protocols = tuple(protocols)
-        """(name, metadata) of each protocol in the member's order of preference; after a load only
-        the selected protocol is known."""
+        """The name and the metadata of each protocol, in the member's order of preference. After a
+        load only the selected protocol is known."""
         self.assignment = assignment
-        """The leader's assignment for the member in this generation, as bytes; meaningless outside
-        STABLE."""
+        """The assignment that the leader computed for the member in this generation, as bytes;
+        meaningful only in STABLE."""
         self.join_ticket: Ticket = None
-        """Ticket of the parked JoinGroup. Not None only in PREPARING_REBALANCE."""
+        """The ticket of the parked JoinGroup; always None outside PREPARING_REBALANCE."""
         self.sync_ticket: Ticket = None
-        """Ticket of the parked SyncGroup. Not None only in AWAITING_SYNC."""
+        """The ticket of the parked SyncGroup; always None outside AWAITING_SYNC."""
         self.waits = False
         """Whether a request of the member is parked. Invariant: true if a ticket is set. While a
         request is parked, a heartbeat does not change the session."""
         self.is_new = False
         """Whether no join phase has ended since the member was added."""
         self.restored = False
-        """Whether the member was loaded from the log and has not joined since the load; if so, only
-        one of its protocols is known."""
+        """True if the member was loaded from the log and has not joined since the load. In this
+        case only one of its protocols is known."""
         self.knows_id = True
-        """Whether the client knows the member id: the client sent the id, or a reply carried it."""
+        """True if the client knows the member id, because it sent the id or received the id in a
+        reply."""
         self.connection: Hashable = None
-        """Connection of the member's last JoinGroup, SyncGroup or Heartbeat; None: unknown or
+        """The connection of the member's last JoinGroup, SyncGroup or Heartbeat; None if unknown or
         closed."""
         self.closed_ms: int | None = None
-        """Monotonic time at which the member's last connection closed; None while it is open or
-        unknown."""
+        """The monotonic time in ms at which the member's last connection closed; None if the
+        connection is open or its state is unknown."""
         self.session = GroupTimer(group_id, member_id)
-        """Timer that ends the membership. The timer is not armed while a request is parked, even if
-        the connection closes. The exception is a new member, whose first JoinGroup is parked for a
-        limited time."""
+        """The timer that ends the membership. The timer is not armed while a request is parked,
+        even if the connection closes. The exception is a new member, whose first JoinGroup is
+        parked only for a limited time."""
 
     reconciliation = None
-    """Only members of consumer groups have one."""
+    """Always None: only members of consumer groups have a reconciliation."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """The member's metadata for this protocol; empty if it does not offer the protocol."""
+        """Returns the member's metadata for this protocol; empty if the member does not offer the
+        protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata

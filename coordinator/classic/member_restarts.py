@@ -1,7 +1,7 @@
 """Restarts of clients: a client that returns to its group under a new member id.
 
-A client without `group.instance.id` gets a new member id whenever it joins after a start, after it
-left or after it was removed. Its group rebalances twice: when the old id is removed and when the
+A client without `group.instance.id` gets a new member id whenever it joins after a start, after a
+LeaveGroup or after its removal. Its group rebalances twice: when the old id is removed and when the
 new id joins. Only a closed connection of the old id proves that the process restarted (`Way`).
 
 Two member ids belong to one client if their client ids and hosts are equal, and one id left within
@@ -12,8 +12,8 @@ the connection of the old id had closed.
 Each member id is part of at most one return. A chain of returns is one entry, so that several
 clients with the same client id are counted separately.
 
-The new id may join before the old one is removed: the id of a killed client stays in the group
-until its session ends.
+The new id may join before the old id is removed: the id of a killed client stays in the group until
+its session ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from protocol.now import Now
 from protocol.slotted import slotted
 
 RETURNS_WITHIN_MS = 60_000
-"""Longest time between the removal, or last request, of the old id and the join of the new one."""
+"""Maximum milliseconds between the end of the old id (its removal or its last request) and the join
+of the new id."""
 CLIENTS_KEPT = 64
 TIMES_KEPT = 16
 _IDS_KEPT = 16
@@ -42,22 +43,23 @@ _ID_BYTES = 200
 _RETURNING = (
     "client_id", "client_host", "times", "last_ms", "member_id", "before", "away_ms", "recent_ms",
 )  # fmt: skip
-"""Fields of a `RestartingMember` that its journal line holds unchanged."""
+"""Fields of a `RestartingMember` that are equal in its journal line."""
 
 STREAK_PAUSE_MS = 300_000
-"""Milliseconds; a longer pause between two events ends a streak."""
+"""A pause of more than this number of milliseconds between two events ends a streak."""
 
 _POLL_TIMEOUT = "poll timeout has expired"
-"""The reason in the LeaveGroup of Apache's Java client after max.poll.interval.ms (KIP-800)."""
+"""Part of the reason in a LeaveGroup of Apache's Java client that exceeded max.poll.interval.ms
+(KIP-800)."""
 
 
 class Way(StrEnum):
-    """The way in which a client lost its old member id."""
+    """How a client lost its old member id."""
 
     RESTARTED = "restarted"
     """The connection of the old id had closed, and the new id joined on another connection."""
     RESTARTED_IN_SESSION = "restarted_in_session"
-    """A static member replaced its old member id within its session; the old connection had
+    """A static member replaced its old member id within its session, after the old connection had
     closed."""
     LEFT = "left"
     """The member sent LeaveGroup: its process shut down cleanly, or still runs (librdkafka leaves
@@ -65,9 +67,9 @@ class Way(StrEnum):
     POLL_TIMED_OUT = "poll_timed_out"
     """The member sent LeaveGroup with the reason that max.poll.interval.ms had passed."""
     SESSION_EXPIRED = "session_expired"
-    """The member's session expired while its connection was open: the process was alive."""
+    """The member's session expired while its connection was open, so its process was alive."""
     SYNC_TIMED_OUT = "sync_timed_out"
-    """The member joined and sent no SyncGroup."""
+    """The member joined but did not send SyncGroup within the sync phase."""
     JOIN_TIMED_OUT = "join_timed_out"
     """The member did not rejoin within its rebalance timeout, which is the client's
     max.poll.interval.ms."""
@@ -76,7 +78,7 @@ class Way(StrEnum):
 
     @classmethod
     def of(cls, event: MemberLeft) -> Way:
-        """The `Way` in which the client of this event lost its member id."""
+        """Returns how the client of this event lost its member id."""
         if event.cause is Cause.MEMBER_LEFT:
             return cls.POLL_TIMED_OUT if _POLL_TIMEOUT in event.detail else cls.LEFT
         if event.connection_closed:
@@ -92,10 +94,10 @@ _WAYS = {
 
 
 class _Came(NamedTuple):
-    """A member id that joined."""
+    """A member id with which a client joined."""
 
     at_ms: int
-    """Monotonic milliseconds."""
+    """The time of the join in monotonic milliseconds."""
     member_id: str
 
 
@@ -103,7 +105,7 @@ class _Gone(NamedTuple):
     """A member id that left or was removed."""
 
     at_ms: int
-    """Monotonic milliseconds."""
+    """The time of the removal in monotonic milliseconds."""
     member_id: str
     way: Way
 
@@ -123,8 +125,8 @@ class SameClient(NamedTuple):
 
 @slotted
 class Streak:
-    """A count of events that follow each other within STREAK_PAUSE_MS, including events that are
-    not kept."""
+    """A count of events that follow each other within STREAK_PAUSE_MS. The count includes events
+    whose times are not kept."""
 
     count: int = 0
     since_ms: int = 0
@@ -151,30 +153,30 @@ class RestartingMember:
     last_ms: int = 0
     """Wall time at which the last return was noticed."""
     member_id: str = ""
-    """Member id since the last return."""
+    """The member id that the client got at its last return."""
     before: str = ""
-    """Member id before the last return."""
+    """The member id that the client had before its last return."""
     away_ms: int = 0
-    """Milliseconds between the end of the old id and the join of the new one."""
+    """Milliseconds between the end of the old id and the join of the new id, for the last return.
+    """
     recent_ms: list[int] = field(default_factory=list)
     """Wall times of the last returns, oldest first."""
     streak: Streak = field(default_factory=Streak)
     """The last returns without a long pause between them."""
     is_kept: bool = False
-    """Whether all returns were read from the journal's file, and none happened since the broker's
-    start."""
+    """True if all returns were read from the journal's file, and the client has not returned since
+    the broker's start."""
     instance: str | None = None
-    """Instance id of a static member; else None."""
+    """The instance id of a static member; None for a dynamic member."""
     first: str = ""
     """The first member id of the chain of returns."""
     ways: dict[str, int] = field(default_factory=dict)
-    """Number of returns in ``streak``, by the `Way` in which the old id was lost."""
+    """The number of returns in ``streak``, by the `Way` in which the old member id was lost."""
 
     @classmethod
     def read(cls, fields: Fields) -> RestartingMember:
-        """Read the entry from its journal line; older files have no streak, ways, instance and
-        first id.
-        """
+        """Reads the entry from its journal line. Older files lack the streak, the ways, the
+        instance and the first id."""
         entry = cls(**{name: fields[name] for name in _RETURNING})
         entry.streak = Streak(*fields.get("streak", ()))
         entry.ways = dict(fields.get("ways", {}))
@@ -197,7 +199,7 @@ class RestartingMember:
         return replace(self, ways=dict(self.ways))
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         texts = (self.client_id, self.client_host, self.member_id, self.before, self.first)
         return _CLIENT_BYTES + sum(map(len, texts)) + len(self.instance or "")
 
@@ -240,19 +242,19 @@ class MemberRestarts:
         self.clients: Ring[RestartingMember] = ring(CLIENTS_KEPT)
         """Clients that returned, by current member id."""
         self._seen: Ring[_Seen] = ring(_SEEN_KEPT)
-        """Ids that may become part of a return, by `Client.key`."""
+        """Member ids that may become part of a return, by `Client.key`."""
 
     def restore(self, client: RestartingMember) -> None:
-        """Restore a client from the journal's file, in place of earlier entries of
-        the same chain.
-        """
+        """Loads a client from the journal's file, in place of earlier entries of the same chain of
+        returns."""
         earlier = [each for each in self.clients if each.first and each.first == client.first]
         for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
             self.clients.take(member_id)
         self.clients.put(client.member_id, client)
 
     def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
-        """Note a member that joined; return the client's old member id if the join is a return."""
+        """Records that a member joined. Returns the client's old member id if the join is a
+        return."""
         key = client.key
         seen = self._seen.get(key) or _Seen(key)
         same = None
@@ -271,8 +273,8 @@ class MemberRestarts:
     def left(
         self, client: Client, member_id: str, silent_ms: int, way: Way, now: Now
     ) -> SameClient | None:
-        """Note a removed member; return the client's new member id if the client has already joined
-        under one.
+        """Records that a member was removed. Returns the client's new member id if the client has
+        already joined under a new id.
 
         ``silent_ms`` is the time since the member's last request if its session expired; else -1.
         """
@@ -296,8 +298,8 @@ class MemberRestarts:
     def took_over(
         self, client: Client, member_id: str, before: str, away_ms: int, now: Now
     ) -> None:
-        """Note a static member that replaced its old member id ``before`` within its session; the
-        old connection had closed."""
+        """Records that a static member has replaced its old member id ``before`` within its
+        session, after the old connection had closed."""
         seen = self._seen.get(client.key) or _Seen(client.key)
         seen.came = [each for each in seen.came if each.member_id != before]
         self._put(seen)

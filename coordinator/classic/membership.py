@@ -32,7 +32,8 @@ from protocol.now import Now
 
 
 def sync(step: Step, call: SyncGroup) -> None:
-    """Answer or park a SyncGroup; the leader's SyncGroup carries the assignment of every member."""
+    """Answers or parks a SyncGroup. The leader's SyncGroup contains the assignment of every
+    member."""
     group = step.state.groups.get(call.group_id)
     if group is None and call.group_id in step.state.consumer_groups:
         consumers = step.state.consumer_groups[call.group_id]
@@ -82,11 +83,11 @@ def _check_sync(group: Group | None, call: SyncGroup) -> int:
 
 
 def _assign(step: Step, group: Group, call: SyncGroup) -> None:
-    """Store the leader's assignment and answer all members that wait for it.
+    """Stores the leader's assignment, and answers all members that wait for the assignment.
 
-    A member without an entry gets an empty assignment; entries of unknown member ids are ignored.
-    If the group's record would be too large, all members get UNKNOWN_SERVER_ERROR and the group
-    rebalances.
+    A member without an assignment in the request gets an empty assignment; assignments of unknown
+    member ids are ignored. If the group's record would be too large, all members get
+    UNKNOWN_SERVER_ERROR and the group rebalances.
     """
     given = dict(call.assignments)
     for member in group.members.values():
@@ -203,8 +204,8 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
 
 
 def _find(group: Group, leaver: Leaver) -> tuple[str, int]:
-    """The id of the leaving member, and the error code. An administrator may name a member only by
-    its instance id."""
+    """Returns the id of the leaving member, and the error code. An administrator may specify a
+    member by its instance id alone."""
     if not leaver.member_id and leaver.group_instance_id is not None:
         member_id = group.static_members.get(leaver.group_instance_id)
         return ("", UNKNOWN_MEMBER_ID) if member_id is None else (member_id, NONE)

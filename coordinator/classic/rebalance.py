@@ -1,8 +1,8 @@
 """Rebalances: the beginning and end of a join phase, and the deadlines of phases.
 
-Code that removes members then calls ``after_removal``. Code that adds members or accepts their
-rejoin calls ``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase
-timer falls due.
+Callers that remove members call ``after_removal`` afterwards. Callers that add members or accept
+their rejoin call ``prepare`` and ``complete_if_joined`` afterwards. The shard calls ``phase_due``
+when a phase timer is due.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from coordinator.wording import named, some_of
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
-"""Minimum length in ms of an extended join phase, even if all rebalance timeouts are 0 or negative.
-A member that rejoins or expires may end the phase sooner."""
+"""The minimum length in ms of an extended join phase, even if all rebalance timeouts are 0 or
+negative. The phase may end sooner when a member rejoins or expires."""
 
 
 def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """Begin a rebalance, unless the group is in PREPARING_REBALANCE already."""
+    """Begins a rebalance, unless the group is already in PREPARING_REBALANCE."""
     match group.state:
         case State.EMPTY:
             _begin_initial_delay(step, group)
@@ -41,8 +41,8 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
 
 
 def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
-    """Begin a join phase until all members have joined; it lasts at least ``hold_ms``, so that more
-    members can join."""
+    """Begins a join phase, which ends when all members have joined but lasts at least ``hold_ms``,
+    so that more members can join."""
     group.pending_syncs.clear()
     group.initial_delay = False
     timeout_ms = group.rebalance_timeout_ms()
@@ -53,8 +53,8 @@ def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
 
 
 def _begin_initial_delay(step: Step, group: Group) -> None:
-    """Begin the initial delay, a wait for more members: the first members of a group usually join
-    together (KIP-134)."""
+    """Begins the initial delay, in which the group waits for more members: the first members of a
+    group usually join together (KIP-134)."""
     delay_ms = step.state.config.initial_rebalance_delay_ms
     group.initial_delay = True
     group.member_added = False
@@ -64,10 +64,11 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 
 
 def complete_if_joined(step: Step, group: Group) -> None:
-    """End the join phase if all members have joined.
+    """Ends the join phase if all members have joined.
 
-    The initial delay ends only when its time has passed; a delay of 0 ends at once. A hold
-    (group.join.coalescing.ms) ends when its time has passed, or when no member is left.
+    The initial delay ends only when its time has passed; a delay of 0 ends immediately. A wait of
+    group.join.coalescing.ms ends when its time has passed, or when the group has no member any
+    more.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -79,8 +80,8 @@ def complete_if_joined(step: Step, group: Group) -> None:
 
 
 def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """Begin a rebalance because members were removed; in a join phase, end the phase if no member
-    is awaited any more."""
+    """Begins a rebalance because members were removed. In a join phase, ends the phase if all
+    remaining members have joined."""
     match group.state:
         case State.AWAITING_SYNC | State.STABLE:
             prepare(step, group, cause, detail, member_id)
@@ -92,7 +93,7 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Remove a group that existed only for an unused member id: no client could have seen the
+    """Removes a group that existed only for an unused member id; no client can have observed such a
     group."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
@@ -120,8 +121,8 @@ def phase_due(step: Step, group: Group) -> None:
 
 
 def _delay_step_over(step: Step, group: Group) -> None:
-    """Extend the initial delay by a step if a member joined during this step, up to the rebalance
-    timeout."""
+    """Handles the end of a step of the initial delay. If a member joined during the step, the delay
+    is extended by another step, at most up to the rebalance timeout."""
     if group.member_added and group.delay_remaining_ms:
         group.member_added = False
         past_ms = group.delay_step_ms
@@ -135,7 +136,8 @@ def _delay_step_over(step: Step, group: Group) -> None:
 
 
 def _hold_over(step: Step, group: Group) -> None:
-    """End the hold: end the join phase, or wait for the members that have not joined."""
+    """Handles the end of the wait of group.join.coalescing.ms: ends the join phase if all members
+    have joined, else waits for the other members."""
     group.holding = False
     if group.all_joined():
         complete(step, group, Cause.ALL_JOINED)
@@ -146,7 +148,7 @@ def _hold_over(step: Step, group: Group) -> None:
 
 
 def _sync_phase_over(step: Step, group: Group) -> None:
-    """Remove members that joined this generation and sent no SyncGroup in time."""
+    """Removes the members that joined this generation but sent no SyncGroup before the deadline."""
     late = [group.members[name] for name in group.members if name in group.pending_syncs]
     assert late, f"group {group.group_id!r} has a sync deadline but no awaited members"
     detail = f"sent no SyncGroup for generation {group.generation_id} in time"
@@ -160,11 +162,11 @@ def _sync_phase_over(step: Step, group: Group) -> None:
 
 
 def complete(step: Step, group: Group, cause: Cause) -> None:
-    """End the join phase with the members that have joined.
+    """Ends the join phase with the members that have joined.
 
     Dynamic members that have not joined are removed. Static members stay until their session
-    expires, so that they keep their partitions during a restart. If only absent static members are
-    left, the phase is extended.
+    expires, so that they keep their partitions during a restart. If the group has only static
+    members that have not joined, the phase is extended.
     """
     late = [
         member
@@ -221,7 +223,8 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
 
 
 def join_reply(group: Group, member_id: str) -> JoinReply:
-    """The JoinGroup reply to a member of the current generation; the leader's lists all members."""
+    """Returns the JoinGroup reply for a member of the current generation. The leader's reply lists
+    all members."""
     reply = JoinReply(
         NONE,
         member_id,

@@ -1,4 +1,4 @@
-"""Refused JoinGroups: the reply, and the event with the reason."""
+"""Rejected JoinGroups: the reply, and the event with the reason."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ LASTING = frozenset(
         UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors that a client gets again until a setting of the client or the broker is changed."""
+"""Errors that a client gets repeatedly until a setting of the client or the broker is changed."""
 ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
-"""All error codes with which `refuse` answers a JoinGroup."""
+"""All error codes with which `refuse` rejects a JoinGroup."""
 _NAME_CHARACTERS = 100
 """Maximum length of a protocol's name in a sentence."""
 
 
 def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) -> None:
-    """Answer a JoinGroup with an error, and emit the event."""
+    """Replies to a JoinGroup with an error, and emits the event."""
     member_id = "" if error_code == GROUP_MAX_SIZE_REACHED else call.member_id
     step.reply(call.ticket, JoinReply(error_code, member_id))
     step.events.append(

@@ -1,8 +1,8 @@
-"""The group's state machine on one page.
+"""The states of a classic group and their transitions, on one page.
 
-This module defines the five states, their names and the legal moves between them. The state of a
-group changes only in ``Group.transition_to``; every handler has one ``match group.state`` with
-every state written.
+This module defines the five states, their names and the legal transitions between them. The state
+of a group changes only in ``Group.transition_to``; every handler has one ``match group.state`` with
+a case for each state.
 
                     first join                     all members joined, or the deadline
             EMPTY ------------> PREPARING_REBALANCE ----------------> AWAITING_SYNC
@@ -15,8 +15,8 @@ every state written.
 
 A transaction's marker is written in every state and needs no group.
 
-Error codes below: 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS,
-68 NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 86 GROUP_SUBSCRIBED_TO_TOPIC.
+Error codes below: 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS, 68
+NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 86 GROUP_SUBSCRIBED_TO_TOPIC.
 """
 
 from __future__ import annotations
@@ -56,17 +56,19 @@ class State(Enum):
     deadline is armed again."""
 
     AWAITING_SYNC = "CompletingRebalance"
-    """The generation is formed; the leader's assignment is awaited. A deadline is always armed.
+    """The members have joined the new generation, and the group waits for the leader's assignment.
+    A deadline is always armed.
 
-    *Action*: JoinGroup of a member whose protocols are unchanged is answered again. SyncGroup is
-    parked; the leader's SyncGroup carries the assignments. Heartbeat gets 0 and extends the
-    session. LeaveGroup removes the member. OffsetCommit gets 27, TxnOffsetCommit is accepted as in
-    PREPARING_REBALANCE, because a transaction can't wait. OffsetFetch, DescribeGroups and
-    ListGroups answer, without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    *Action*: JoinGroup of a member whose protocols are unchanged gets the same response again.
+    SyncGroup is parked; the leader's SyncGroup contains the assignments. Heartbeat gets 0 and
+    extends the session. LeaveGroup removes the member. OffsetCommit gets 27. TxnOffsetCommit is
+    accepted as in PREPARING_REBALANCE, because a transaction can't wait. OffsetFetch,
+    DescribeGroups and ListGroups respond, without metadata. DeleteGroups gets 68; OffsetDelete 86
+    for topics in use.
 
     *Transition*: the leader's SyncGroup -> STABLE. A new, changed or removed member, a static
     member that rejoins, or the deadline (members that have not synced are removed) ->
-    PREPARING_REBALANCE; parked SyncGroups get 27. An assignment too large to store ->
+    PREPARING_REBALANCE; parked SyncGroups get 27. An assignment that is too large to store ->
     PREPARING_REBALANCE too; parked SyncGroups get -1.
     """
 
@@ -110,8 +112,8 @@ _BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
 
 
 def state_filter(names: Iterable[str]) -> frozenset[State]:
-    """The states named in a ListGroups filter, in upper or lower case; unknown names are
-    ignored."""
+    """Returns the states in a ListGroups filter, whose names may be in upper or lower case; unknown
+    names are ignored."""
     return frozenset(
         _BY_FILTER_NAME[name.lower()] for name in names if name.lower() in _BY_FILTER_NAME
     )

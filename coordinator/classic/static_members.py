@@ -28,7 +28,8 @@ from protocol.errors import (
 
 
 def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: str) -> None:
-    """Replace a static member that rejoins under a new member id."""
+    """Replaces a static member by the member that rejoins with its instance id and a new member
+    id."""
     new = Member(
         group.group_id,
         member_id,
@@ -106,8 +107,8 @@ def _rebalance(step: Step, group: Group, new: Member, call: JoinGroup, why: str)
 
 
 def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
-    """The reason why a stable group must rebalance when this static member rejoins; None: no
-    rebalance.
+    """Returns the reason why a stable group must rebalance when this static member rejoins; None if
+    the group need not rebalance.
 
     Kafka compares only the protocol that the next vote would select. Muster also compares the
     subscribed topics: otherwise a member with other topics would keep the assignment of its old
@@ -130,11 +131,11 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 
 
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
-    """Rewrite the group's record without a rebalance; the member gets its assignment by SyncGroup.
+    """Rewrites the group's record without a rebalance; the member gets its assignment by SyncGroup.
 
-    From v9 on, the reply names the leader; if the member is the leader, the reply asks the member
-    to skip the assignment (KIP-814). Below v9 the reply names the leader by the old member id if
-    the member is the leader, so that the member does not assign.
+    From v9 on, the reply contains the leader's id; if the member is the leader, the reply makes it
+    skip the assignment (KIP-814). Below v9, if the member is the leader, the reply contains the
+    leader's old member id, so that the member does not compute an assignment.
     """
     old_leader = group.leader_id or ""
     _swap(step, group, old, new, call)

@@ -1,4 +1,5 @@
-"""Work over many offsets in bounded pieces: deleted groups and topics. retention.py has another.
+"""Work over many offsets in bounded pieces: deleted groups and topics. The work of retention is in
+retention.py.
 
 A group may have hundreds of thousands of offsets, and each tombstone costs about 10 us until it is
 in the log. The step that begins such work does the first pieces; ``expire`` does the pieces that
@@ -21,12 +22,12 @@ from protocol.errors import NONE
 from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
-"""Items of work that are done in the step that begins the work."""
+"""The number of items of work that are done in the step that begins the work."""
 OFFSETS_PER_PIECE = 100
 _LOOKS_PER_ITEM = 50
 _TOMBSTONES_PER_ITEM = 4
-"""An item costs about as much as a deadline, 40 us: it checks this many offsets, or writes this
-many tombstones."""
+"""The number of offsets that an item of work checks, or of tombstones that it writes. An item then
+costs about as much as a deadline, 40 us."""
 EVERY_LOG_OFFSET = 1 << 62
 _TOMBSTONE_FIXED_BYTES = 40
 """Maximum size of a tombstone record without its group id and topic."""
@@ -67,7 +68,8 @@ def write_tombstones(step: Step, group_id: str, keys: Sequence[tuple[str, int]])
 
 
 def cost_of(looked_at: int, tombstones: int) -> int:
-    """The cost of a piece that has checked and dropped so many offsets, in items of `expire`."""
+    """Returns the cost, in items of `expire`, of a piece that checked ``looked_at`` offsets and
+    wrote ``tombstones``."""
     return 1 + looked_at // _LOOKS_PER_ITEM + tombstones // _TOMBSTONES_PER_ITEM
 
 
@@ -103,7 +105,7 @@ class OffsetsDropped:
         return cost_of(len(looked_at), len(found))
 
     def emit(self, step: Step) -> None:
-        """Emit the number of dropped offsets; the caller calls it once, at the end."""
+        """Emits the number of dropped offsets; the caller calls this method once, at the end."""
         if self.dropped:
             step.events.append(OffsetsExpired(self.group_id, self.dropped, Cause.DELETED))
 
@@ -175,7 +177,8 @@ def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
 
 
 def forget(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Remove an EMPTY or DEAD group, with a tombstone if the log may hold its record."""
+    """Removes an EMPTY or DEAD group. A tombstone is written if the log may contain the group's
+    record."""
     if group.generation_id > 0 or group.record_offset != -1:
         step.records.append(GroupRun(group.group_id, None))
     if group.state is not State.DEAD:

@@ -1,8 +1,8 @@
-"""Changes a consumer group by an accepted request of a member.
+"""Applies an accepted request of a member to its consumer group.
 
 A request may change, in this order: the member's metadata, the resolved regexes, the group's epoch,
-the target assignment, and the member's own assignment. Handlers check the request before, and
-answer after.
+the target assignment, and the member's own assignment. Handlers check the request before `advance`,
+and reply after `advance`.
 
 Source: KIP-848; Kafka 4.3.1 ``GroupMetadataManager.consumerGroupHeartbeat`` and
 ``classicGroupJoinToConsumerGroup``.
@@ -36,26 +36,27 @@ from protocol.errors import GROUP_MAX_SIZE_REACHED
 
 
 class Admitted(NamedTuple):
-    """A request that passed all checks."""
+    """A request that has passed all checks."""
 
     group: ConsumerGroup
     member_id: str
     member: ConsumerMember | None
-    """None for a member that joins."""
+    """The member that sent the request; None for a member that joins."""
     replaced: ConsumerMember | None = None
-    """The static member whose place the joining member takes."""
+    """The static member that the joining member replaces."""
     conversion: Sequence[ConsumerRecord] = ()
-    """The records that turn a classic group with members into ``group``."""
+    """The records that convert a classic group with members into ``group``; empty if ``group`` is
+    not a converted group."""
 
     @property
     def metadata(self) -> MemberMetadata:
-        """The member's metadata before the request."""
+        """Returns the member's metadata before the request."""
         known = self.replaced or self.member
         return NO_METADATA if known is None else known.metadata
 
 
 class Advanced(NamedTuple):
-    """The member after the request."""
+    """A member after a request was applied to its group."""
 
     member: ConsumerMember
     before: CurrentAssignment
@@ -69,11 +70,12 @@ def advance(
     owned: Owned | None,
     sender: Hashable = None,
 ) -> Advanced | Refused:
-    """Emit the records and events of a request; GROUP_MAX_SIZE_REACHED if they do not fit a batch.
+    """Emits the records and events of a request; returns GROUP_MAX_SIZE_REACHED if the records do
+    not fit in a batch.
 
-    ``updated`` is the member's metadata with what the request says; the same object as before if
-    that is nothing new. ``owned``: the partitions that the request lists. ``sender``: whose rights
-    limit the topics of regexes.
+    ``updated`` is the member's metadata with the changes of the request, or the old object if the
+    request does not change the metadata. ``owned`` are the partitions that the request lists. The
+    rights of ``sender`` limit the topics that regexes match.
     """
     group, member_id, member, replaced, conversion = admitted
     changes = Changes(group)
@@ -116,7 +118,7 @@ def advance(
 
 
 def _taken_over(replaced: ConsumerMember) -> CurrentAssignment:
-    """The assignment of the member that takes the place of a static member."""
+    """Returns the assignment of the member that replaces the static member ``replaced``."""
     before = replaced.current
     return CurrentAssignment(JOINING_EPOCH, JOINING_EPOCH, before.state, before.assigned)
 
@@ -131,10 +133,10 @@ def _renamed(holders: Holders, replaced: ConsumerMember, member_id: str) -> Hold
 def _change_epoch(
     step: Step, changes: Changes, member_id: str, before: MemberMetadata, after: MemberMetadata
 ) -> bool:
-    """Raise the group's epoch where subscriptions or topics changed.
+    """Raises the group's epoch if subscriptions or topics have changed.
 
-    Returns whether the member's subscription changed. A regex that is not resolved yet raises
-    nothing: its resolution does.
+    Returns whether the member's subscription changed. A new regex raises the epoch only when it is
+    resolved.
     """
     group, image = changes.group, step.state.topics
     names_changed = before.subscribed_topics != after.subscribed_topics
@@ -154,7 +156,8 @@ def _change_epoch(
 
 
 def _compute_target(step: Step, changes: Changes) -> None:
-    """Compute a target where the last one is older than the group's epoch, and old enough."""
+    """Computes a target assignment if the last one is older than the group's epoch and the minimum
+    interval since the last one has passed."""
     if changes.target_epoch.epoch >= changes.epoch.epoch:
         return
     config, now_ms = step.state.config, step.now.wall_ms
@@ -173,7 +176,7 @@ def _compute_target(step: Step, changes: Changes) -> None:
 
 
 def _emit(step: Step, changes: Changes) -> bool:
-    """Emit the records; returns whether they fit a batch, which is never split."""
+    """Emits the records. Returns whether the records fit in a batch, which is never split."""
     state, group = step.state, changes.group
     runs: list[Run] = []
     classic = state.groups.get(group.group_id)
@@ -191,7 +194,8 @@ def _emit(step: Step, changes: Changes) -> bool:
 
 
 def _joined(step: Step, admitted: Admitted, metadata: MemberMetadata) -> ConsumerMember:
-    """The member that joined; its event is the first, so that the rebalance of the epoch has it."""
+    """Returns the member that joined. Its event is emitted first, so that the rebalance that the
+    new epoch begins contains the event."""
     group, member_id, _, replaced, _ = admitted
     replaces = "" if replaced is None else replaced.member_id
     client = metadata.client_id, metadata.client_host

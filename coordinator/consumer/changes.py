@@ -1,7 +1,7 @@
-"""The records of one step of a consumer group, collected before any of them is in the log.
+"""Collects the records of one step of a consumer group, before one of these records is in the log.
 
-Handlers compute values and add records here; `ConsumerGroup.fold` applies them when they are in the
-log. Records of one step are one run, so that they stay in one batch.
+Handlers compute values and add records here; `ConsumerGroup.fold` applies the records when they are
+in the log. The records of one step are one run, so that they stay in one batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from offsets.consumer_records import (
 
 
 class Changes:
-    """The changes of one step in a group: the members after it, and the records so far."""
+    """The changes of one step in a group: the group's members after the step, and the records of
+    the step."""
 
     __slots__ = ("_members", "epoch", "group", "records", "target_epoch", "targets")
 
@@ -49,14 +50,15 @@ class Changes:
 
     @property
     def members(self) -> dict[str, MemberMetadata]:
-        """The metadata of the members as they will be; most heartbeats change none."""
+        """Returns the metadata of the members after the step. Most heartbeats do not change a
+        member."""
         if self._members is None:
             members = self.group.members
             self._members = {member_id: each.metadata for member_id, each in members.items()}
         return self._members
 
     def replace(self, old: ConsumerMember, member_id: str, current: CurrentAssignment) -> None:
-        """Put a new member into the place of a static member that has left for a while."""
+        """Replaces a static member that has left temporarily by a new member."""
         target = self.targets.get(old.member_id, {})
         self.remove([old.member_id])
         self.set_metadata(member_id, old.metadata)
@@ -65,7 +67,8 @@ class Changes:
         self.records += (TargetRecord(member_id, target), CurrentRecord(member_id, current))
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Remove members: 8T, 7T and 5T of each, in this order, as Kafka's loader demands."""
+        """Removes members. Writes the tombstones of types 8, 7 and 5 of each member, in the order
+        that Kafka's loader requires."""
         for member_id in member_ids:
             del self.members[member_id]
             self.records += (
@@ -80,7 +83,7 @@ class Changes:
         self.records.append(MemberRecord(member_id, metadata))
 
     def drop_unused_regexes(self) -> None:
-        """Delete the resolved regexes by which no member subscribes any more."""
+        """Deletes each resolved regex that is no longer part of a member's subscription."""
         used = {metadata.subscribed_regex for metadata in self.members.values()}
         for regex in sorted(self.group.regexes):
             if regex not in used:
@@ -107,11 +110,12 @@ class Changes:
         return changed
 
     def names(self) -> set[str]:
-        """The names of the topics to which the members will subscribe, regexes resolved."""
+        """Returns the names of the topics to which the members subscribe after the step, including
+        the topics of regexes."""
         return subscribed_names(self.group.regexes, self.members)
 
     def metadata_hash(self, image: TopicsImage) -> int:
-        """The hash of the existing topics to which the members will subscribe."""
+        """Returns the hash of the existing topics to which the members subscribe after the step."""
         return image.metadata_hash(self.names())
 
 

@@ -1,9 +1,9 @@
-"""Classic members inside a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Classic members of a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-No request is parked, and no member runs an assignor: the coordinator assigns partitions as to the
-other members. A classic member learns by REBALANCE_IN_PROGRESS that it has to rejoin.
-
-`ConsumerMember.rebalance` is its deadline to rejoin, and after a JoinGroup its deadline to sync.
+Requests are not parked, and no member runs an assignor: the coordinator assigns partitions to
+classic members as to the other members. A classic member must rejoin when it gets the error
+REBALANCE_IN_PROGRESS. `ConsumerMember.rebalance` is the member's deadline to rejoin; after a
+JoinGroup, its deadline to sync.
 
 Source: KIP-848, "Online migration"; Kafka 4.3.1
 ``GroupMetadataManager.classicGroupJoinToConsumerGroup``, ``classicGroupSyncToConsumerGroup``.
@@ -46,7 +46,7 @@ from protocol.now import Now
 
 
 def join(step: Step, group: ConsumerGroup, call: JoinGroup) -> None:
-    """Serve a JoinGroup to a consumer group with members."""
+    """Handles a JoinGroup to a consumer group that has members."""
     refused = _join(step, group, call)
     if refused is not None:
         client = call.client_id, call.client_host
@@ -116,7 +116,7 @@ def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | None:
 
 
 def _shares_protocol(group: ConsumerGroup, call: JoinGroup) -> bool:
-    """Whether the classic members, with this one, have a protocol in common."""
+    """Returns whether the classic members, including the joining member, have a common protocol."""
     names = {name for name, _ in call.protocols}
     for member in group.members.values():
         classic = member.metadata.classic
@@ -137,7 +137,7 @@ def _by_id(owned: Mapping[str, Sequence[int]], image: TopicsImage) -> dict[bytes
 
 
 def sync(step: Step, group: ConsumerGroup, call: SyncGroup) -> None:
-    """Answer a SyncGroup with the partitions that are assigned to the member now."""
+    """Replies to a SyncGroup with the partitions that are assigned to the member now."""
     error = _check(group, call, call.generation_id)
     member = group.members.get(call.member_id)
     classic = None if member is None else member.metadata.classic
@@ -162,7 +162,8 @@ def sync(step: Step, group: ConsumerGroup, call: SyncGroup) -> None:
 
 
 def heartbeat(state: ShardState, group: ConsumerGroup, call: Heartbeat, now: Now) -> int:
-    """The error code of a Heartbeat; REBALANCE_IN_PROGRESS: the member has to rejoin."""
+    """Returns the error code of a Heartbeat; REBALANCE_IN_PROGRESS means that the member must
+    rejoin."""
     error = _check(group, call, call.generation_id)
     member = group.members.get(call.member_id)
     classic = None if member is None else member.metadata.classic
@@ -194,7 +195,7 @@ def _check(group: ConsumerGroup, call: SyncGroup | Heartbeat, generation_id: int
 
 
 def _awaits(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether another member holds a partition of its target."""
+    """Returns whether another member still has a partition of this member's target."""
     own, holders = member.member_id, group.holders
     return any(
         holders.get((topic_id, partition), own) != own
@@ -204,7 +205,7 @@ def _awaits(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_join(state: ShardState, member: ConsumerMember, now: Now) -> None:
-    """Remove the member unless it rejoins within its rebalance timeout."""
+    """Starts the timer that removes the member unless it rejoins within its rebalance timeout."""
     if member.rebalance.due_ms == NEVER:
         timeout_ms = max(0, member.metadata.rebalance_timeout_ms)
         state.deadlines.arm(member.rebalance, now.mono_ms + timeout_ms)
@@ -214,7 +215,8 @@ def _await_join(state: ShardState, member: ConsumerMember, now: Now) -> None:
 
 
 def leave(step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:
-    """Remove the members that leave, or that an administrator removes; the epoch rises once."""
+    """Removes the members that leave, or that an administrator removes. The epoch is raised once
+    for all of them."""
     answers: list[tuple[str, str | None, int]] = []
     leaving: dict[str, ConsumerMember] = {}
     reason = None
@@ -233,7 +235,8 @@ def leave(step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:
 
 
 def _find(group: ConsumerGroup, leaver: Leaver) -> tuple[str, int]:
-    """The id of the leaving member, and the error code; an instance id alone is enough."""
+    """Returns the id of the leaving member, and the error code. An instance id alone is
+    sufficient."""
     if leaver.group_instance_id is not None:
         holder_id = group.static_members.get(leaver.group_instance_id)
         if holder_id is None:

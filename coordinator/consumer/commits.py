@@ -1,7 +1,8 @@
-"""Checks the member of OffsetCommit, TxnOffsetCommit and OffsetFetch in a consumer group.
+"""Checks the member of an OffsetCommit, TxnOffsetCommit or OffsetFetch in a consumer group.
 
-No check here keeps a session: only heartbeats do. Source: KIP-848, KIP-1251; Kafka 4.3.1
-``ConsumerGroup.validateOffsetCommit``, ``validateOffsetFetch``, ``OffsetMetadataManager``.
+These requests do not extend the member's session; only heartbeats do. Source: KIP-848, KIP-1251;
+Kafka 4.3.1 ``ConsumerGroup.validateOffsetCommit``, ``validateOffsetFetch``,
+``OffsetMetadataManager``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from protocol.errors import (
 
 
 class CommitRefused(NamedTuple):
-    """The error code of a refused commit, and the reason for the journal."""
+    """The error code of a rejected commit, and the reason for the journal."""
 
     error_code: int
     detail: str
@@ -31,10 +32,10 @@ class CommitRefused(NamedTuple):
 def check_commit(
     group: ConsumerGroup, call: OffsetCommit, image: TopicsImage
 ) -> CommitRefused | None:
-    """Whether this commit is refused as a whole; None: it is accepted.
+    """Returns the error for which this commit is rejected as a whole; None if it is accepted.
 
-    Without a member epoch it comes from a simple consumer or an admin, who may write only while the
-    group has no members.
+    A commit without a member epoch comes from a simple consumer or an admin, and is accepted only
+    while the group has no members.
     """
     epoch = call.generation_id
     if epoch < 0 and not group.members:
@@ -51,7 +52,8 @@ def check_commit(
 def check_txn_commit(
     group: ConsumerGroup, call: TxnOffsetCommit, image: TopicsImage
 ) -> CommitRefused | None:
-    """The same of TxnOffsetCommit, which may name no membership in any group (KIP-447)."""
+    """Returns the error for which this TxnOffsetCommit is rejected as a whole; None if it is
+    accepted. It may omit the membership, in a group of any type (KIP-447)."""
     if call.generation_id < 0 and not call.member_id and call.group_instance_id is None:
         return None
     member = group.members.get(call.member_id)
@@ -61,7 +63,7 @@ def check_txn_commit(
 
 
 def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:
-    """The error of an OffsetFetch that names a member (v9 and up)."""
+    """Returns the error of an OffsetFetch that names a member (v9 and up), or NONE."""
     if call.member_id is None and call.member_epoch < 0:
         return NONE
     member = group.members.get(call.member_id or "")
@@ -84,7 +86,12 @@ def _check_epoch(
     image: TopicsImage,
     stale: int,
 ) -> CommitRefused | None:
-    """A commit with an older epoch is accepted where the member got the partition by then."""
+    """Returns the error of a commit whose epoch differs from the member's epoch; None if the commit
+    is accepted.
+
+    A commit with an older epoch is accepted if the member had received all partitions of the commit
+    by that epoch.
+    """
     epoch, current = call.generation_id, member.current
     if epoch == current.epoch:
         return None

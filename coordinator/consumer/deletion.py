@@ -1,4 +1,4 @@
-"""Deleted consumer groups: by DeleteGroups, or by a classic member that joins an empty one.
+"""Deletes consumer groups: on DeleteGroups, or when a classic member joins an empty consumer group.
 
 Source: Kafka 4.3.1 ``ConsumerGroup.createGroupTombstoneRecords``.
 """
@@ -25,9 +25,9 @@ from protocol.errors import NON_EMPTY_GROUP, NONE
 
 
 def tombstones(group: ConsumerGroup) -> ConsumerGroupRun:
-    """The tombstones of a group, in the order that Kafka's loader demands: members go first.
+    """Returns the tombstones of a group, in the order that Kafka's loader requires: members first.
 
-    Tombstones of types 6 and 4 are written whether or not the log has such records, as Kafka does.
+    Like Kafka, writes tombstones of types 6 and 4 even if the log does not have such records.
     """
     members = sorted(group.members)
     records: list[ConsumerRecord] = [CurrentRecord(member_id, None) for member_id in members]
@@ -40,17 +40,17 @@ def tombstones(group: ConsumerGroup) -> ConsumerGroupRun:
 
 
 def remove(step: Step, group: ConsumerGroup, cause: Cause) -> None:
-    """Write the tombstones of a group without members, and emit that it is gone."""
+    """Writes the tombstones of a group without members, and emits its removal."""
     step.records.append(tombstones(group))
     step.events.append(GroupRemoved(group.group_id, cause))
     step.state.forget_expiring(group.group_id)
 
 
 class ConsumerGroupDeleted(Sweep):
-    """An empty consumer group that is being deleted: offsets first, then its records.
+    """The deletion of an empty consumer group: first its offsets, then its records.
 
-    A member that joins while offsets are being dropped ends the deletion with NON_EMPTY_GROUP. The
-    group may also be gone by then, and another may have its id.
+    A member that joins during the deletion ends it with NON_EMPTY_GROUP. The group may also have
+    been removed during the deletion, and another group may have its id.
     """
 
     def __init__(self, step: Step, group: ConsumerGroup, ticket: Ticket) -> None:
@@ -62,7 +62,7 @@ class ConsumerGroupDeleted(Sweep):
         self._offsets = OffsetsDropped(group.group_id, topics)
 
     def piece(self, step: Step) -> int:
-        """See Sweep."""
+        """Implements Sweep.piece."""
         group = self._group
         if step.state.consumer_groups.get(group.group_id) is not group:
             step.reply(self.ticket, NONE)

@@ -1,6 +1,7 @@
 """Downgrade: a consumer group whose members are all classic becomes a classic group again.
 
-Its generation is the epoch that the group had. A rebalance follows if a member left.
+The generation of the classic group is the epoch of the consumer group. A rebalance follows if a
+member left.
 
 Source: KIP-848, "Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToClassicGroup``.
 """
@@ -21,7 +22,8 @@ from protocol.consumer_protocol import CONSUMER, encode_assignment, read_subscri
 
 
 def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Whether all members but those in ``without`` are classic, and the settings allow it."""
+    """Returns whether the settings allow a downgrade, and all members are classic except the
+    members in ``without``."""
     config = step.state.config
     left = len(group.members) - len(without)
     return (
@@ -37,7 +39,8 @@ def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str]) ->
 def downgrade(
     step: Step, group: ConsumerGroup, without: Collection[str], cause: Cause, detail: str
 ) -> None:
-    """Write the classic group of the members that remain, and begin its rebalance."""
+    """Writes a classic group with the members that are not in ``without``, and begins its
+    rebalance."""
     left = [each for name, each in group.members.items() if name not in without]
     classic = _classic_group(step, group, left)
     step.records += (tombstones(group), classic.run())

@@ -1,4 +1,5 @@
-"""Events of consumer groups, each emitted once; the edge makes log lines and metrics of them."""
+"""Events of consumer groups, each emitted once; the broker turns events into log lines and
+metrics."""
 
 from __future__ import annotations
 
@@ -21,22 +22,22 @@ class EpochCause(StrEnum):
     TOPICS_CHANGED = "topics_changed"
     REGEX_RESOLVED = "regex_resolved"
     ASKED_FOR = "asked_for"
-    """A test requested it from a broker in test mode."""
+    """A test requested the new epoch from a broker in test mode."""
 
 
 @slotted
 class EpochBumped:
-    """The epoch of a group rose: the next target assignment has this epoch."""
+    """The epoch of a group was raised; the next target assignment has this epoch."""
 
     group_id: str
     epoch: int
     cause: EpochCause
     member_id: str
-    """The member that caused it; "" when no single member did."""
+    """The member that caused the new epoch; "" if no single member did."""
     detail: str
-    """The cause in words."""
+    """The cause of the new epoch, in words."""
     awaited: tuple[str, ...] = ()
-    """The members that have to send a heartbeat or give up partitions."""
+    """The members that must send a heartbeat or give up partitions."""
 
 
 @slotted
@@ -50,12 +51,12 @@ class TargetComputed:
     changed: int
     """The number of members whose target changed."""
     moved: str
-    """Which partitions get another owner, in words."""
+    """The partitions that get another owner, in words."""
 
 
 @slotted
 class GroupReconciled:
-    """Every member of a group has its target assignment; an `Assigned` follows."""
+    """Every member of a group has its target assignment; an `Assigned` event follows."""
 
     group_id: str
     epoch: int
@@ -74,19 +75,21 @@ class MemberReconciled:
 
 @slotted
 class RegexesWanted:
-    """The regexes of a group are to be resolved to topics; the edge does it and calls the shard."""
+    """The regexes of a group must be resolved to topics. The broker resolves them outside the core
+    and then calls the shard."""
 
     group_id: str
     regexes: tuple[str, ...]
     version: int
-    """The version of the topics' image."""
+    """The version of the image of the topics."""
     sender: Hashable
-    """The connection whose principal has to be allowed to describe the topics."""
+    """The connection whose principal must have DESCRIBE on the topics."""
 
 
 @slotted
 class RegexesResolved:
-    """Regexes were resolved: the topics that match now and did not before, and the reverse."""
+    """Regexes were resolved. The event has the topics that match now but did not match before, and
+    the topics that matched before but do not match now."""
 
     group_id: str
     regexes: tuple[str, ...]
@@ -96,7 +99,7 @@ class RegexesResolved:
 
 @slotted
 class HeartbeatRefused:
-    """A ConsumerGroupHeartbeat was refused."""
+    """A ConsumerGroupHeartbeat was rejected."""
 
     group_id: str
     member_id: str

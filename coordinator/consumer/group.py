@@ -1,9 +1,9 @@
-"""A consumer group: the fold of its records, and what follows from them.
+"""The state of a consumer group, which results from its records.
 
-Only `ConsumerGroup.fold` writes hard state, live and at load. Timers and ``refresh_wanted`` are
-soft state: a load starts them again. Logs of other writers need tolerance: after compaction a
-member may have a current assignment and no metadata, or the reverse; a tombstone may be for a
-record that does not exist.
+Only `ConsumerGroup.fold` changes the state that records store, live and at load. Timers and
+``refresh_wanted`` are not stored: a load initializes them. Logs of other writers need tolerance:
+after compaction a member may have a current assignment but no metadata, or metadata but no current
+assignment; a tombstone may be for a record that does not exist.
 
 Source: Kafka 4.3.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
@@ -35,11 +35,13 @@ from offsets.consumer_records import (
 )
 
 INITIAL_EPOCH = 1
-"""Of a new group and its target; the first member raises it to 2 (Kafka 4.3; 1 before)."""
+"""The epoch of a new group and of its target assignment. The first member raises the group's epoch
+to 2 (Kafka 4.3; to 1 in earlier versions)."""
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 STATIC_LEAVING_EPOCH = -2
-"""The member leaves for a while: its partitions stay its own until its session expires."""
+"""The member epoch of a static member that leaves temporarily. The member keeps its partitions
+until its session expires."""
 
 NO_METADATA = MemberMetadata()
 NO_ASSIGNMENT = CurrentAssignment()
@@ -53,23 +55,27 @@ class ConsumerMember:
     def __init__(self, group_id: str, member_id: str) -> None:
         self.member_id = member_id
         self.metadata = NO_METADATA
-        """Written by `ConsumerGroup.fold` alone, like ``current``."""
+        """The member's metadata. Only `ConsumerGroup.fold` changes ``metadata`` and ``current``."""
         self.current = NO_ASSIGNMENT
         self.encoded: tuple[CurrentAssignment, bytes] | None = None
-        """A cache of `ConsumerMemberView.assignment`, and the assignment that it encodes."""
+        """The cached result of `ConsumerMemberView.assignment`, with the assignment that was
+        encoded."""
         self.session = GroupTimer(group_id, member_id)
-        """Armed by every accepted heartbeat. The member is removed when it is due."""
+        """The timer of the session, armed by every accepted heartbeat. The member is removed when
+        the timer is due."""
         self.rebalance = GroupTimer(group_id, member_id)
-        """Armed while the member is UNREVOKED. The member is removed when it is due."""
+        """The timer of the rebalance timeout, armed while the member is UNREVOKED. The member is
+        removed when the timer is due."""
 
     @property
     def is_away(self) -> bool:
-        """Whether this static member has left for a while."""
+        """Returns whether this static member has left temporarily."""
         return self.current.epoch == STATIC_LEAVING_EPOCH
 
 
 def session_timeout_ms(config: GroupConfig, member: ConsumerMember) -> int:
-    """The session timeout: a classic member has its own, the others have the group's."""
+    """Returns the session timeout of a member. A classic member has an individual timeout; other
+    members have the group's."""
     classic = member.metadata.classic
     if classic is not None:
         return classic.session_timeout_ms
@@ -104,42 +110,47 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = GroupEpoch(INITIAL_EPOCH)
         self.epoch_ms = -1
-        """Wall time at which the epoch last rose; -1: unknown. A group without members became empty
-        then."""
+        """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
+        no members, it became empty at this time."""
         self.expiry_warned_ms = 0
-        """The shortest warning time before the expiry of offsets that was reported; 0: none."""
+        """The shortest warning time before the expiry of offsets that was already reported; 0 if
+        none was."""
         self.target_epoch = TargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        """Instance id to member id."""
+        """Member id by instance id."""
         self.targets: dict[str, Assignment] = {}
-        """The target assignment, by member id; a member that joined later is not in it."""
+        """The target assignment, by member id. A member that joined after the target was computed
+        is missing."""
         self.regexes: dict[str, ResolvedRegex] = {}
         """The topics of each regex that is resolved."""
         self.holders: dict[tuple[bytes, int], str] = {}
-        """The member that has a partition assigned or revoking."""
+        """For each assigned or revoking partition, the id of the member that has it."""
         self.has_topics_record = False
-        """The log has a record of type 4, which the next change of the epoch deletes."""
+        """True if the log has a record of type 4; the next change of the epoch deletes this record.
+        """
         self.refresh_wanted = True
-        """Topics may have changed since the metadata hash was computed: after a load, or when a
-        subscribed topic was created, changed or deleted."""
+        """True if topics may have changed since the metadata hash was computed: after a load, or
+        after a subscribed topic was created, changed or deleted."""
         self.changed_ms = 0
-        """Monotonic time of the last step that wrote records, or of the load."""
+        """The monotonic time in ms of the last step that wrote records, or of the load."""
         self.resolving = False
-        """Whether the edge is resolving the regexes."""
+        """True while the broker resolves the group's regexes."""
         self.resolved_ms = 0
-        """Monotonic time at which the last resolution began."""
+        """The monotonic time in ms at which the last resolution of regexes began."""
         self.resolved_version = -1
-        """The version of the topics' image at that time; -1: none since the load."""
+        """The version of the topics' image at ``resolved_ms``; -1 if no regex was resolved since
+        the load."""
         self._names: dict[str, int] = {}
-        """Topic name to the number of members that subscribe to it by name."""
+        """The number of members that subscribe to each topic by name."""
         self._regexes: dict[str, int] = {}
-        """Regex to the number of members that subscribe by it."""
+        """The number of members that subscribe by each regex."""
 
     # -------------------------------------------------------------------------------------- fold
 
     def fold(self, record: ConsumerRecord, timestamp_ms: int = -1) -> None:
-        """Apply a record that is in the log; ``timestamp_ms``: when it was written, wall time."""
+        """Applies a record that is in the log; ``timestamp_ms`` is the wall time at which the
+        record was written."""
         if isinstance(record, CurrentRecord):
             self._fold_current(record.member_id, record.value)
         elif isinstance(record, MemberRecord):
@@ -195,7 +206,8 @@ class ConsumerGroup:
         return member
 
     def _release(self, member_id: str, current: CurrentAssignment) -> None:
-        """Remove the member as holder of its partitions that no other member has taken."""
+        """Removes the member from the holders of its partitions; a partition that another member
+        has taken stays."""
         for partitions in (current.assigned, current.revoking):
             for key in _keys(partitions):
                 if self.holders.get(key) == member_id:
@@ -208,9 +220,10 @@ class ConsumerGroup:
             _add(self._regexes, metadata.subscribed_regex, step)
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """The records that a log without superseded ones has of this group, for snapshots.
+        """Yields the records that a fully compacted log would have of this group, for snapshots.
 
-        The group may change in between: a later record in the log then corrects what was yielded.
+        The group may change between two steps; a later record in the log then corrects a yielded
+        record.
         """
         members = list(self.members.items())
         for member_id, member in members:
@@ -227,7 +240,8 @@ class ConsumerGroup:
             yield CurrentRecord(member_id, member.current)
 
     def new_member(self, member_id: str) -> ConsumerMember:
-        """A member for whose timers there must be a place before its records are in the log."""
+        """Returns a new member whose timers can be armed before the member's records are in the
+        log."""
         return self._member(member_id)
 
     # ------------------------------------------------------------------------------------- views
@@ -245,7 +259,8 @@ class ConsumerGroup:
         return ConsumerGroupState.STABLE
 
     def target_of(self, member_id: str) -> Assignment:
-        """The target of a member; empty for one that joined after it was computed."""
+        """Returns the target of a member; empty for a member that joined after the target was
+        computed."""
         return self.targets.get(member_id, {})
 
     @property
@@ -263,7 +278,8 @@ class ConsumerGroup:
         return self._regexes.get(regex, 0)
 
     def subscribed_names(self) -> set[str]:
-        """The names of all topics that a member subscribes to, by name or by resolved regex."""
+        """Returns the names of all topics to which a member subscribes, by name or by resolved
+        regex."""
         names = set(self._names)
         for regex in self._regexes:
             if regex in self.regexes:
@@ -281,7 +297,8 @@ class ConsumerGroup:
         return self._regexes.keys() <= self.regexes.keys()
 
     def topics_of(self, metadata: MemberMetadata, image: TopicsImage) -> list[Topic]:
-        """The existing topics that a member with this metadata subscribes to, by name."""
+        """Returns the existing topics to which a member with this metadata subscribes, ordered by
+        name."""
         return image.existing(self._names_of(metadata))
 
     def topic_ids_of(self, metadata: MemberMetadata, image: TopicsImage) -> set[bytes]:

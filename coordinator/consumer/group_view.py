@@ -1,7 +1,8 @@
-"""Consumer groups as a `GroupView`, which metrics, verdicts and pages read of any group.
+"""Implements `GroupView` for consumer groups; metrics, verdicts and pages read all groups through
+this interface.
 
-Its generation is the group's epoch, and a member's assigned partitions are encoded as in the
-classic consumer protocol. `Groups` has the classic and the consumer groups of a shard.
+The generation is the group's epoch. A member's assigned partitions are encoded as in the classic
+consumer protocol. `Groups` has the classic and the consumer groups of a shard.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ REVOKE = "revoke"
 
 
 def encoded(current: CurrentAssignment, names: Mapping[bytes, str]) -> bytes:
-    """The assigned partitions in the classic consumer protocol, without deleted topics."""
+    """Returns the assigned partitions, encoded in the classic consumer protocol, without deleted
+    topics."""
     assigned = current.assigned.items()
     return encode_assignment({names[id_]: sorted(own) for id_, own in assigned if id_ in names})
 
 
 class ConsumerMemberView:
-    """Implements `MemberView`; a heartbeat is answered at once, so that no request is parked."""
+    """Implements `MemberView`. A heartbeat is answered immediately, so a request of the member is
+    never parked."""
 
     __slots__ = ("_group", "_member", "_state")
 
@@ -50,37 +53,39 @@ class ConsumerMemberView:
 
     @property
     def member_id(self) -> str:
-        """Its id."""
+        """Returns the member id."""
         return self._member.member_id
 
     @property
     def group_instance_id(self) -> str | None:
-        """Not None for a static member."""
+        """Returns the instance id of a static member; None for a dynamic member."""
         return self._member.metadata.instance_id
 
     @property
     def client_id(self) -> str:
-        """The client.id of its last heartbeat."""
+        """Returns the client.id of the member's last heartbeat."""
         return self._member.metadata.client_id
 
     @property
     def client_host(self) -> str:
-        """The host of its last heartbeat."""
+        """Returns the client's host at the member's last heartbeat."""
         return self._member.metadata.client_host
 
     @property
     def session_timeout_ms(self) -> int:
-        """The session timeout."""
+        """Returns the session timeout in ms."""
         return session_timeout_ms(self._state.config, self._member)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long it may take to give up partitions; clients send max.poll.interval.ms."""
+        """Returns the time in ms within which the member must give up partitions; clients send
+        max.poll.interval.ms."""
         return self._member.metadata.rebalance_timeout_ms
 
     @property
     def assignment(self) -> bytes:
-        """Its assigned partitions in the classic consumer protocol, without deleted topics."""
+        """Returns the member's assigned partitions in the classic consumer protocol, without
+        deleted topics."""
         member, names = self._member, self._state.topics.names
         kept = member.encoded
         if kept is None or kept[0] is not member.current:
@@ -89,12 +94,12 @@ class ConsumerMemberView:
 
     @property
     def session(self) -> TimerView:
-        """The timer that ends its membership."""
+        """Returns the timer that ends the membership."""
         return self._member.session
 
     @property
     def reconciliation(self) -> Reconciliation:
-        """How far it is on the way to its target."""
+        """Returns the progress of the member towards its target assignment."""
         member, names = self._member, self._state.topics.names
         current, target = member.current, self._group.target_of(member.member_id)
         until_ms = member.rebalance.due_ms
@@ -123,7 +128,8 @@ class ConsumerMemberView:
 
 
 class _Members(Mapping[str, MemberView]):
-    """The members of a group by id: a live view, which must not be kept over a change."""
+    """The members of a group by id. The mapping is a live view: it is invalid after a change of the
+    group."""
 
     __slots__ = ("_group", "_state")
 
@@ -159,57 +165,59 @@ class ConsumerGroupView:
 
     @property
     def group_id(self) -> str:
-        """Its id."""
+        """Returns the group id."""
         return self._group.group_id
 
     @property
     def state(self) -> ConsumerGroupState:
-        """The state, derived from epochs and members."""
+        """Returns the state, which is derived from epochs and members."""
         return self._group.state()
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Returns whether the group has no members."""
         return not self._group.members
 
     @property
     def is_assigned(self) -> bool:
-        """Whether its members' assignments are in force, as they always are."""
+        """Returns True, since the assignments of a consumer group's members are always valid."""
         return bool(self._group.members)
 
     @property
     def state_since_ms(self) -> int:
-        """Monotonic time of the last change of members, target or assignments, or of the load."""
+        """Returns the monotonic time in ms of the last change of members, target or assignments, or
+        of the load."""
         return self._group.changed_ms
 
     @property
     def state_timestamp_ms(self) -> int:
-        """Wall time of the last change of the group's epoch; -1: unknown."""
+        """Returns the wall time in ms of the last change of the group's epoch; -1 if unknown."""
         return self._group.epoch_ms
 
     @property
     def protocol_name(self) -> str | None:
-        """The assignor."""
+        """Returns the name of the assignor."""
         members = {name: each.metadata for name, each in self._group.members.items()}
         return preferred_assignor(members, self._state.config.consumer_assignors)
 
     @property
     def generation_id(self) -> int:
-        """The group's epoch."""
+        """Returns the group's epoch."""
         return self._group.epoch.epoch
 
     @property
     def members(self) -> Mapping[str, MemberView]:
-        """The members by id, the oldest first."""
+        """Returns the members by id, the oldest first."""
         return _Members(self._state, self._group)
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
-        """Topics to which the members subscribe, by name or by resolved regex."""
+        """Returns the topics to which the members subscribe, by name or by resolved regex."""
         return self._group.subscribed_names()
 
     def awaited(self) -> Awaited:
-        """The members that have to give up partitions, and when the first of them is removed."""
+        """Returns the members that must give up partitions, and the time at which the first of them
+        is removed."""
         members = self._group.members.values()
         late = [each for each in members if each.current.state == MemberState.UNREVOKED]
         due_ms = min((each.rebalance.due_ms for each in late), default=NEVER)
@@ -219,7 +227,8 @@ class ConsumerGroupView:
 
 
 class Groups(Mapping[str, GroupView]):
-    """All groups of a shard by id: a live view, which must not be kept over a change."""
+    """All groups of a shard by id. The mapping is a live view: it is invalid after a change of the
+    shard."""
 
     __slots__ = ("_state",)
 

@@ -1,6 +1,7 @@
-"""ConsumerGroupHeartbeat: a member joins or stays. Leaving is in leaving.py.
+"""ConsumerGroupHeartbeat of a member that joins or stays. The heartbeat of a member that leaves is
+in leaving.py.
 
-The request is answered at once; `advance` changes the group.
+The request is answered immediately; `advance` changes the group.
 
 Source: KIP-848; Kafka 4.3.1 ``GroupMetadataManager.consumerGroupHeartbeat``.
 """
@@ -40,9 +41,10 @@ from protocol.now import Now
 def idle_heartbeat(
     state: ShardState, call: ConsumerHeartbeat, now: Now
 ) -> ConsumerHeartbeatReply | None:
-    """The reply to a heartbeat that says nothing new to a stable member; None: to any other.
+    """Returns the reply to a heartbeat of a stable member that reports no change; None for any
+    other heartbeat.
 
-    Most heartbeats are of this kind; it extends the session and changes nothing else.
+    Most heartbeats are of this kind: they extend the session and change nothing else.
     """
     if (
         call.owned is not None
@@ -79,7 +81,7 @@ def idle_heartbeat(
 
 
 def heartbeat(step: Step, call: ConsumerHeartbeat) -> None:
-    """Serve one ConsumerGroupHeartbeat."""
+    """Handles one ConsumerGroupHeartbeat."""
     refused = _malformed(call) or _unknown_assignor(step, call)
     if refused is None:
         if call.member_epoch < 0:
@@ -100,7 +102,7 @@ def heartbeat(step: Step, call: ConsumerHeartbeat) -> None:
 
 
 def _malformed(call: ConsumerHeartbeat) -> Refused | None:
-    """INVALID_REQUEST for a request that no client may send; the texts are Kafka's."""
+    """Returns INVALID_REQUEST if the protocol forbids the request; the texts are Kafka's."""
     text = ""
     if not call.member_id.strip() and (call.makes_own_id or call.member_epoch != JOINING_EPOCH):
         text = "MemberId can't be empty."
@@ -139,7 +141,7 @@ def _unknown_assignor(step: Step, call: ConsumerHeartbeat) -> Refused | None:
 
 
 def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
-    """The group and member of a heartbeat, in the order of Kafka's checks."""
+    """Finds the group and the member of a heartbeat, and makes Kafka's checks in Kafka's order."""
     state = step.state
     conversion: Sequence[ConsumerRecord] = ()
     group = state.consumer_groups.get(call.group_id)
@@ -186,7 +188,8 @@ def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
 def _static_member(
     group: ConsumerGroup, call: ConsumerHeartbeat, member_id: str
 ) -> ConsumerMember | Refused | None:
-    """The member that holds the instance id; None: none does, and this one joins."""
+    """Returns the member that has the instance id; None if no member has it and the sender
+    joins."""
     holder_id = group.static_members.get(call.instance_id or "")
     if holder_id is None:
         if call.member_epoch == JOINING_EPOCH:
@@ -211,10 +214,10 @@ def _static_member(
 
 
 def _check_epoch(member: ConsumerMember, call: ConsumerHeartbeat) -> Refused | None:
-    """FENCED_MEMBER_EPOCH for an epoch that the member can't have.
+    """Returns FENCED_MEMBER_EPOCH if the member can't have the epoch of the heartbeat; else None.
 
-    A member whose last response was lost has its previous epoch, and owns no more than it was
-    assigned before.
+    A member whose last response was lost has its previous epoch; it is accepted if it owns only
+    partitions that were assigned to it before.
     """
     current, epoch = member.current, call.member_epoch
     if epoch in (JOINING_EPOCH, current.epoch):
@@ -236,7 +239,7 @@ def _check_epoch(member: ConsumerMember, call: ConsumerHeartbeat) -> Refused | N
 
 
 def _stay(step: Step, call: ConsumerHeartbeat) -> Refused | None:
-    """A heartbeat of a member that joins or stays."""
+    """Handles a heartbeat of a member that joins or stays."""
     admitted = _admit(step, call)
     if isinstance(admitted, Refused):
         return admitted
@@ -268,7 +271,8 @@ def _stay(step: Step, call: ConsumerHeartbeat) -> Refused | None:
 
 
 def _updated(metadata: MemberMetadata, call: ConsumerHeartbeat) -> MemberMetadata:
-    """The metadata with what the request says; the same object when that is nothing new."""
+    """Returns the metadata with the changes of the request; the same object if the request does not
+    change the metadata."""
     names = metadata.subscribed_topics
     if call.subscribed_topics is not None:
         names = tuple(sorted(set(call.subscribed_topics)))

@@ -11,7 +11,8 @@ from offsets.consumer_records import ConsumerGroupRun, EpochRecord, MemberRecord
 
 
 def replay(state: ShardState, run: ConsumerGroupRun) -> None:
-    """Fold records into their group; the first record creates it, the last tombstone removes it."""
+    """Applies records to their group. The first record creates the group, the last tombstone
+    removes it."""
     groups = state.consumer_groups
     group = groups.get(run.group_id)
     removed: list[ConsumerMember] = []
@@ -36,7 +37,7 @@ def replay(state: ShardState, run: ConsumerGroupRun) -> None:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handle a timer that is due, if its member still exists."""
+    """Handles a timer that is due; has no effect if the timer's member no longer exists."""
     group = step.state.consumer_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is None or member is None:
@@ -57,7 +58,8 @@ def wake(step: Step, group: ConsumerGroup) -> None:
 
 
 def topic_changed(state: ShardState, name: str) -> None:
-    """Have the next heartbeat of each group that subscribes to a changed topic compare its hash."""
+    """Marks each group that subscribes to a changed topic, so that its next heartbeat compares the
+    metadata hash."""
     for group in state.consumer_groups.values():
         if not group.refresh_wanted and group.subscribes_to(name):
             group.refresh_wanted = True

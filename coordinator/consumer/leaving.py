@@ -1,4 +1,4 @@
-"""How members of consumer groups leave: by request, or because they are fenced.
+"""Removes members of consumer groups that leave by request or are fenced.
 
 Source: Kafka 4.3.1 ``GroupMetadataManager.consumerGroupLeave``, ``consumerGroupFenceMembers``.
 """
@@ -29,7 +29,7 @@ from protocol.errors import FENCED_INSTANCE_ID, GROUP_ID_NOT_FOUND, NONE, UNKNOW
 
 
 def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
-    """A heartbeat with epoch -1 or -2."""
+    """Handles a heartbeat with epoch -1 or -2, by which a member leaves."""
     group = step.state.consumer_groups.get(call.group_id)
     if group is None:
         return Refused(GROUP_ID_NOT_FOUND, f"Consumer group {call.group_id} not found.")
@@ -58,7 +58,8 @@ def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
 
 
 def leave_for_a_while(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Keep the partitions of a static member until its session expires."""
+    """Handles a static member that leaves temporarily; it keeps its partitions until its session
+    expires."""
     before = member.current
     assigned = {topic: dict.fromkeys(epochs, 0) for topic, epochs in before.assigned.items()}
     after = replace(before, epoch=STATIC_LEAVING_EPOCH, assigned=assigned, revoking={})
@@ -76,7 +77,8 @@ def fence(
     detail: str,
     silent_ms: int = -1,
 ) -> None:
-    """Remove members and raise the epoch; a later heartbeat computes the target without them."""
+    """Removes members and raises the epoch; a later heartbeat computes the target without these
+    members."""
     left = {
         EpochCause.MEMBER_LEFT: Cause.MEMBER_LEFT,
         EpochCause.SESSION_EXPIRED: Cause.SESSION_EXPIRED,
@@ -116,14 +118,14 @@ def fence(
 
 
 def session_due(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """The session of a member has expired."""
+    """Removes a member whose session has expired."""
     silent_ms = session_timeout_ms(step.state.config, member)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)}"
     fence(step, group, [member], EpochCause.SESSION_EXPIRED, detail, silent_ms)
 
 
 def rebalance_due(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """A member has not given up its partitions within its rebalance timeout."""
+    """Removes a member that has not given up its partitions within its rebalance timeout."""
     within = seconds(member.metadata.rebalance_timeout_ms)
     if member.metadata.classic is not None:
         detail = f"the member did not rejoin within {within} (its rebalance timeout)"

@@ -16,7 +16,7 @@ from offsets.consumer_records import ConsumerGroupRun
 
 
 def rebalance(step: Step, group: ConsumerGroup, why: str) -> None:
-    """Raise the epoch: the next heartbeat computes the target again."""
+    """Raises the epoch, so that the next heartbeat computes the target again."""
     changes = Changes(group)
     changes.bump(changes.metadata_hash(step.state.topics))
     group.changed_ms = step.now.mono_ms
@@ -26,7 +26,7 @@ def rebalance(step: Step, group: ConsumerGroup, why: str) -> None:
 
 
 def expire(step: Step, group: ConsumerGroup, member: ConsumerMember, why: str) -> None:
-    """End a member's session at once."""
+    """Ends a member's session immediately."""
     left_ms = member.session.due_ms - step.now.mono_ms
     silent_ms = max(session_timeout_ms(step.state.config, member) - left_ms, 0)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)} ({why})"
@@ -36,7 +36,7 @@ def expire(step: Step, group: ConsumerGroup, member: ConsumerMember, why: str) -
 def take_over(
     step: Step, group: ConsumerGroup, old: ConsumerMember, member_id: str, client_id: str
 ) -> None:
-    """Let a new member take the place of a static member."""
+    """Replaces a static member by a new member with the same instance id."""
     metadata = replace(old.metadata, client_id=client_id)
     advanced = advance(step, Admitted(group, member_id, None, old), metadata, {})
     if not isinstance(advanced, Refused):
@@ -45,6 +45,6 @@ def take_over(
 
 
 def away(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Let a static member leave for a while, so that its instance can rejoin."""
+    """Makes a static member leave temporarily, so that its instance can rejoin."""
     if member.metadata.classic is None:
         leave_for_a_while(step, group, member)

@@ -1,8 +1,9 @@
-"""Reconciliation: the next step of one member from what it has towards its target.
+"""Reconciliation: one step of a member from its current assignment towards its target assignment.
 
-A member first gives up partitions, then confirms it, then receives those that no member holds. Each
-heartbeat takes at most one step. A partition is *held* by the member that has it assigned or
-revoking; no other member receives it until that member has confirmed.
+A member first gives up partitions, then confirms this, then receives the partitions of its target
+that no other member holds. Each heartbeat makes at most one step. A member *holds* a partition
+while the partition is assigned to it or revoking; other members do not receive the partition until
+the holder has confirmed.
 
 Source: KIP-848; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
 """
@@ -16,14 +17,14 @@ from coordinator.consumer.states import MemberState
 from offsets.consumer_records import AssignedEpochs, Assignment, CurrentAssignment
 
 Owned = Mapping[bytes, Collection[int]]
-"""Topic id to the partitions that a member says it owns."""
+"""The partitions that a member reports to own, by topic id."""
 
 Holders = Mapping[tuple[bytes, int], str]
-"""(topic id, partition) to the member that holds it."""
+"""The id of the member that holds each (topic id, partition)."""
 
 
 class Towards(NamedTuple):
-    """A member, and what it is reconciled with."""
+    """The goal of a member's reconciliation."""
 
     member_id: str
 
@@ -32,18 +33,19 @@ class Towards(NamedTuple):
     target: Assignment
     """The target of this member."""
     subscribed: Collection[bytes]
-    """Ids of the topics that the member subscribes to now, by name or by regex."""
+    """The ids of the topics to which the member subscribes now, by name or by regex."""
     holders: Holders
 
 
 def reconcile(
     current: CurrentAssignment, towards: Towards, owned: Owned | None, *, subscription_changed: bool
 ) -> CurrentAssignment:
-    """The member's assignment after one step; the same object when nothing changes.
+    """Returns the member's assignment after one step; the same object if the assignment does not
+    change.
 
-    ``owned``: the partitions that its request lists; None: the request says nothing, and the member
-    counts as the owner of all that it had. ``subscription_changed``: whether this request changed
-    its subscription.
+    ``owned`` are the partitions that the member's request lists. With None the member counts as the
+    owner of all partitions that it had. ``subscription_changed`` is true if this request changed
+    the member's subscription.
     """
     match current.state:
         case MemberState.STABLE:
@@ -61,7 +63,7 @@ def reconcile(
 
 
 def _next(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
-    """The step towards the target of a member that has nothing left to confirm."""
+    """Returns the assignment after the next step of a member that has nothing to confirm."""
     kept: dict[bytes, dict[int, int]] = {}
     revoked: dict[bytes, dict[int, int]] = {}
     given: dict[bytes, list[int]] = {}
@@ -90,7 +92,8 @@ def _next(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> 
 
 
 def _trim(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
-    """The member without the topics that it no longer subscribes to, before a new target exists."""
+    """Returns the assignment without the topics to which the member no longer subscribes; used
+    before a new target exists."""
     kept = {t: epochs for t, epochs in current.assigned.items() if t in towards.subscribed}
     if len(kept) == len(current.assigned):
         return current
@@ -122,7 +125,8 @@ def _changed(
     assigned: AssignedEpochs,
     revoking: AssignedEpochs,
 ) -> CurrentAssignment:
-    """The member with these values; the same object when they are equal to its own."""
+    """Returns an assignment with these values; the same object if the values are equal to those of
+    ``current``."""
     values = (epoch, current.epoch, state, assigned, revoking)
     if values == (
         current.epoch,

@@ -1,4 +1,4 @@
-"""A heartbeat that is refused."""
+"""The result of a rejected heartbeat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Refused(NamedTuple):
-    """The error code of a refused heartbeat, and the text that its response carries."""
+    """The error code of a rejected heartbeat, and the error message of its response."""
 
     error_code: int
     message: str

@@ -1,11 +1,12 @@
-"""Subscriptions by regex: when a group's regexes are resolved, and what their topics change.
+"""Subscriptions by regex: determines when a group's regexes are resolved, and applies the result.
 
-A regex has to match the whole name of a topic. The edge matches names between two calls, since that
-may take long: `ask` emits `RegexesWanted`, and the edge passes the topics to `resolved`. Until then
-a member with a new regex has no partitions of it.
+A regex must match the whole name of a topic. The broker matches names outside the core, between two
+calls, since matching may take long: `ask` emits `RegexesWanted`, and the broker passes the topics
+to `resolved`. Until then a member with a new regex has no partitions of the regex's topics.
 
 Source: Kafka 4.3.1 ``GroupMetadataManager.maybeUpdateRegularExpressions``, ``TopicRegexResolver``.
-Kafka lets 10 s pass between any two resolutions of a group; here a new regex does not wait.
+Kafka waits at least 10 s between two resolutions of a group; Muster resolves a new regex
+immediately.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from offsets.consumer_records import ConsumerGroupRun, RegexRecord, ResolvedRege
 from protocol.now import Now
 
 REFRESH_MS_MIN = 10_000
-"""The least time between two resolutions of the same regexes."""
+"""The minimum time in ms between two resolutions of the same regexes."""
 REFRESH_MS = 600_000
-"""A regex is resolved again after this time: the principal's ACLs may have changed."""
+"""The time in ms after which a regex is resolved again, because the principal's ACLs may have
+changed."""
 
 
 def is_due(group: ConsumerGroup, used: Set[str], topics: TopicsImage, now: Now) -> bool:
-    """Whether the regexes by which members subscribe, ``used``, are to be resolved now."""
+    """Returns whether the regexes ``used``, by which members subscribe, must be resolved now."""
     if group.resolving or not used:
         return False
     if not used <= group.regexes.keys():
@@ -39,7 +41,7 @@ def is_due(group: ConsumerGroup, used: Set[str], topics: TopicsImage, now: Now) 
 
 
 def ask(step: Step, changes: Changes, sender: Hashable) -> None:
-    """Ask the edge to resolve the group's regexes, if that is due after this request."""
+    """Emits `RegexesWanted` if the group's regexes must be resolved after this request."""
     group = changes.group
     if group.resolving or not (group.has_regexes or changes.members_changed):
         return
@@ -56,10 +58,10 @@ def ask(step: Step, changes: Changes, sender: Hashable) -> None:
 def resolved(
     step: Step, group: ConsumerGroup, topics_by_regex: Mapping[str, tuple[str, ...]], version: int
 ) -> None:
-    """Write the topics of regexes, and raise the epoch if they changed.
+    """Writes the topics of regexes, and raises the epoch if the topics changed.
 
-    ``version`` is the image's at the start of the resolution. A regex by which no member subscribes
-    any more is left out. An empty mapping means that the resolution failed.
+    ``version`` is the version of the image at the start of the resolution. A regex by which no
+    member subscribes any more is omitted. An empty mapping means that the resolution failed.
     """
     group.resolving = False
     changes = Changes(group)

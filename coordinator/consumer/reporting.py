@@ -1,4 +1,5 @@
-"""The events of a step of a consumer group: why its epoch rose, what moved, when it is stable."""
+"""The events of a step of a consumer group: the cause of a new epoch, the moved partitions, and the
+end of a rebalance."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def epoch_bumped(
     *,
     subscription_changed: bool,
 ) -> None:
-    """Report that the request of a member raised the epoch: by its subscription, or by a topic."""
+    """Emits the event that a member's request raised the epoch, because of its subscription or of a
+    changed topic."""
     group = changes.group
     name = who(member_id, metadata)
     if member_id not in group.members:
@@ -38,7 +40,8 @@ def epoch_bumped(
 
 
 def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssignment) -> None:
-    """Report that the group is stable, if this step of the member makes it so."""
+    """Emits the event that the group is stable, if this step of the member makes the group
+    stable."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

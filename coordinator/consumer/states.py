@@ -1,17 +1,17 @@
 """The states of a member and of a consumer group, on one page.
 
-A *member* has an epoch, the partitions *assigned* to it, and those *revoking*: it must give them up
-and has not confirmed it. Records store its state.
+A *member* has an epoch, *assigned* partitions and *revoking* partitions. The member must give up
+the revoking partitions and has not confirmed this yet. Records store a member's state.
 
-    STABLE       it owns what is assigned; at the target's epoch it has its whole target
-    UNREVOKED    it owns partitions that it must give up; its epoch stays until it confirms
+    STABLE       it owns its assigned partitions; at the target's epoch it has its whole target
+    UNREVOKED    it owns partitions that it must give up; its epoch is unchanged until it confirms
     UNRELEASED   it is at the target's epoch and waits for partitions that other members hold
-    UNKNOWN      a state that a later version wrote; the member must confirm that it owns nothing
+    UNKNOWN      a later version wrote the state; the member must confirm that it owns no partition
 
     STABLE     -> UNREVOKED    its target lost partitions that it owns
     STABLE     -> UNRELEASED   its target has partitions that other members hold
     UNREVOKED  -> STABLE | UNRELEASED   a heartbeat no longer lists the revoking partitions
-    UNRELEASED -> STABLE       the last partition that it waited for was released
+    UNRELEASED -> STABLE       the last partition for which it waited was released
     any state  -> removed      it leaves; its session expires; it is UNREVOKED for longer than its
                                rebalance timeout
 
@@ -32,7 +32,7 @@ from enum import Enum, IntEnum
 
 
 class MemberState(IntEnum):
-    """The state of a member; the values are those of ConsumerGroupCurrentMemberAssignmentValue."""
+    """The state of a member; the values are those in ConsumerGroupCurrentMemberAssignmentValue."""
 
     STABLE = 0
     UNREVOKED = 1

@@ -1,6 +1,7 @@
-"""The target assignment of a consumer group: which partitions each member is to have.
+"""The target assignment of a consumer group: the partitions that each member should have.
 
-A target is computed for the members as they will be once a heartbeat's records are in the log.
+A target is computed for the members that the group will have when the records of the current
+heartbeat are in the log.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ Members = Mapping[str, MemberMetadata]
 
 
 def preferred_assignor(members: Members, assignors: Sequence[str]) -> str:
-    """The assignor that most members name, else the first of ``group.consumer.assignors``.
+    """Returns the assignor that most members name; the first of ``group.consumer.assignors`` if no
+    member names one.
 
-    Of two that are named equally often the one that comes first there wins; in Kafka the order of a
-    hash map decides.
+    If several assignors are named equally often, the first of them in ``assignors`` wins; in Kafka
+    the order of a hash map decides.
     """
     named = Counter(each.server_assignor for each in members.values() if each.server_assignor)
     return max(assignors, key=lambda name: (named[name], -assignors.index(name)))
@@ -35,7 +37,8 @@ def compute_target(
     image: TopicsImage,
     assignor: str,
 ) -> dict[str, Assignment]:
-    """The target of each of these members, by member id; ``targets`` is the target until now."""
+    """Returns the target of each of these members, by member id; ``targets`` is the previous
+    target."""
     topics: dict[str, Topic] = {}
     by_subscription: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
     subscribers = []
@@ -57,10 +60,10 @@ def compute_target(
 
 
 def is_homogeneous(members: Members) -> bool:
-    """Whether all members subscribe alike: to the same names, or by the same regex.
+    """Returns whether all members have the same subscription: the same names, or the same regex.
 
-    The topics of a regex must not be subscribed by another regex or by name as well. Source: Kafka
-    4.3.1 ``ModernGroup.subscriptionType``.
+    Topics of the regex must not also be subscribed by another regex or by name. Source: Kafka 4.3.1
+    ``ModernGroup.subscriptionType``.
     """
     names = {metadata.subscribed_topics for metadata in members.values()}
     regexes = {metadata.subscribed_regex or "" for metadata in members.values()}

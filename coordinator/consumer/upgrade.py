@@ -1,9 +1,11 @@
-"""Upgrade: a member that joins with group.protocol=consumer turns a classic group into its kind.
+"""Upgrade: a member that joins with group.protocol=consumer converts a classic group into a
+consumer group.
 
-The classic members go on inside the consumer group. Their parked requests are answered
-REBALANCE_IN_PROGRESS, so that they join it. Downgrades are in downgrade.py.
+The classic members become members of the consumer group. Their parked requests get
+REBALANCE_IN_PROGRESS, so that they rejoin. Downgrades are in downgrade.py.
 
-Kafka refuses an assignment with user data. Muster does so for unknown assignors only.
+Kafka rejects the conversion if an assignment has user data. Muster rejects it only if the assignor
+is also unknown.
 
 Source: KIP-848, "Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToConsumerGroup``.
 """
@@ -40,15 +42,17 @@ from protocol.consumer_protocol import CONSUMER, assigned_partitions, read_subsc
 from protocol.errors import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS, ProtocolError
 
 _KNOWN_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Assignors whose user data is not needed, such as that of librdkafka's sticky ones."""
+"""Assignors whose user data in assignments is not needed, such as the user data of librdkafka's
+sticky assignors."""
 
 
 def upgraded(
     step: Step, classic: Group
 ) -> tuple[ConsumerGroup, Sequence[ConsumerRecord]] | Refused:
-    """The consumer group of a classic group's members, and the records that write it.
+    """Returns the consumer group with a classic group's members, and the records that write it.
 
-    Refused with GROUP_ID_NOT_FOUND, as in Kafka: the classic group stays as it is.
+    Returns Refused with GROUP_ID_NOT_FOUND, as in Kafka, if the group can't be converted; the
+    classic group is then unchanged.
     """
     config, group_id = step.state.config, classic.group_id
     reason = ""
@@ -72,7 +76,8 @@ def upgraded(
 def _converted(
     classic: Group, image: TopicsImage
 ) -> tuple[ConsumerGroup, Sequence[ConsumerRecord]]:
-    """Raises ProtocolError for members whose metadata or assignment can't be converted."""
+    """Converts the group's members. Raises ProtocolError if a member's metadata or assignment can't
+    be converted."""
     epoch = classic.generation_id
     members = list(classic.members.values())
     metadata = {each.member_id: _metadata(each) for each in members}
@@ -116,7 +121,8 @@ def _metadata(member: Member) -> MemberMetadata:
 
 
 def _assigned(member: Member, epoch: int, image: TopicsImage) -> AssignedEpochs:
-    """The last assignment of a member by topic id; topics that no longer exist are left out."""
+    """Returns the last assignment of a member by topic id; topics that no longer exist are
+    omitted."""
     named = sorted(assigned_partitions(member.assignment).items())
     return {
         image.by_name[name].topic_id: dict.fromkeys(sorted(partitions), epoch)
@@ -126,7 +132,8 @@ def _assigned(member: Member, epoch: int, image: TopicsImage) -> AssignedEpochs:
 
 
 def end_classic_group(step: Step, classic: Group, group: ConsumerGroup) -> None:
-    """Answer the parked requests of a converted group, and start its members' new sessions."""
+    """Replies to the parked requests of a converted group, and starts the new sessions of its
+    members."""
     for member in classic.members.values():
         step.answer_join(classic, member, JoinReply(REBALANCE_IN_PROGRESS, member.member_id))
         step.answer_sync(classic, member, SyncReply(REBALANCE_IN_PROGRESS))

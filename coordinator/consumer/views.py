@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a consumer group as its log has it."""
+"""ConsumerGroupDescribe: describes the state of a consumer group that is in its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from protocol.now import Now
 
 
 def describe(state: ShardState, call: ConsumerGroupDescribe, now: Now) -> Outcome:  # noqa: ARG001
-    """A consumer group; GROUP_ID_NOT_FOUND for a group of another kind, as clients expect."""
+    """Returns the description of a consumer group; GROUP_ID_NOT_FOUND for a group of another type,
+    as clients expect."""
     group_id = call.group_id
     group = state.consumer_groups.get(group_id)
     if group is None:
@@ -53,7 +54,7 @@ def _described(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsume
 
 
 def _held(member: ConsumerMember) -> Assignment:
-    """The partitions that a member may own: assigned, or revoking."""
+    """Returns the partitions that a member may own: its assigned and its revoking partitions."""
     held: dict[bytes, set[int]] = {}
     for partitions in (member.current.assigned, member.current.revoking):
         for topic_id, epochs in partitions.items():

@@ -12,7 +12,8 @@ _PAIRS_SHOWN = 3
 
 
 def who(member_id: str, metadata: MemberMetadata) -> str:
-    """A member by its instance id, or by client id and member id, with its host."""
+    """Returns a member's name for sentences: its instance id, or its client id and member id, with
+    its host."""
     name = metadata.instance_id or member_id
     if name is member_id and not member_id.startswith(metadata.client_id):
         name = f"{metadata.client_id} ({member_id})"
@@ -20,7 +21,8 @@ def who(member_id: str, metadata: MemberMetadata) -> str:
 
 
 def partitions_named(partitions: Assignment | AssignedEpochs, image: TopicsImage) -> str:
-    """The first partitions, such as "orders-4, orders-5", and the number of the others."""
+    """Returns the names of the first partitions, such as "orders-4, orders-5", and the number of
+    the other partitions."""
     names = image.names
     return some_of(
         [
@@ -35,7 +37,8 @@ def partitions_named(partitions: Assignment | AssignedEpochs, image: TopicsImage
 def moves(
     before: Mapping[str, Assignment], after: Mapping[str, Assignment], image: TopicsImage
 ) -> str:
-    """Which partitions a new target moves between which members; "" if none has a new owner."""
+    """Returns a text about the partitions that a new target moves, with the old and the new owners;
+    "" if all owners are unchanged."""
     was = dict(_owners(before))
     moved: dict[tuple[str, str], dict[bytes, tuple[int, ...]]] = {}
     for key, owner in _owners(after):
