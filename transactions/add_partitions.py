@@ -1,6 +1,5 @@
 """AddPartitionsToTxn, AddOffsetsToTxn and VERIFY_ONLY: adds partitions to a transaction, or checks
-them.
-"""
+whether they are in it."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ from transactions.transaction import Transaction
 
 
 def add_partitions(step: Step, call: AddPartitions) -> int:
-    """Adds partitions to a transaction; returns one error code for all of them.
+    """Adds partitions to a transaction; returns one error code for all partitions.
 
-    Checks: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the size of
-    the record (-1).
+    Checks, with their error codes: an unknown id (49), PREPARE_* (51), the producer id (49), its
+    epoch (90), the size of the record (-1).
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -69,7 +68,8 @@ def add_partitions(step: Step, call: AddPartitions) -> int:
 
 
 def verify_partitions(step: Step, call: VerifyPartitions) -> list[int]:
-    """Checks whether partitions are in the transaction; returns a code for each."""
+    """Checks whether partitions are in the transaction; returns an error code for each
+    partition."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = _error_of_all(transaction, call.producer_id, call.producer_epoch)
     there: dict[str, frozenset[int]] = {}
@@ -90,11 +90,11 @@ def verify(
     topic: str,
     partition: int,
 ) -> int:
-    """The error code for a batch of this producer in this partition; NONE: the batch may be
-    appended.
+    """Returns the error code for a batch of this producer in this partition; NONE if the batch may
+    be appended.
 
-    Checks: an unknown id (49), the producer id (49), its epoch (90), PREPARE_* (51), the partition
-    (120).
+    Checks, with their error codes: an unknown id (49), the producer id (49), its epoch (90),
+    PREPARE_* (51), the partition (120).
     """
     error = _error_of_all(transaction, producer_id, producer_epoch)
     if transaction is None or error != NONE:
@@ -117,7 +117,8 @@ def _error_of_all(transaction: Transaction | None, producer_id: int, producer_ep
 
 
 def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int) -> int:
-    """NONE if the transactional id belongs to this producer at this epoch; else the error."""
+    """Returns NONE if the transactional id belongs to this producer with this epoch; otherwise the
+    error."""
     value = transaction.value
     if producer_id != value.producer_id:
         return INVALID_PRODUCER_ID_MAPPING

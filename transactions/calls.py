@@ -14,7 +14,7 @@ from protocol.slotted import slotted
 
 Ticket = Any
 Partitions = Sequence[tuple[str, Sequence[int]]]
-"""Topics with their partitions."""
+"""Topics with their partition numbers."""
 
 TV1, TV2 = 1, 2
 """The transaction protocol of a client: TV2 includes part 2 of KIP-890, TV1 does not."""
@@ -43,18 +43,18 @@ class InitProducerId:
     transactional_id: str
     timeout_ms: int
     producer_id: int
-    """The client's current producer id (KIP-360); -1: none."""
+    """The client's current producer id (KIP-360); -1 if the client has none."""
     producer_epoch: int
     client: Client = BROKER
 
 
 @slotted
 class AddPartitions:
-    """AddPartitionsToTxn or AddOffsetsToTxn, or the partitions that a TV2 Produce or
-    TxnOffsetCommit adds.
+    """AddPartitionsToTxn, AddOffsetsToTxn, or the partitions that a TV2 Produce or TxnOffsetCommit
+    adds to its transaction.
 
-    Partitions of the offsets topic are named like other partitions. The reply is one error code for
-    all partitions.
+    Partitions of the offsets topic are included like other partitions. The reply is one error code
+    for all partitions.
     """
 
     ticket: Ticket
@@ -113,7 +113,7 @@ class MarkersWritten:
 
 @slotted
 class MarkersRefused:
-    """Some partitions refused their markers with INVALID_PRODUCER_EPOCH (47).
+    """Some partitions rejected their markers with INVALID_PRODUCER_EPOCH (47).
 
     In these partitions the transaction was ended under a newer epoch. The markers of the other
     partitions are written. The reply is an error code.
@@ -128,7 +128,7 @@ class MarkersRefused:
 
 @slotted
 class DescribeTransaction:
-    """One id of a DescribeTransactions. The reply is a DescribeReply."""
+    """One transactional id of a DescribeTransactions request. The reply is a DescribeReply."""
 
     ticket: Ticket
     transactional_id: str
@@ -136,18 +136,18 @@ class DescribeTransaction:
 
 @slotted
 class ListTransactions:
-    """One ListTransactions for a shard; an empty filter matches all ids. The reply is a
+    """A ListTransactions request for one shard; an empty filter matches all ids. The reply is a
     ListReply."""
 
     ticket: Ticket
     states: frozenset[str]
-    """State names as on the wire; a name that is not a state matches no id."""
+    """State names as on the wire; an unknown state name does not match any id."""
     producer_ids: frozenset[int]
     duration_ms: int
-    """Only transactions that have been open for more than this many milliseconds (wall time); below
-    0: all transactions."""
+    """The filter of open transactions: only those that have been open for more than this many
+    milliseconds (wall time). A value below 0 matches all transactions."""
     among: Sequence[str] | None = None
-    """The transactional ids to consider; None: all."""
+    """The transactional ids that are searched; None searches all ids."""
 
 
 Call = (

@@ -16,7 +16,7 @@ class TransactionConfig:
     marker_sender: Ticket
     """The ticket that receives a `SendMarkers` whenever a Prepare record is stable."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
-    """The producer ids in reserve, shared by all shards."""
+    """The reserved producer ids that were not used yet, shared by all shards."""
     transaction_version: int = 2
     """The level of the feature transaction.version, which selects the version of the log's values,
     and the protocol for transactions that the coordinator itself ends."""

@@ -1,4 +1,4 @@
-"""EndTxn and its consequences: the Prepare record, the markers, the Complete record."""
+"""EndTxn and the steps that follow it: the Prepare record, the markers, the Complete record."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def abort_fenced(
     """Aborts an open transaction with the next epoch, which fences its producer.
 
     Returns CONCURRENT_TRANSACTIONS and the Prepare record, or another error and None. Under TV2 the
-    producer may then continue by an InitProducerId with the previous epoch (KIP-360); under TV1 it
-    may not. TV1 and TV2 each raise the epoch once (KAFKA-19367).
+    fenced producer may then continue by an InitProducerId with the previous epoch (KIP-360); under
+    TV1 the producer may not. TV1 and TV2 each raise the epoch once (KAFKA-19367).
     """
     rules = step.state.server_rules
     client_rules = TV2 if rules >= TV2 else 0
@@ -118,7 +118,8 @@ def abort_fenced(
 def _prepared(
     step: Step, transaction: Transaction, target: State, client_rules: int, *, bumps: bool
 ) -> TransactionValue | None:
-    """The value of the Prepare record; None if it needs a new producer id and none is in reserve.
+    """Returns the value of the Prepare record; None if the record needs a new producer id and no
+    reserved id is left.
 
     Under TV2 the markers have the next epoch. After EXHAUSTED_EPOCH, the last epoch for clients,
     the markers have the highest possible epoch, and the producer continues with another producer
@@ -144,9 +145,9 @@ def _prepared(
 def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> int:
     """Completes the transaction whose markers are all written; replies NONE.
 
-    It also completes a transaction whose marker a partition refused: in this partition the
-    transaction was ended with a newer epoch of the producer, so the partition would refuse later
-    markers too. Kafka leaves the transactional id in PREPARE_* forever in this case.
+    A transaction whose marker a partition rejected is completed too: in this partition the
+    transaction was ended with a newer epoch of the producer, so the partition would reject later
+    markers as well. Kafka leaves the transactional id in PREPARE_* forever in this case.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:

@@ -36,13 +36,13 @@ class Transition:
 
     transactional_id: str
     old: State | None
-    """The previous state; None for a new id."""
+    """The previous state; None for a new transactional id."""
     new: State
     producer_id: int
     producer_epoch: int
     cause: Cause
     detail: str
-    """The cause with its figures, in words."""
+    """The cause of the transition with its figures, in words."""
     client: Client = BROKER
     partitions: int = 0
     """The number of partitions in the transaction."""
@@ -55,7 +55,7 @@ class Transition:
 
 @slotted
 class PartitionsAdded:
-    """Partitions were added that were not yet in the transaction."""
+    """Partitions that were not yet in the transaction were added to it."""
 
     transactional_id: str
     producer_id: int
@@ -63,20 +63,20 @@ class PartitionsAdded:
     partitions: Partitions
     client: Client
     group_id: str = ""
-    """The group whose offsets partition was added; "" for none."""
+    """The group whose offsets partition was added; "" if no group's partition was added."""
 
 
 @slotted
 class ProducerFenced:
-    """A newer producer has taken over the transactional id: requests with lower epochs are now
-    refused."""
+    """A newer producer has taken over the transactional id; requests with lower epochs are now
+    rejected."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     """The newer producer's epoch."""
     client: Client
-    """The new owner of the id."""
+    """The client that now owns the transactional id."""
     fenced: Client
     """The fenced client, which is the sender of the last call before the takeover."""
 
@@ -96,7 +96,7 @@ class TransactionRefused:
 
 @slotted
 class EndedPastCoordinator:
-    """WriteTxnMarkers from a client ended a producer's open transaction on some partitions,
+    """A WriteTxnMarkers request of a client ended a producer's open transaction on some partitions,
     bypassing the transaction's coordinator.
 
     Operators end hanging transactions by this request. The broker emits the event, because the
@@ -104,7 +104,7 @@ class EndedPastCoordinator:
     """
 
     transactional_id: str
-    """The transactional id of this producer; "" if it has none."""
+    """The transactional id of this producer; "" if the producer has none."""
 
     producer_id: int
     producer_epoch: int
@@ -122,8 +122,8 @@ class ShardLoaded:
 
     transactional_ids: int
     completing: int
-    """The number of transactional ids between Prepare and Complete, whose markers are sent
-    again."""
+    """The number of transactional ids between Prepare and Complete. Their markers are sent again.
+    """
 
 
 Event = (

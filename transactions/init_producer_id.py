@@ -23,8 +23,9 @@ from transactions.values import EXHAUSTED_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Trans
 def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
     """Handles InitProducerId with a transactional id.
 
-    Checks: the timeout (50); a new id is created (14 if no producer id is in reserve); PREPARE_*
-    (51); the producer id in the call (90); the state; the epoch in the call (90).
+    Checks, with their error codes: the timeout (50); the creation of a new id (14 if no reserved
+    producer id is left); PREPARE_* (51); the producer id in the call (90); the state; the epoch in
+    the call (90).
     """
     config = step.state.config
     if not 0 < call.timeout_ms <= config.max_timeout_ms:
@@ -47,16 +48,16 @@ def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
-    """Whether the call names no producer, or the producer that owns the id; the epoch is checked
-    later."""
+    """Returns whether the call names no producer, or the producer that owns the id. The epoch is
+    checked later."""
     if call.producer_id == value.previous_producer_id and call.producer_epoch >= EXHAUSTED_EPOCH:
         return True
     return call.producer_id in (NO_PRODUCER_ID, value.producer_id)
 
 
 def _make(step: Step, call: InitProducerId) -> InitReply:
-    """Creates a transactional id with a new producer id and epoch 0, whatever producer the call
-    names."""
+    """Creates a transactional id with a new producer id and epoch 0, regardless of the producer in
+    the call."""
     if not step.fits(call.transactional_id, ()):
         why = "the transactional id is too long for a record"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
@@ -134,7 +135,7 @@ def _taken(
 
 
 def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """Aborts the open transaction first; the client retries."""
+    """Aborts the open transaction; the client retries its InitProducerId."""
     itself = (call.producer_id, call.producer_epoch)
     if itself == (transaction.producer_id, transaction.producer_epoch):
         cause, detail = Cause.CLIENT, "the producer continues with InitProducerId after an error"

@@ -1,9 +1,9 @@
 """The journal of transactions: a page for each transactional id, and the functions that apply
-events to it.
+events to this page.
 
 `Journal.observe` accepts the events in order, each with its time; `Journal.wait` accepts the groups
 that wait for a transaction, which the core does not know. The journal keeps the last transactions
-of each id, and keeps notable transactions longer: transactions that did not end as their client
+of each id. It keeps notable transactions longer: transactions that did not end as their client
 wanted, were open for long, or blocked readers. All pages take about 32 MiB; the page without events
 for the longest time is dropped first.
 
@@ -48,7 +48,7 @@ RECENT_KEPT = 4
 """Maximum number of other transactions kept per id."""
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
-"""Age at which an open transaction is written to disk."""
+"""The age in ms at which an open transaction is written to disk."""
 HUNG = "an operator ended the hanging transaction with WriteTxnMarkers, bypassing the coordinator"
 _REFUSED_KEPT = 128
 _ID_BYTES = 900
@@ -79,7 +79,7 @@ class IdJournal(Page):
         """The transactions that are not notable."""
         self._notable: Ring[Story] = self.ring(NOTABLE_KEPT)
         self.refused: Ring[Refusals] = self.ring(_REFUSED_KEPT)
-        """Refused calls, by error code."""
+        """Rejected calls, by error code."""
         self._open: Ring[Story] = self.ring(1)
         self.open: Story | None = None
         """The open transaction, or None."""
@@ -87,7 +87,7 @@ class IdJournal(Page):
         """Number of transactions that ended since the broker's start, by outcome and cause."""
 
     def stories(self) -> list[Story]:
-        """All kept transactions, oldest first; the open transaction is the last."""
+        """Returns all kept transactions, the oldest first; the open transaction is the last one."""
         ended = sorted([*self._notable, *self._recent], key=lambda each: each.number)
         return [*ended, *self._open]
 
@@ -97,8 +97,8 @@ class IdJournal(Page):
         return self._unsaved is not None and self.name in self._unsaved.young
 
     def begin(self, story: Story) -> Story:
-        """Adds a transaction that begins. If another transaction is open, it gets the outcome
-        UNKNOWN."""
+        """Adds a transaction that has begun. If another transaction is still open, its outcome
+        becomes UNKNOWN."""
         if self.open is not None:
             self.end(self.open, Outcome.UNKNOWN)
         story.number = self._open.number + 1
@@ -110,13 +110,13 @@ class IdJournal(Page):
         return story
 
     def changed(self, story: Story, size: int) -> None:
-        """Notes that the open transaction has grown by ``size`` bytes, not counting its texts."""
+        """Records that the open transaction has grown by ``size`` bytes, not counting its texts."""
         self._open.grow(story.number, size)
         if not self.is_young:
             self.save_story(story)
 
     def end(self, story: Story, outcome: Outcome, now: Now | None = None) -> None:
-        """Ends the open transaction; ``now`` is None if the journal received no event of the
+        """Ends the open transaction; ``now`` is None if the journal did not receive an event of the
         end."""
         if now is None:
             story.outcome = outcome
@@ -144,7 +144,7 @@ class IdJournal(Page):
         super().save_counts()
 
     def restore(self, entry: Kept) -> None:
-        """Implements Page.restore; of several lines of one transaction, the last one is valid."""
+        """Implements Page.restore. If a transaction has several lines, the last line is valid."""
         if isinstance(entry, Gone):
             self.clear()
             return
@@ -208,7 +208,8 @@ def _refused(page: IdJournal, event: TransactionRefused, now: Now) -> None:
 
 
 def _ended_past(page: IdJournal, event: EndedPastCoordinator, now: Now) -> None:
-    """Adds a hanging transaction that an operator ended, or notes it in the open transaction."""
+    """Adds a hanging transaction that an operator ended; if the transaction is open in the journal,
+    records the operator's action there."""
     if not page.name:
         return  # its producer has no transactional id
     if page.open is not None:
@@ -227,7 +228,7 @@ def _begun(event: Transition | PartitionsAdded, now: Now) -> Story:
 
 
 def _unseen(event: Transition, now: Now) -> Story:
-    """The entry of a transaction that was open before the broker's start and has no line in the
+    """Returns the entry of a transaction that was open before the broker's start and is not in the
     journal."""
     began_ms = now.wall_ms - max(0, event.open_ms)
     story = Story(0, event.producer_id, event.producer_epoch, BROKER, began_ms)
@@ -254,10 +255,10 @@ class Journal(Pages[IdJournal]):
         super().__init__(IdJournal, bytes_kept, unsaved, attrgetter("transactional_id"))
 
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
-        """Notes a reader that waits for the open transaction of an id.
+        """Records that a reader waits for the open transaction of an id.
 
-        ``opened`` is this transaction as the core knows it. It is added if the journal does not
-        have the transaction: the transaction began before the broker's start.
+        ``opened`` is this transaction in the core. It is added to the journal if the journal does
+        not have it, because it began before the broker's start.
         """
         self.fold_observed()
         page = self.turn_to(transactional_id)

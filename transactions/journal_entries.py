@@ -22,10 +22,10 @@ PARTITIONS_KEPT = 64
 GROUPS_KEPT = 16
 WAITS_KEPT = 64
 LONG_MS = 10_000
-"""A transaction that was open for this many ms is notable, whatever its outcome."""
+"""A transaction that was open for at least this many ms is notable, regardless of its outcome."""
 _SEEN_WITHIN_MS = 30_000
-"""A reader that was last seen at most this many ms before the end counts as waiting until the
-end."""
+"""A reader that was last seen waiting at most this many ms before the end counts as waiting until
+the end."""
 STORY_BYTES = 1000
 PARTITION_BYTES = 120
 WAIT_BYTES = 600
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether the transaction has ended, so that it blocks no reader."""
+        """Returns whether the transaction has ended, so that it does not block readers."""
         return self not in (Outcome.OPEN, Outcome.COMMITTING, Outcome.ABORTING)
 
 
@@ -74,7 +74,8 @@ class Wait:
 
     reader: Reader
     seen_ms: int
-    """Wall time at which the reader was last seen waiting or, if ``over``, could continue."""
+    """The wall time in ms at which the reader was last seen waiting; if ``over`` is true, the time
+    at which the reader could continue."""
     over: bool = False
 
     @classmethod
@@ -110,17 +111,18 @@ class Story:
     """The client that began the transaction."""
     began_ms: int
     began_mono_ms: int = 0
-    """Monotonic time of the beginning; 0: before the broker's start."""
+    """The monotonic time in ms at which the transaction began; 0 if it began before the broker's
+    start."""
     partitions: list[tuple[str, int]] = field(default_factory=list)
     touched: int = 0
-    """Number of partitions."""
+    """The number of partitions in the transaction."""
     groups: list[str] = field(default_factory=list)
     """The groups whose offsets the transaction commits."""
     outcome: Outcome = Outcome.OPEN
     cause: Cause | None = None
-    """The cause of the transaction's end; None while it is open."""
+    """The cause of the transaction's end; None as long as the transaction is open."""
     detail: str = ""
-    """The cause in words."""
+    """The cause of the end, in words."""
     ended_by: Client = BROKER
     """The client that ended the transaction; both fields are "" for the broker itself."""
     prepared_ms: int = 0
@@ -128,8 +130,8 @@ class Story:
     ended_ms: int = 0
     """Wall time at which the last marker was written; 0 before that."""
     past: str = ""
-    """The partitions in which an operator's marker ended the transaction while it was open, in
-    words; else ""."""
+    """The partitions, in words, in which an operator's marker ended the transaction while it was
+    open; otherwise ""."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
@@ -153,7 +155,7 @@ class Story:
         )
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         return {
             "kind": "transaction",
             **{name: getattr(self, name) for name in _STORY},
@@ -184,7 +186,7 @@ class Story:
             self.groups.append(kept_id(group_id))
 
     def wait(self, reader: Reader, now: Now) -> None:
-        """Notes a reader that waits for the transaction."""
+        """Records that a reader waits for the transaction."""
         key = reader.group_id, reader.topic, reader.partition
         known = self.waits.get(key)
         if known is not None:
@@ -201,7 +203,7 @@ class Story:
             self.more_waits += 1
 
     def end_past(self, event: EndedPastCoordinator) -> None:
-        """Notes that an operator's marker has ended the transaction in some partitions."""
+        """Records that an operator's marker has ended the transaction in some partitions."""
         (topic, ids), more = event.partitions[0], -1
         for _, each in event.partitions:
             more += len(each)
@@ -211,7 +213,7 @@ class Story:
         self.past = kept_sentence(f"an operator{who if event.client.host else ''} {did}")
 
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
-        """Notes that the commit or abort is decided."""
+        """Records that the commit or abort is decided."""
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
         self.cause = cause
         self.detail = kept_sentence(detail)
@@ -219,7 +221,7 @@ class Story:
         self.prepared_ms = now.wall_ms
 
     def end(self, outcome: Outcome, now: Now) -> None:
-        """Notes that the last marker is written, so that readers continue."""
+        """Records that the last marker is written, so that readers continue."""
         self.outcome = outcome
         self.ended_ms = now.wall_ms
         for each in self.waits.values():
@@ -229,7 +231,7 @@ class Story:
 
     @property
     def is_notable(self) -> bool:
-        """Whether the transaction is notable, so that the journal keeps it longer.
+        """Returns whether the transaction is notable, so that the journal keeps it longer.
 
         A transaction is notable if its client did not end it, if it was open for LONG_MS or blocked
         a reader, or if an operator ended it in some partitions.
@@ -239,7 +241,7 @@ class Story:
         return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         named = len(self.partitions) + len(self.groups)
         size = STORY_BYTES + PARTITION_BYTES * named + WAIT_BYTES * len(self.waits)
         size += long_bytes(self.detail, self.past, *self.client, *self.ended_by, *self.groups)
@@ -248,7 +250,7 @@ class Story:
 
 @dataclass(slots=True)
 class Refusals(Recurring):
-    """Calls of one id that were refused with one error code."""
+    """Calls with one transactional id that were rejected with one error code."""
 
     error_code: int
     last_ms: int = 0
@@ -256,9 +258,9 @@ class Refusals(Recurring):
     producer_epoch: int = -1
     client: Client = BROKER
     detail: str = ""
-    """The detail of the last refusal."""
+    """The detail of the last rejection."""
     source: Source = Source.SEEN
-    """SEEN if at least one of the refusals happened since the broker's start."""
+    """SEEN if at least one of the calls was rejected since the broker's start."""
 
     @property
     def key(self) -> int:
@@ -275,7 +277,7 @@ class Refusals(Recurring):
         return refused
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         own = {name: getattr(self, name) for name in _REFUSALS}
         return {"kind": "refused", **own, "client": self.client, "detail": self.detail}
 
@@ -284,7 +286,7 @@ class Refusals(Recurring):
         return replace(self)
 
     def take(self, event: TransactionRefused, now: Now) -> None:
-        """Adds a refusal."""
+        """Adds a rejected call."""
         self.count += 1
         self.last_ms = now.wall_ms
         self.producer_id, self.producer_epoch = event.producer_id, event.producer_epoch
@@ -293,7 +295,7 @@ class Refusals(Recurring):
         self.source = Source.SEEN
 
     def size(self) -> int:
-        """Estimated bytes."""
+        """Returns the estimated memory of the entry in bytes."""
         return _REFUSED_BYTES + long_bytes(*self.client, self.detail)
 
 
@@ -308,7 +310,7 @@ class Gone(NamedTuple):
         return cls(number_of(fields["at_ms"]))
 
     def fields(self) -> Fields:
-        """The fields of its journal line."""
+        """Returns the fields of the entry's journal line."""
         return {"kind": "gone", "at_ms": self.at_ms}
 
     def copied(self) -> Gone:
@@ -316,7 +318,7 @@ class Gone(NamedTuple):
         return self
 
     def size(self) -> int:
-        """Returns 0: the entry is not kept in memory."""
+        """Returns 0, because the entry is not kept in memory."""
         return 0
 
 

@@ -1,4 +1,5 @@
-"""The results of steps of a shard of transactional ids: records to append, replies, events.
+"""The results of the steps of a shard of transactional ids: records that must be appended, replies
+and events.
 
 Replies are values without versions; the broker encodes them, and replaces PRODUCER_FENCED (90) by
 INVALID_PRODUCER_EPOCH (47) for request versions without error 90. A reply that consists only of an
@@ -17,7 +18,7 @@ from transactions.values import TransactionRun
 
 
 class InitReply(NamedTuple):
-    """Answer to InitProducerId; producer id and epoch are -1 with an error."""
+    """The reply to InitProducerId; producer id and epoch are -1 with an error."""
 
     error_code: int
     producer_id: int = -1
@@ -25,8 +26,8 @@ class InitReply(NamedTuple):
 
 
 class EndReply(NamedTuple):
-    """Answer to EndTxn: the producer id and epoch for the next transaction under TV2; -1 and -1
-    under TV1, or with an error."""
+    """The reply to EndTxn. Under TV2, producer id and epoch are those for the next transaction;
+    under TV1 or with an error, both are -1."""
 
     error_code: int
     producer_id: int = -1
@@ -34,7 +35,7 @@ class EndReply(NamedTuple):
 
 
 class DescribeReply(NamedTuple):
-    """Answer to one id of DescribeTransactions, with the fields of the message."""
+    """The reply to one id of a DescribeTransactions, with the fields of the message."""
 
     error_code: int
     transactional_id: str
@@ -47,7 +48,7 @@ class DescribeReply(NamedTuple):
 
 
 class ListedTransaction(NamedTuple):
-    """A transactional id as ListTransactions shows it."""
+    """A transactional id in a ListTransactions reply."""
 
     transactional_id: str
     producer_id: int
@@ -55,7 +56,7 @@ class ListedTransaction(NamedTuple):
 
 
 class ListReply(NamedTuple):
-    """Answer to ListTransactions for one shard."""
+    """The reply to ListTransactions of one shard."""
 
     error_code: int
     transactions: Sequence[ListedTransaction] = ()
@@ -63,7 +64,7 @@ class ListReply(NamedTuple):
 
 @slotted(frozen=True)
 class SendMarkers:
-    """The markers to send; the ``marker_sender`` gets this value as a reply once the Prepare record
+    """The markers to send. The ``marker_sender`` gets this value as a reply when the Prepare record
     is stable.
 
     A marker before its Prepare record would break atomicity. After each load the markers are sent

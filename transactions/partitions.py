@@ -20,12 +20,13 @@ Ordered = tuple[tuple[str, tuple[int, ...]], ...]
 
 _SLOTS_AT_LEAST = 16
 _FEW = 8
-"""Up to this number, new partitions are inserted one by one; a larger number is sorted together
+"""Up to this number of new partitions are inserted one by one; a larger number is sorted together
 with the old partitions."""
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
-    """The partitions of ``wanted`` that are not in ``there``, each once, in order of occurrence."""
+    """Returns the partitions of ``wanted`` that are not in ``there``, each once, in order of
+    occurrence."""
     known = {topic: set(ids) for topic, ids in there}
     added: dict[str, list[int]] = {}
     for topic, ids in wanted:
@@ -38,8 +39,8 @@ def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
 
 
 def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
-    """The partitions of ``there`` and ``added`` in Kafka's order; ``there`` must be in this order
-    and have none of ``added``."""
+    """Returns the partitions of ``there`` and ``added`` in Kafka's order. ``there`` must be in
+    Kafka's order and must not contain a partition of ``added``."""
     count_before = sum(len(ids) for _, ids in there)
     count = count_before + sum(map(len, added.values()))
     slots = _slots(count)
@@ -65,16 +66,17 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
 
 
 _SlotOf = Callable[[int], int]
-"""The slot of a partition of one topic."""
+"""A function that returns the slot of a partition of one topic."""
 
 
 def _topics_in_order(
     topics: dict[str, list[int]], hashes: dict[str, int], slots_of: dict[str, _SlotOf], older: int
 ) -> list[str]:
-    """The topics in the order of Kafka's map; the first ``older`` topics were in the map before.
+    """Returns the topics in the order of Kafka's map; the first ``older`` topics were already in
+    the map.
 
-    The map grows at the next lookup after an insertion. It has therefore not grown for the last
-    inserted topic if that topic has a single partition.
+    The map grows at the next lookup after an insertion. The map has therefore not grown for the
+    topic that was inserted last if this topic has a single partition.
     """
     last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1
@@ -96,9 +98,8 @@ def _slots(entries: int) -> int:
 
 
 def _partition_slot(topic_hash: int, slots: int) -> _SlotOf:
-    """The function from a partition of this topic to its slot; Java's
-    ``TopicPartition.hashCode``.
-    """
+    """Returns the function from a partition of this topic to the partition's slot, by Java's
+    ``TopicPartition.hashCode``."""
     of_topic, mask = 31 * 31 + topic_hash, slots - 1
 
     def slot_of(partition: int) -> int:

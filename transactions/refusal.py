@@ -1,8 +1,9 @@
-"""Replies that carry only an error: to calls that a shard does not handle, and in place of replies
+"""Replies that have only an error: to calls that a shard does not handle, and in place of replies
 whose records could not be written.
 
-A handler's reply is made before its records are written. If the write fails or takes too long, each
-reply that depends on it is replaced by one of the same kind with only the error.
+A handler's reply is created before its records are written. If the write fails or takes too long,
+each reply that depends on the records is replaced by a reply of the same type that has only the
+error.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from transactions.outcome import (
 
 
 def refusal(call: Call, error_code: int) -> Reply:
-    """The reply to a call that carries only an error."""
+    """Returns a reply to the call that has only an error."""
     match call:
         case InitProducerId():
             return InitReply(error_code)
@@ -51,12 +52,12 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:  # noqa: ARG001
-    """The error of every call while the shard loads."""
+    """Returns the error of every call that arrives during the load of the shard."""
     return COORDINATOR_LOAD_IN_PROGRESS
 
 
 def failed(reply: Reply, error_code: int) -> Reply:
-    """A reply of the same kind as ``reply`` that carries only ``error_code``.
+    """Returns a reply of the same type as ``reply`` that has only ``error_code``.
 
     `SendMarkers` becomes the error code alone: markers whose Prepare record is not in the log must
     not be sent.
@@ -75,8 +76,8 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 def write_failed(reply: Reply) -> Reply:
-    """The reply after the append of its records failed: NOT_COORDINATOR, to which Kafka maps
-    KAFKA_STORAGE_ERROR.
+    """Returns the reply to a call whose records could not be appended. Its error is
+    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR.
 
     Source: Kafka 4.3 ``TransactionStateManager``, the mapping of append errors.
     """
@@ -84,7 +85,8 @@ def write_failed(reply: Reply) -> Reply:
 
 
 def timed_out(reply: Reply) -> Reply:
-    """The reply if its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as in Kafka.
+    """Returns the reply to a call whose records are not stable in time; its error is
+    COORDINATOR_NOT_AVAILABLE, as in Kafka.
 
     `SendMarkers` does not time out: the Prepare record is in the log, and will become stable.
     """

@@ -2,12 +2,13 @@
 of the core.
 
 The caller makes one call at a time, and ``now.mono_ms`` never decreases. The caller passes every
-run of an outcome to ``replay`` at once, in order and with the run's log offset, so that the next
-call sees the run. The replies of the outcome are made before the replay; the caller releases each
-reply, also to the marker sender, when the records before it are stable. Before ``loaded`` it may
-call only ``replay``, and then ``wake``. After ``unload`` the shard is discarded.
+run of an outcome to ``replay`` immediately, in order and with the run's log offset, so that the
+next call sees the run. The replies of the outcome are created before the replay; the caller
+releases each reply, also to the marker sender, when the records before it are stable. Before
+``loaded`` the caller may call only ``replay``, and then ``wake``. After ``unload`` the shard is
+discarded.
 
-No call is parked: each call is answered in its own outcome.
+Calls are never parked: each call is answered in its outcome.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class TransactionShard:
     def __init__(self, config: TransactionConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called. After that call only legal transitions are allowed."""
+        """True after ``loaded``; from then on only legal transitions are allowed."""
         self._waking: Iterator[Transaction] | None = None
         """The open transactions that ``wake`` has not visited yet; None before the first call of
         ``wake``."""
@@ -79,7 +80,7 @@ class TransactionShard:
     # ------------------------------------------------------------------------------------- calls
 
     def handle(self, call: Call, now: Now) -> Outcome:
-        """Handles one decoded request; its ticket is answered in this outcome."""
+        """Handles one decoded request; its ticket is answered in the returned outcome."""
         client = call.client if isinstance(call, _HAS_CLIENT) else BROKER
         step = Step(self._state, now, client)
         reply = _HANDLERS[type(call)](step, call)
@@ -87,28 +88,31 @@ class TransactionShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """Empty: no call is parked, so closed connections have no effect."""
+        """Returns an empty collection: calls are never parked, so closed connections have no
+        effect."""
         return ()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
-        """Does nothing."""
+        """Does nothing, because calls are never parked."""
         return NOTHING
 
     def configure(self, config: TransactionConfig) -> None:
-        """Uses other settings from the next call on."""
+        """Uses ``config`` from the next call on."""
         self._state.config = config
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Does the due work for about ``budget`` ids: timeouts first, then expiry of unused ids.
+        """Does the due work for about ``budget`` ids: timeouts first, then the expiry of unused
+        ids.
 
-        While more work is due, ``next_deadline`` is not later than now.
+        As long as more work is due, ``next_deadline`` is not later than now.
         """
         step = Step(self._state, now)
         self._sweeps.work(step, max(budget, 1))
         return step.outcome()
 
     def next_deadline(self) -> int | None:
-        """The next time at which ``expire`` has work, in monotonic milliseconds; None: never."""
+        """Returns the next time at which ``expire`` has work, in monotonic milliseconds; None if it
+        never has."""
         state, sweeps = self._state, self._sweeps
         if not len(state.timeouts):
             return sweeps.expire_at_ms if len(state.expiries) else None
@@ -117,7 +121,7 @@ class TransactionShard:
         return min(sweeps.abort_at_ms, sweeps.expire_at_ms)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
-        """Unloads the partition; no call is parked, so the outcome has no replies."""
+        """Unloads the partition. Calls are never parked, so the outcome has no replies."""
         return NOTHING
 
     # --------------------------------------------------------------------------------------- log
@@ -125,7 +129,8 @@ class TransactionShard:
     def replay(self, run: TransactionRun, base_offset: int) -> None:  # noqa: ARG002
         """Applies a record that is in the log at ``base_offset``, live and at load.
 
-        Only this method changes an id, so that a loaded shard equals the shard that wrote the log.
+        Only this method changes a transactional id, so that a loaded shard equals the shard that
+        wrote the log.
         """
         state, live = self._state, self._live
         transactional_id = run.transactional_id
@@ -149,8 +154,8 @@ class TransactionShard:
         raise AssertionError("the state of transactional ids has no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """Does a part of ``loaded`` for at most ``budget`` transactions; returns the number of
-        transactions, 0 when none is left."""
+        """Does a part of the work of ``loaded``, for at most ``budget`` transactions; returns the
+        number of transactions, 0 if all are done."""
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
         awake = 0

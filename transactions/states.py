@@ -1,6 +1,6 @@
-"""The state machine of a transactional id on one page.
+"""The states of a transactional id and their transitions, on one page.
 
-This module defines the states, their names and the legal moves between them. The state of a
+This module defines the states, their names and the legal transitions between them. The state of a
 transactional id changes only in ``Transaction.transition_to``; every handler reads a table of
 ``tables.py`` that has every state.
 
@@ -70,18 +70,19 @@ class State(Enum):
     PREPARE_COMMIT = (2, "PrepareCommit")
     """The transaction is committed; its markers are being written, again after each load.
 
-    *Action*: InitProducerId, AddPartitions and EndTxn get 51, whatever producer they name (except
-    that EndTxn of TV1 checks the producer first). The check of a partition gets 51. The client
-    retries.
+    *Action*: InitProducerId, AddPartitions and EndTxn get 51, regardless of the producer in the
+    request (except that EndTxn of TV1 checks the producer first). The check of a partition gets 51.
+    The client retries.
 
-    *Transition*: all markers are written or refused -> COMPLETE_COMMIT. No other."""
+    *Transition*: all markers are written or rejected -> COMPLETE_COMMIT. No other.
+    """
 
     PREPARE_ABORT = (3, "PrepareAbort")
     """The transaction is aborted: by its client, by its timeout, or by a newer producer.
 
-    *Action*: as PREPARE_COMMIT.
+    *Action*: as in PREPARE_COMMIT.
 
-    *Transition*: all markers are written or refused -> COMPLETE_ABORT. No other.
+    *Transition*: all markers are written or rejected -> COMPLETE_ABORT. No other.
     """
 
     COMPLETE_COMMIT = (4, "CompleteCommit")

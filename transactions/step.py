@@ -70,7 +70,7 @@ class ShardState:
 
     @property
     def server_rules(self) -> int:
-        """The protocol (TV1 or TV2) for transactions that the coordinator ends itself."""
+        """Returns the protocol (TV1 or TV2) for transactions that the coordinator itself ends."""
         return TV2 if self.config.transaction_version >= TV2 else TV1
 
 
@@ -85,7 +85,7 @@ class Step:
         self.state = state
         self.now = now
         self.client = client
-        """The sender of the call; the broker itself for a step without a call."""
+        """The client that sent the call; the broker itself for a step without a call."""
         self.records: list[TransactionRun] = []
         self.events: list[Event] = []
         self.markers: list[SendMarkers] = []
@@ -99,7 +99,7 @@ class Step:
 
     @property
     def room(self) -> int:
-        """The maximum size of the records of one batch."""
+        """Returns the maximum size in bytes of the records of one batch."""
         return self.state.config.max_record_bytes - HEADER_BYTES
 
     def fits(self, transactional_id: str, partitions: Partitions) -> bool:
@@ -107,8 +107,8 @@ class Step:
         return run_bytes_at_most(transactional_id, partitions) <= self.room
 
     def next(self, old: TransactionValue, state: State, **changes: Any) -> TransactionValue:
-        """The value of the next record. Its previous producer id is the producer id of ``old``,
-        even if the producer id does not change, as in Kafka."""
+        """Returns the value of the next record. Its previous producer id is the producer id of
+        ``old``, even if the producer id does not change, as in Kafka."""
         return old._replace(
             state=state,
             last_update_ms=self.now.wall_ms,
@@ -119,7 +119,8 @@ class Step:
     def write(
         self, transactional_id: str, value: TransactionValue | None, last_epoch: int = NO_EPOCH
     ) -> None:
-        """Adds a record with the new value of a transactional id; None: a tombstone."""
+        """Adds a record with the new value of a transactional id; a ``value`` of None is a
+        tombstone."""
         version = 1 if self.state.config.transaction_version else 0
         run = TransactionRun(transactional_id, value, version, last_epoch, self.client)
         self.records.append(run)
@@ -162,8 +163,8 @@ class Step:
         producer_id: int,
         producer_epoch: int,
     ) -> int:
-        """Emits the refusal of a call with an error that ends the producer or its transaction;
-        returns the error code."""
+        """Emits an event for a call that was rejected with an error that ends the producer or its
+        transaction; returns the error code."""
         self.events.append(
             TransactionRefused(
                 transactional_id, error_code, detail, producer_id, producer_epoch, self.client
@@ -173,12 +174,13 @@ class Step:
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
-    """A text that names the caller, for the details of refusals."""
+    """Returns a text that names the caller, for the details of rejected calls."""
     return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 
 def owner(value: TransactionValue) -> str:
-    """A text that names the owner of a transactional id, for the details of refusals."""
+    """Returns a text that names the owner of a transactional id, for the details of rejected
+    calls."""
     return (
         f"the transactional id belongs to producer {value.producer_id} at epoch"
         f" {value.producer_epoch} ({value.state.wire_name})"
@@ -186,7 +188,7 @@ def owner(value: TransactionValue) -> str:
 
 
 def markers_of(transactional_id: str, value: TransactionValue) -> SendMarkers:
-    """The markers of a Prepare record."""
+    """Returns the markers that a Prepare record requires."""
     return SendMarkers(
         transactional_id,
         value.producer_id,

@@ -1,4 +1,4 @@
-"""Work without a client: aborts transactions past their timeout, and removes unused ids.
+"""Work that no client requests: aborts transactions after their timeout, and removes unused ids.
 
 The monotonic clock schedules the checks. The wall times in the records determine what is due, so
 time during which the broker was down counts.
@@ -24,7 +24,7 @@ class Sweeps:
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
     def work(self, step: Step, budget: int) -> None:
-        """Does the due work for at most ``budget`` ids. Further work remains due."""
+        """Does the due work for at most ``budget`` ids. Work above the budget remains due."""
         config = step.state.config
         if self.abort_at_ms <= step.now.mono_ms:
             budget -= _abort(step, budget)
@@ -36,7 +36,7 @@ class Sweeps:
 
 
 def _abort(step: Step, budget: int) -> int:
-    """Aborts transactions past their timeout; checks at most ``budget`` timers and returns the
+    """Aborts transactions whose timeout has passed. Checks at most ``budget`` timers; returns the
     number of checked timers."""
     timeouts, now_ms = step.state.timeouts, step.now.wall_ms
     looked_at = 0
@@ -60,8 +60,8 @@ def _abort(step: Step, budget: int) -> int:
 
 
 def _expire(step: Step, budget: int) -> bool:
-    """Removes ids that were unused for transactional.id.expiration.ms, as many as the budget and
-    one batch allow; returns True if no due id is left."""
+    """Removes ids that were unused for transactional.id.expiration.ms, as many as ``budget`` and
+    one batch allow. Returns True if no id remains due."""
     state = step.state
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms
     room = step.room

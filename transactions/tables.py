@@ -21,7 +21,7 @@ from transactions.states import State
 
 
 class Act(Enum):
-    """The action for a request."""
+    """The action of a handler for a request."""
 
     CHECK = auto()
     """Check the owner, then the request itself."""
@@ -40,7 +40,7 @@ class Act(Enum):
     FENCE = auto()
     """Write PREPARE_ABORT with the next epoch; the client retries."""
     IGNORE = auto()
-    """Do nothing: the call is too late."""
+    """Do nothing, because the call is too late."""
 
 
 Cell = Act | int
@@ -54,7 +54,8 @@ INIT_PRODUCER_ID: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.TAKE_OVER,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""InitProducerId. PREPARE_* is checked before the producer that the request names."""
+"""The reply to InitProducerId in each state. PREPARE_* is checked before the producer in the
+request."""
 
 ADD_PARTITIONS: dict[State, Cell] = {
     State.EMPTY: Act.BEGIN,
@@ -65,8 +66,8 @@ ADD_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.BEGIN,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""AddPartitionsToTxn, AddOffsetsToTxn, and the partitions that the broker adds for a TV2 client.
-PREPARE_* is checked before the owner (KAFKA-18660)."""
+"""The reply in each state to AddPartitionsToTxn, AddOffsetsToTxn, and the partitions that the
+broker adds for a TV2 client. PREPARE_* is checked before the owner (KAFKA-18660)."""
 
 VERIFY_PARTITIONS: dict[State, Cell] = {
     State.EMPTY: Act.CHECK,
@@ -77,7 +78,7 @@ VERIFY_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.CHECK,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""VerifyPartitions, after the checks of the owner."""
+"""The reply to VerifyPartitions in each state, after the checks of the owner."""
 
 END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, INVALID_TXN_STATE),
@@ -88,7 +89,8 @@ END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.COMPLETE_ABORT: (INVALID_TXN_STATE, NONE),
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
-"""EndTxn up to v4: (COMMIT, ABORT), after the checks of the owner."""
+"""The replies to EndTxn up to v4 in each state, as (COMMIT, ABORT), after the checks of the owner.
+"""
 
 _END_TV2_NOW: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, Act.PREPARE),
@@ -109,13 +111,15 @@ _END_TV2_AGAIN: dict[State, tuple[Cell, Cell]] = {
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
 END_TV2 = {False: _END_TV2_NOW, True: _END_TV2_AGAIN}
-"""EndTxn from v5 on, (COMMIT, ABORT): True for a repeated call. A repeated call has the previous
-epoch, or the previous producer id and epoch if the epochs were exhausted.
+"""The replies to EndTxn from v5 on in each state, as (COMMIT, ABORT); the key is True for a
+repeated call. A repeated call has the previous epoch, or the previous producer id and epoch if the
+epochs were exhausted.
 
 PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is accepted,
 because a client whose produce failed can't know whether a transaction was begun. A repeated COMMIT
 after an abort gets PRODUCER_FENCED, because only a timeout leads to this case (KAFKA-20785; Kafka
-4.3.1 replies INVALID_TXN_STATE, which ends a Streams application)."""
+4.3.1 replies INVALID_TXN_STATE, which ends a Streams application).
+"""
 
 MARKERS: dict[State, Act] = {
     State.EMPTY: Act.IGNORE,
@@ -126,7 +130,8 @@ MARKERS: dict[State, Act] = {
     State.COMPLETE_ABORT: Act.IGNORE,
     State.DEAD: Act.IGNORE,
 }
-"""MarkersWritten and MarkersRefused of the current producer id and epoch."""
+"""The action in each state for MarkersWritten and MarkersRefused with the current producer id and
+epoch."""
 
 DESCRIBE: dict[State, int] = {
     State.EMPTY: NONE,
@@ -137,4 +142,5 @@ DESCRIBE: dict[State, int] = {
     State.COMPLETE_ABORT: NONE,
     State.DEAD: TRANSACTIONAL_ID_NOT_FOUND,
 }
-"""DescribeTransactions; ListTransactions lists the ids in states with NONE."""
+"""The reply to DescribeTransactions in each state. ListTransactions lists the ids whose state has
+NONE."""

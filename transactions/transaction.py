@@ -22,8 +22,8 @@ class Timeout(Timer):
 class Transaction(Timer):
     """One transactional id; only `transition_to` changes it.
 
-    It is also the timer of the id's expiry: without an open transaction, ``due_ms`` is the wall
-    time of the last use.
+    The object is also the timer of the id's expiry: without an open transaction, ``due_ms`` is the
+    wall time of the last use.
     """
 
     __slots__ = ("client", "last_epoch", "prepared_ms", "timeout", "transactional_id", "value")
@@ -34,13 +34,13 @@ class Transaction(Timer):
         self.value = value
         """The value of the last record."""
         self.last_epoch = NO_EPOCH
-        """The previous epoch, with which the owner may retry if it did not receive the reply.
-        Records do not contain this epoch, so a load resets it, as in Kafka 4.3.1."""
+        """The previous epoch, with which the owner may retry if the owner did not receive the
+        reply. Records do not contain the previous epoch, so a load resets it, as in Kafka 4.3.1."""
         self.client: Client = BROKER
-        """The sender of the last call that changed the state; the broker's own changes do not set
-        this field."""
+        """The sender of the last call that changed the state; changes by the broker itself do not
+        set this field."""
         self.prepared_ms = -1
-        """Wall time of the last PREPARE_* since the load; -1 while ONGOING, and before the first
+        """Wall time in ms of the last PREPARE_* since the load; -1 in ONGOING, and before the first
         PREPARE_*."""
         self.timeout: Timeout | None = None
         """The timer of the timeout; created with the first transaction of the id."""
@@ -116,11 +116,12 @@ class Transaction(Timer):
 
     @property
     def next_producer_id(self) -> int:
-        """The producer id with which the producer continues after this transaction; -1: the current
-        producer id."""
+        """Returns the producer id with which the producer continues after this transaction; -1 for
+        the current producer id."""
         return self.value.next_producer_id
 
     @property
     def client_rules(self) -> int:
-        """transaction.version of the last client that added partitions or ended a transaction."""
+        """Returns the transaction.version of the last client that added partitions or ended a
+        transaction."""
         return self.value.client_rules

@@ -18,32 +18,33 @@ EXHAUSTED_EPOCH = PRODUCER_EPOCH_MAX - 1
 
 
 class TransactionValue(NamedTuple):
-    """TransactionLogValue, version 0 or 1; fields that version 0 lacks have their defaults."""
+    """A TransactionLogValue of version 0 or 1; fields that version 0 lacks have their defaults."""
 
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     state: State
     partitions: Partitions
-    """The partitions of the transaction; () in EMPTY and COMPLETE_*. In EMPTY the log has null."""
+    """The partitions of the transaction; () in EMPTY and COMPLETE_*. In EMPTY the field in the log
+    is null."""
     last_update_ms: int
     """Wall time of the last record."""
     start_ms: int
     """Wall time of the first partition; -1 outside of a transaction."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """v1, tag 0: the producer id in the previous record. It identifies a producer that retries
+    """The producer id in the previous record (v1, tag 0). It identifies a producer that retries
     after the epochs of its producer id were exhausted (KIP-890)."""
     next_producer_id: int = NO_PRODUCER_ID
-    """v1, tag 1: the producer id with which the producer continues after this transaction."""
+    """The producer id with which the producer continues after this transaction (v1, tag 1)."""
     client_rules: int = 0
-    """v1, tag 2: ClientTransactionVersion: 0 (below TV2, or unknown) or 2."""
+    """ClientTransactionVersion (v1, tag 2): 2, or 0 if it is below TV2 or unknown."""
     next_producer_epoch: int = NO_EPOCH
-    """v1, tag 3: for the prepared transactions of KIP-939; Kafka 4.3.1 omits it."""
+    """The epoch for the prepared transactions of KIP-939 (v1, tag 3); Kafka 4.3.1 omits it."""
 
 
 @dataclass(slots=True)
 class TransactionRun:
-    """One record of ``__transaction_state``; ``value`` None is a tombstone.
+    """One record of ``__transaction_state``; a ``value`` of None is a tombstone.
 
     The fields from ``last_epoch`` on exist only in memory; records do not contain them.
     """
@@ -51,7 +52,7 @@ class TransactionRun:
     transactional_id: str
     value: TransactionValue | None
     version: int = 1
-    """Version of the value: 1 with transaction.version 1 and up."""
+    """The version of the value: 1 if transaction.version is 1 or higher."""
     last_epoch: int = field(default=NO_EPOCH, compare=False)
     """The `Transaction.last_epoch` that the record sets."""
     client: Client = field(default=BROKER, compare=False)

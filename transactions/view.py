@@ -15,7 +15,7 @@ from transactions.transaction import Transaction
 
 
 class TransactionView:
-    """A read-only view of a shard; nothing is copied."""
+    """A read-only view of a shard, without copies."""
 
     __slots__ = ("_state", "transactions")
 
@@ -29,11 +29,11 @@ class TransactionView:
         return len(self._state.transactions)
 
     def live_records(self) -> int:
-        """The number of records of the log that are not superseded."""
+        """Returns the number of records in the log that are not superseded by a later record."""
         return len(self._state.transactions)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """The current state of an id, or None."""
+        """Returns the current state of a transactional id; None for an unknown id."""
         return self._state.transactions.get(transactional_id)
 
     def open(self) -> Iterator[str]:
@@ -43,15 +43,15 @@ class TransactionView:
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int
     ) -> int:
-        """NONE if a batch of this producer may now be appended to this partition; else the error of
-        the first failed check: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-        CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE."""
+        """Returns NONE if a batch of this producer may now be appended to this partition; else the
+        error of the first failed check: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        CONCURRENT_TRANSACTIONS or TRANSACTION_ABORTABLE."""
         transaction = self._state.transactions.get(transactional_id)
         return verify(transaction, producer_id, epoch, topic, partition)
 
 
 def describe_transaction(step: Step, call: DescribeTransaction) -> DescribeReply:
-    """Describes one id of a DescribeTransactions."""
+    """Describes one transactional id of a DescribeTransactions request."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = TRANSACTIONAL_ID_NOT_FOUND if transaction is None else DESCRIBE[transaction.state]
     if transaction is None or error != NONE:
