@@ -1,10 +1,10 @@
 """The requests of one step, collected and sent in Kafka's order.
 
-Brokers receive a topic as a whole: its UpdateMetadata is held back, over many steps if necessary,
-until each partition of the topic was settled once. A producer that saw only some of the partitions
-would compute the partitions of keys from too small a number. The same rule applies to partitions
-that are added to a topic, and to a broker that registers: the broker receives a topic only when the
-whole topic is collected. LeaderAndIsr is never held back.
+Brokers receive a topic as a whole: the topic's UpdateMetadata is delayed, over many steps if
+necessary, until each partition of the topic was settled once. Otherwise a producer that received
+only some of the partitions would compute the partitions of keys from too small a number. The same
+rule applies to partitions that are added to a topic, and to a broker that registers: the broker
+receives a topic only when the whole topic is collected. LeaderAndIsr is never delayed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Batch:
         self._shown: _Shown = {}
         self._shown_to: dict[int, _Shown] = {}
         self._awaited: dict[int, set[Topic]] = {}
-        """The topics that are held back from each broker that registered."""
+        """The topics whose UpdateMetadata is delayed, for each broker that has registered."""
         self._greeted = False
         self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
@@ -69,18 +69,17 @@ class Batch:
         self.show(partition)
 
     def greet(self) -> None:
-        """Sends all brokers an UpdateMetadata, even if it has no partitions."""
+        """Adds an UpdateMetadata for all brokers, even if the request has no partitions."""
         self._greeted = True
 
     def await_topics(self, broker_id: int, topics: Iterable[Topic]) -> set[Topic]:
-        """Holds these topics back from a new broker, until the caller removes them from the
-        returned set.
-        """
+        """Delays the UpdateMetadata of these topics for a new broker, until the caller removes the
+        topics from the returned set."""
         awaited = self._awaited[broker_id] = set(topics)
         return awaited
 
     def broker_gone(self, broker_id: int) -> None:
-        """Drops the requests held back for a broker, and empties the set of its topics."""
+        """Drops the delayed requests for a broker, and empties the set of its topics."""
         self._shown_to.pop(broker_id, None)
         if awaited := self._awaited.pop(broker_id, None):
             awaited.clear()
@@ -91,7 +90,7 @@ class Batch:
             _gather(self._shown, partition, self._shown_as(partition, partition.known))
 
     def show_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds a partition to the UpdateMetadata of one new broker."""
+        """Adds a partition to the UpdateMetadata of a new broker."""
         if partition.known is not None and broker_id in self._cluster.brokers:
             shown = self._shown_as(partition, partition.known)
             _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
@@ -101,13 +100,12 @@ class Batch:
         _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds the deletion of a partition to the UpdateMetadata of one broker that has
-        returned."""
+        """Adds the deletion of a partition to the UpdateMetadata of a broker that has returned."""
         shown = self._shown_as_deleted(partition)
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
-        """Drops the held-back partitions of a topic that is removed."""
+        """Drops the delayed partitions of a topic that is removed."""
         topic.unsettled.clear()
         for awaited in self._awaited.values():
             awaited.discard(topic)
@@ -179,8 +177,8 @@ class Batch:
         return sends
 
     def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
-        """The partitions that are sent to one broker now, and the partitions that are held back,
-        for a broker whose topics are still being collected."""
+        """Splits the partitions for one broker into the partitions that can be sent now and the
+        partitions that are delayed, because the broker's topics are still being collected."""
         awaited = self._awaited.get(broker_id, set())
         now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
         for topic, partitions in to_all.items():
@@ -197,8 +195,8 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """The topics that may be sent now, and the topics with partitions that are not settled or
-    collected yet."""
+    """Splits ``shown`` into the topics that can be sent now, and the topics with partitions that
+    are not settled or collected yet."""
     whole, held = _Shown(), _Shown()
     for topic, partitions in shown.items():
         (held if topic.unsettled or topic in awaited else whole)[topic] = partitions

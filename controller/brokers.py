@@ -1,9 +1,9 @@
 """Brokers: registrations, losses, restarts, changes, and failed log directories.
 
-The broker id and the czxid of its node identify a registration. The same id with a larger czxid
-means that the broker restarted between two reads, which is handled as a loss followed by a
-registration. A restart that this controller and the previous controller did not see is found from
-the states that are read (`Cluster.lost_since`).
+A registration is identified by the broker id and the czxid of the broker's node. The same id with a
+larger czxid means that the broker restarted between two reads. This is handled as a loss followed
+by a registration. A restart that this controller and the previous controller did not observe is
+detected from the states that are read (`Cluster.lost_since`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _joined(work: Work, broker_id: int) -> None:
 
 
 def owe(partition: Partition, broker_id: int) -> None:
-    """Notes that a broker must get a LeaderAndIsr."""
+    """Records that a broker must get a LeaderAndIsr."""
     if broker_id not in partition.owed:
         partition.owed = (*partition.owed, broker_id)
 
@@ -89,8 +89,8 @@ def owe(partition: Partition, broker_id: int) -> None:
 def _introduce(
     work: Work, broker_id: int, topics: Iterable[Topic], awaited: set[Topic]
 ) -> Iterator[None]:
-    """Sends all topics to a new broker, each as a whole. A topic that is removed before it is sent
-    is not awaited."""
+    """Sends all topics to a new broker, each topic as a whole. If a topic is removed before it is
+    sent, the broker no longer waits for it."""
     for topic in topics:
         for partition in [*topic.partitions.values()]:
             yield
@@ -116,8 +116,8 @@ def begin(work: Work) -> None:
 
 
 def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
-    """Handles lost log directories: the brokers get LeaderAndIsr, and their responses name the
-    failed replicas."""
+    """Handles lost log directories: the brokers get LeaderAndIsr requests, and their responses list
+    the failed replicas."""
     for broker_id in dict.fromkeys(notice.broker_ids):
         if broker_id in work.cluster.brokers:
             for partition in work.cluster.of_broker.get(broker_id, ()):
@@ -152,8 +152,8 @@ def answered(work: Work, answer: Answered) -> None:
 
 
 def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
-    """Notes the replicas whose log directory has failed (error 56) or works (0) according to the
-    response."""
+    """Records which replicas have a failed log directory (error 56) or a working one (0) according
+    to the response."""
     failed = []
     for key, error in answer.partitions.items():
         partition = work.cluster.partition(key)

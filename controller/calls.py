@@ -20,13 +20,13 @@ class IsrChange(NamedTuple):
 
     topic: str
     topic_id: bytes | None
-    """The id of the topic; None: the request identifies topics by name."""
+    """The id of the topic; None if the request identifies topics by name."""
     partition: int
     leader_epoch: int
     partition_epoch: int
     isr: Replicas
     broker_epochs: tuple[int, ...] = ()
-    """The broker epochs of the ISR's members, since v3 (KIP-903); -1: unknown."""
+    """The broker epochs of the ISR's members, since v3 (KIP-903); -1 for an unknown epoch."""
     recovering: bool = False
 
 
@@ -47,7 +47,7 @@ class ControlledShutdown:
     ticket: Ticket
     broker_id: int
     broker_epoch: int
-    """The broker epoch of the broker; -1: the request has none."""
+    """The broker epoch of the broker; -1 if the request has no epoch."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,14 +57,13 @@ class ElectLeaders:
     ticket: Ticket
     unclean: bool
     partitions: Sequence[TopicPartition] | None
-    """None: all."""
+    """The partitions whose leaders are elected; None for all partitions."""
 
 
 @dataclass(slots=True, frozen=True)
 class AlterReassignments:
-    """Reassigns partitions, or (None) cancels their reassignments. The reply is a
-    ReassignmentsReply.
-    """
+    """Reassigns partitions; a partition with None cancels its reassignment. The reply is a
+    ReassignmentsReply."""
 
     ticket: Ticket
     targets: Mapping[TopicPartition, Sequence[int] | None]
@@ -76,7 +75,7 @@ class ListReassignments:
 
     ticket: Ticket
     partitions: Sequence[TopicPartition] | None
-    """None: all."""
+    """The partitions to list; None for all partitions."""
 
 
 @dataclass(slots=True, frozen=True)

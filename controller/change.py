@@ -18,8 +18,8 @@ class Change:
     """The state to write; its ``partition_epoch`` is the expected version of the node."""
     cause: Cause
     lost: Replicas = ()
-    """The brokers in ``Partition.lost`` that the change takes into account."""
+    """The brokers in ``Partition.lost`` that the change already considers."""
     pending: PendingRequest | None = None
-    """The request that the change grants, or None."""
+    """The request that the change grants; None if the change was not requested."""
     finishes: bool = False
-    """Whether the change completes a reassignment: the replicas become its target."""
+    """True if the change completes a reassignment, so that the target becomes the replicas."""

@@ -10,7 +10,7 @@ from controller.values import NO_LEADER, BrokerFact, LeaderAndIsr, Replicas, Top
 
 
 class Cluster:
-    """The topics and partitions, and the live brokers."""
+    """The topics, their partitions, and the live brokers of a cluster."""
 
     __slots__ = (
         "brokers", "by_id", "config", "epoch", "of_broker", "shutting_down", "topics", "unclean",
@@ -28,13 +28,12 @@ class Cluster:
         self.unclean = config.unclean_leader_election_enable
 
     def lives(self, partition: Partition, broker_id: int) -> bool:
-        """Whether a replica may lead and be in the ISR."""
+        """Returns whether a replica may be leader and may be in the ISR."""
         return self.is_back(partition, broker_id) and broker_id not in partition.lost
 
     def is_back(self, partition: Partition, broker_id: int) -> bool:
-        """Like ``lives``, but true also for a broker that was lost and has returned since the last
-        decision.
-        """
+        """Returns the result of ``lives``, but also True for a replica whose broker was lost and
+        has returned since the last decision."""
         return (
             broker_id in self.brokers
             and broker_id not in self.shutting_down
@@ -42,8 +41,8 @@ class Cluster:
         )
 
     def is_there(self, partition: Partition, broker_id: int) -> bool:
-        """Whether a leader may continue until another replica can lead; the leader's broker may be
-        shutting down."""
+        """Returns whether a leader may continue until another replica can become leader. The
+        leader's broker may be shutting down."""
         return (
             broker_id in self.brokers
             and broker_id not in partition.failed_on
@@ -51,13 +50,13 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """The leader and ISR members of a read state that are down, or that registered after the
-        state was written.
+        """Returns the leader and ISR members of a read state that are down, or that registered
+        after the state was written.
 
         The state and its leader epoch belong to an earlier registration of these brokers. If the
-        controller failed too, a broker may have restarted unseen, and may have lost the end of its
-        log in a power failure. This applies to states that were written by leaders and by
-        controllers.
+        controller failed too, a broker may have restarted without being observed, and may have lost
+        the end of its log in a power failure. This applies to states that were written by leaders
+        and by controllers.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)
@@ -67,18 +66,19 @@ class Cluster:
         )
 
     def partition(self, key: TopicPartition) -> Partition | None:
-        """A partition by its topic's name and its index."""
+        """Returns the partition with this topic name and partition index; None if it does not
+        exist."""
         topic = self.topics.get(key[0])
         return None if topic is None else topic.partitions.get(key[1])
 
     def place(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """Notes that these brokers have a replica of the partition."""
+        """Records that these brokers have a replica of the partition."""
         for broker_id in broker_ids:
             self.of_broker.setdefault(broker_id, {})[partition] = None
 
     def displace(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """Notes that these brokers no longer have a replica of the partition. Their failed
-        directories are cleared, because a later replica on them has not failed."""
+        """Records that these brokers no longer have a replica of the partition. Their failed
+        directories are cleared, because a later replica on these brokers has not failed."""
         gone = [*broker_ids]
         for broker_id in gone:
             self.of_broker.get(broker_id, {}).pop(partition, None)

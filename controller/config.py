@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class ControllerConfig:
-    """The settings; settings that Kafka has too have Kafka's names."""
+    """The broker's settings for the controller; a setting that Kafka also has keeps Kafka's
+    name."""
 
     broker_id: int
     unclean_leader_election_enable: bool = False

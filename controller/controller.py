@@ -1,5 +1,5 @@
-"""The controller: accepts one event at a time and returns an outcome. The package `controller`
-describes the host."""
+"""The controller: accepts one event at a time and returns an outcome. The docstring of the package
+`controller` describes the host."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ from protocol import errors
 from protocol.now import Now
 
 SLICE = 256
-"""Maximum number of write results in one step, and of partitions and sweep units: each takes 3 ms
-at most."""
+"""The maximum number of write results in one step, and of partitions and sweep units in one slice.
+Each of these numbers takes at most 3 ms."""
 
 
 class Controller:
-    """The controller of one election."""
+    """The controller; a new object is created for each won election."""
 
     def __init__(self, config: ControllerConfig, epoch: int) -> None:
         self.cluster = Cluster(config, epoch)
@@ -84,7 +84,7 @@ class Controller:
 
     def handle(self, event: Fact | Call, now: Now) -> Outcome:
         """Handles a fact or a call, and works for one slice; the outcome's ``more`` is true if work
-        is left."""
+        remains."""
         work = self._work
         work.now_ms = now.mono_ms
         if work.resigned or (not work.ready and isinstance(event, Call)):
@@ -128,16 +128,18 @@ class Controller:
         return doing(self._work)
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """The `Waits` of each topic, or of the topic ``only``: one list per topic, so that the
-        caller can work in slices."""
+        """Yields the `Waits` of each topic, or of the topic ``only``: one list per topic, so that
+        the caller can work in slices."""
         return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
-        """The counts for metrics, cumulative from topic to topic: the last value is the total."""
+        """Yields the counts for metrics after each topic. The counts are cumulative, so the last
+        value is the total."""
         return counts(self.cluster)
 
     def next_deadline(self) -> int | None:
-        """The next time at which a `Tick` is due, in monotonic milliseconds; None: never."""
+        """Returns the next time at which a `Tick` is due, in monotonic milliseconds; None if no
+        `Tick` is due."""
         due = (self._work.retry_due_ms, self._work.balance_due_ms)
         return min((each for each in due if each is not None), default=None)
 

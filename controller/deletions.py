@@ -2,7 +2,7 @@
 
 A topic is queued until none of its partitions is being written or reassigned. Then all brokers get
 leader -2, and brokers with a replica get StopReplica with delete. A broker that is down gets these
-requests when it returns. The znodes are deleted after the last replica. Before that a topic of the
+requests when it returns. The znodes are deleted after the last replica. Before that, a topic of the
 same name can't be created, because a remaining replica could be mistaken for a replica of the new
 topic. A new controller starts the deletion again before it sends the topic to brokers. Source:
 Kafka 3.9 ``TopicDeletionManager``.
@@ -49,7 +49,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def look_at_queued(work: Work) -> None:
-    """Begins the queued deletions that no longer have to wait."""
+    """Begins each queued deletion that no longer has to wait."""
     work.look_at_queued = False
     for topic in [*work.queued.values()]:
         if topic.deletion is Deletion.QUEUED and _may_begin(topic):
@@ -115,10 +115,10 @@ def broker_lost(partition: Partition, broker_id: int) -> None:
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """Sends the deletions in progress to a new broker: the registration may be new although the
-    process is not.
+    """Sends the deletions in progress to a new broker, because the registration may be new although
+    the process is old.
 
-    A process that did not restart still shows these topics to clients, and would get no
+    A process that did not restart still returns these topics to clients, and would not get an
     UpdateMetadata about them after the deletion.
     """
     for topic in work.queued.values():

@@ -2,7 +2,7 @@
 
 These functions have no side effects. They check in this order, and return the first change that
 needs a write: the first state; a lost leader or lost members of the ISR; the next step of a
-reassignment. Requested changes are checked after these (`granting`). Every new state has
+reassignment. Requested changes are checked after these changes (`granting`). Every new state has
 leader_epoch + 1, because brokers ignore a state with the same epoch.
 """
 
@@ -16,7 +16,7 @@ from controller.values import NO_LEADER, LeaderAndIsr, Replicas
 
 
 def next_change(cluster: Cluster, partition: Partition) -> Change | None:
-    """The change that must be written now, or None."""
+    """Returns the change that must be written now; None if the state need not change."""
     known = partition.known
     if known is None:
         return _first(cluster, partition)
@@ -28,8 +28,8 @@ def next_change(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
-    """Whether the topic's unclean.leader.election.enable must be read, because it determines if a
-    live replica may lead."""
+    """Returns whether the topic's unclean.leader.election.enable must be read, because it
+    determines whether a live replica may become leader."""
     known, topic = partition.known, partition.topic
     return (
         known is not None
@@ -41,7 +41,8 @@ def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
 
 
 def _first(cluster: Cluster, partition: Partition) -> Change | None:
-    """The first state: the first live replica leads, and all live replicas are in the ISR."""
+    """Returns the change to the first state: the first live replica is leader, and all live
+    replicas are in the ISR."""
     live = tuple(each for each in _candidates(partition) if cluster.is_back(partition, each))
     if not live:
         return None
@@ -50,8 +51,8 @@ def _first(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The change of a partition whose leader is live: another leader if the leader is shutting
-    down, and an ISR without lost members."""
+    """Returns the change of a partition whose leader is live: another leader if the leader is
+    shutting down, and the ISR without its lost members."""
     replicas, leader = partition.replicas, known.leader
     if leader in cluster.shutting_down and len(replicas) > 1:
         live = _live_in_isr(cluster, partition, known)
@@ -67,11 +68,12 @@ def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change
 def offline(
     cluster: Cluster, partition: Partition, known: LeaderAndIsr, *, unclean: bool = False
 ) -> Change | None:
-    """The change of a partition that has no leader, or has lost its leader.
+    """Returns the change of a partition that has no leader, or has lost its leader.
 
     The new leader is, in order of preference: a member of the ISR whose session was not
-    interrupted; a member that has returned; with unclean election, any live replica. Without a
-    leader the ISR keeps its members, because each member may lead when it returns.
+    interrupted; a member of the ISR that has returned; with unclean election, any live replica.
+    Without a leader the ISR keeps its members, because each member may become leader when it
+    returns.
     """
     live = _live_in_isr(cluster, partition, known)
     if not live:
@@ -102,9 +104,11 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 
 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The next step of a reassignment: all replicas get a new leader epoch; the target replicas
-    become the replicas when they have caught up; leaving replicas are removed from the ISR one by
-    one."""
+    """Returns the change for the next step of a reassignment.
+
+    First, all replicas get a new leader epoch. When the target replicas have caught up, they become
+    the replicas. Then the leaving replicas are removed from the ISR one by one.
+    """
     if partition.moving in (Moving.START, Moving.CATCHING_UP):
         target, moves = partition.target, partition.adding or partition.removing
         if not moves or set(target) <= set(known.isr):
@@ -128,8 +132,8 @@ def led_by(
     *,
     finishes: bool = False,
 ) -> Change | None:
-    """The change that restricts the leader and the ISR to these replicas; the current leader stays
-    if possible.
+    """Returns the change that restricts the leader and the ISR to these replicas; the current
+    leader stays if possible.
 
     A state that ``finishes`` a reassignment keeps the ISR; `_moved` removes the leaving replicas
     from the ISR afterwards.
@@ -147,8 +151,8 @@ def led_by(
 
 
 def _candidates(partition: Partition) -> Replicas:
-    """The replicas, without those that the topic's node will no longer have after its pending
-    write."""
+    """Returns the replicas that may become leader: all replicas except those that the pending write
+    of the topic's node removes."""
     wanted = partition.topic.wanted.get(partition.index)
     if wanted is None:
         return partition.replicas

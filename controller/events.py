@@ -53,14 +53,14 @@ class BrokerLeft:
 
 @dataclass(slots=True, frozen=True)
 class ShutdownAsked:
-    """A broker requested a controlled shutdown."""
+    """A broker requested its controlled shutdown."""
 
     broker_id: int
 
 
 @dataclass(slots=True, frozen=True)
 class LogDirsFailed:
-    """A broker responded that it can't reach the log directories of some replicas."""
+    """A broker reported in a response that it can't access the log directories of some replicas."""
 
     broker_id: int
     partitions: tuple[tuple[str, int], ...]
@@ -83,8 +83,8 @@ class StateWritten:
 
 @dataclass(slots=True, frozen=True)
 class StateLost:
-    """A state was not written because its node had another version; the node is read and the state
-    is decided again."""
+    """A state was not written because its node had another version. The node is read, and the state
+    is computed again."""
 
     topic: str
     partition: int
@@ -92,7 +92,7 @@ class StateLost:
 
 @dataclass(slots=True, frozen=True)
 class OtherController:
-    """A state has the epoch of a newer controller."""
+    """The state in a node has the epoch of a newer controller."""
 
     topic: str
     partition: int
@@ -101,7 +101,7 @@ class OtherController:
 
 @dataclass(slots=True, frozen=True)
 class NoLeader:
-    """A partition has no leader, and no replica can lead it now."""
+    """A partition has no leader, and no replica can become leader now."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class TopicAdded:
 
 @dataclass(slots=True, frozen=True)
 class DeletionQueued:
-    """A topic is to be deleted; ``waits_for`` are brokers that must return first."""
+    """A topic will be deleted; ``waits_for`` are the brokers that must return first."""
 
     name: str
     waits_for: tuple[int, ...]

@@ -17,7 +17,7 @@ class BrokersSeen:
 
     brokers: Sequence[BrokerFact]
     registrations: int = -1
-    """The version of `/brokers/ids` before this read, by which the host fences writes."""
+    """The version of `/brokers/ids` before this read, with which the host fences writes."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,10 +29,11 @@ class TopicsSeen:
 
 @dataclass(slots=True, frozen=True)
 class TopicSeen:
-    """The node of a topic, as an answer to `ReadTopic` and after each change of its data.
+    """The node of a topic, as the result of `ReadTopic` and after each change of its data.
 
-    ``spare_id`` is for a topic whose node has no id: the id by which this broker knows the topic,
-    because an old tool may have dropped the id from the node; for an unknown topic, a random id.
+    ``spare_id`` is for a topic whose node has no id. It is the id by which this broker already
+    knows the topic, because an old tool may have dropped the id from the node. For an unknown topic
+    it is a random id.
     """
 
     topic: TopicFact
@@ -41,16 +42,15 @@ class TopicSeen:
 
 @dataclass(slots=True, frozen=True)
 class TopicGone:
-    """The answer to `ReadTopic`: the node of the topic does not exist."""
+    """A result of `ReadTopic`: the node of the topic does not exist."""
 
     name: str
 
 
 @dataclass(slots=True, frozen=True)
 class StatesRead:
-    """The state nodes of partitions, as an answer to `ReadStates`; None: the node does
-    not exist.
-    """
+    """The state nodes of partitions, as the result of `ReadStates`; None for a node that does not
+    exist."""
 
     states: Sequence[tuple[TopicPartition, LeaderAndIsr | None]]
 
@@ -64,8 +64,8 @@ class DeletionsSeen:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentsSeen:
-    """The content of `/admin/reassign_partitions` after the node was created; empty: the node does
-    not exist."""
+    """The content of `/admin/reassign_partitions` after the node was created; empty if the node
+    does not exist."""
 
     targets: Mapping[TopicPartition, Replicas]
 
@@ -96,8 +96,9 @@ class LogDirsNotified:
 
 @dataclass(slots=True, frozen=True)
 class UncleanSeen:
-    """`unclean.leader.election.enable` of a topic, or of the whole cluster when the name is empty.
-    None: the topic does not have the setting. This fact is also the answer to `ReadUnclean`."""
+    """The value of `unclean.leader.election.enable` of a topic, or of the whole cluster if the name
+    is empty. None means that the topic does not have the setting. This fact is also the result of
+    `ReadUnclean`."""
 
     topic: str
     allowed: bool | None
@@ -110,8 +111,9 @@ class ProducerIdsUnknown:
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsRead:
-    """`/latest_producer_id_block`: the last allocated id, and the version of the node. -1 and -1:
-    the node does not exist; -1 and a version: the node is empty."""
+    """The content of `/latest_producer_id_block`: the last allocated id, and the version of the
+    node. -1 and -1 mean that the node does not exist; -1 and a version mean that the node is empty.
+    """
 
     block_end: int
     znode_version: int
@@ -128,8 +130,8 @@ class Result(Enum):
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
     OUTDATED = "outdated"
-    """The state was not written, because a broker that this controller does not know has
-    registered."""
+    """The state was not written, because a broker has registered that is unknown to this
+    controller."""
     FAILED = "failed"
     """Another error; it is unknown whether the write was done."""
 
@@ -141,7 +143,7 @@ class WriteResult(NamedTuple):
     """The ticket of the write."""
     result: Result
     version: int = -1
-    """The new version of the node, for OK."""
+    """The new version of the node if the result is OK."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -153,9 +155,8 @@ class Written:
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """A broker answered a request. ``error`` is the error of the whole response. ``partitions`` has
-    the partition errors of LeaderAndIsr and StopReplica, and is empty for other requests.
-    """
+    """A broker responded to a request. ``error`` is the error of the whole response. ``partitions``
+    has the partition errors of LeaderAndIsr and StopReplica, and is empty for other requests."""
 
     request: Send
     error: int
@@ -169,13 +170,13 @@ class Ready:
 
 @dataclass(slots=True, frozen=True)
 class Resigned:
-    """This broker is no longer the controller, or can't know whether it is, because its session is
-    lost."""
+    """This broker is no longer the controller, or its session is lost, so that it can't know
+    whether it is."""
 
 
 @dataclass(slots=True, frozen=True)
 class Tick:
-    """The time of `next_deadline` has passed."""
+    """The time that `next_deadline` returned has passed."""
 
 
 Fact = (

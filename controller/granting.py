@@ -1,4 +1,4 @@
-"""Grants or refuses requested changes. A change begins only when no other write of its partition is
+"""Grants or rejects requested changes. A change begins only when no other write of its partition is
 in flight."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
-    """The change of the first request that needs a write; requests before that request are
-    answered. None: no request can proceed."""
+    """Returns the change of the first request that needs a write, and replies to the requests
+    before it; None if no request can proceed."""
     pending_requests = partition.pending_requests
     while pending_requests:
         if isinstance(pending_requests[0], PendingReassignment) and not reassignments.may_begin(
@@ -52,7 +52,7 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 
 def refuse_all(work: Work, partition: Partition) -> None:
-    """Refuses all requests of a partition that is deleted or being deleted."""
+    """Rejects all requests about a partition that is deleted or being deleted."""
     while partition.pending_requests:
         pending = partition.pending_requests.popleft()
         if isinstance(pending, PendingIsrChange):

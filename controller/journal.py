@@ -1,8 +1,8 @@
 """The controller's events as journal entries: causes of leader changes, and restarts of brokers.
 
 `Story.entry` accepts the events in order, each with its time, and returns an entry and the name of
-the entry's page. `Story` stores the live brokers, and how other brokers left, so that a partition's
-event can state the cause in words.
+the entry's page. `Story` stores the live brokers, and how other brokers left, so that an entry
+about a partition can state the cause in words.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ _CAUSES = {
 
 
 class Story:
-    """The events of one broker's terms as controller."""
+    """Converts the events of one broker's terms as controller into journal entries."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
-        """The last event of each broker, as the predicate of a sentence in a later entry."""
+        """For each broker, its last event as the predicate of a sentence in a later entry."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
         """The partitions whose log directory has failed, by broker."""
 
     def entry(self, event: Event, now: Now) -> Named | None:
-        """The entry for an event, and the name of its page; None: the event has no entry."""
+        """Returns the entry for an event, and the name of its page; None if the event has no
+        entry."""
         match event:
             case StateWritten():
                 return self._written(event, now)

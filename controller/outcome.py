@@ -1,5 +1,5 @@
-"""The outcome of one step of the controller: the effects that the host executes (see the package
-`controller`)."""
+"""The outcome of one step of the controller: the effects that the host executes (see the docstring
+of the package `controller`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RewriteTopic(NamedTuple):
     partitions: Mapping[int, Assignment]
     znode_version: int
     unknown: object
-    """`TopicFact.unknown`"""
+    """The value of `TopicFact.unknown`, which is written back."""
 
 
 class DeleteTopic(NamedTuple):
@@ -72,8 +72,8 @@ class SetReassignments(NamedTuple):
 
 
 class SetProducerIds(NamedTuple):
-    """Writes `/latest_producer_id_block` if the node has ``znode_version``; -1: creates the
-    node."""
+    """Writes `/latest_producer_id_block` if the node has ``znode_version``; if that is -1, creates
+    the node."""
 
     ticket: int
     broker_id: int
@@ -105,7 +105,7 @@ class ReadTopic(NamedTuple):
 
 
 class ReadStates(NamedTuple):
-    """Reads the state nodes of partitions. The result: one or several StatesRead."""
+    """Reads the state nodes of partitions. The result is one StatesRead or several."""
 
     partitions: Sequence[TopicPartition]
 
@@ -126,7 +126,8 @@ Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds
 
 
 class AlteredPartition(NamedTuple):
-    """One partition of an AlterPartition response: the current state when ``error_code`` is 0."""
+    """One partition of an AlterPartition response, with its current state if ``error_code`` is
+    0."""
 
     topic: str
     topic_id: bytes | None
@@ -140,42 +141,42 @@ class AlteredPartition(NamedTuple):
 
 
 class AlterPartitionReply(NamedTuple):
-    """Answer to AlterPartition, in the order of the call."""
+    """The reply to AlterPartition, in the order of the call."""
 
     error_code: int
     partitions: Sequence[AlteredPartition] = ()
 
 
 class ControlledShutdownReply(NamedTuple):
-    """Answer to ControlledShutdown: the partitions that the broker still leads."""
+    """The reply to ControlledShutdown: the partitions that the broker still leads."""
 
     error_code: int
     remaining: Sequence[TopicPartition] = ()
 
 
 class ElectLeadersReply(NamedTuple):
-    """Answer to ElectLeaders, with an error code for each partition."""
+    """The reply to ElectLeaders, with an error code for each partition."""
 
     error_code: int
     partitions: Mapping[TopicPartition, tuple[int, str]]
 
 
 class ReassignmentsReply(NamedTuple):
-    """Answer to AlterPartitionReassignments, with an error code for each partition."""
+    """The reply to AlterPartitionReassignments, with an error code for each partition."""
 
     error_code: int
     partitions: Mapping[TopicPartition, tuple[int, str]]
 
 
 class ListedReassignments(NamedTuple):
-    """Answer to ListPartitionReassignments."""
+    """The reply to ListPartitionReassignments."""
 
     error_code: int
     partitions: Mapping[TopicPartition, Assignment]
 
 
 class ProducerIdsReply(NamedTuple):
-    """Answer to AllocateProducerIds."""
+    """The reply to AllocateProducerIds."""
 
     error_code: int
     first: int = -1
@@ -194,8 +195,8 @@ Reply = (
 
 @dataclass(slots=True)
 class Outcome:
-    """The effects of one step, which the host executes in this order (see the package
-    `controller`)."""
+    """The effects of one step, which the host executes in this order (see the docstring of the
+    package `controller`)."""
 
     writes: Sequence[Write] = ()
     sends: Sequence[Send] = ()
@@ -203,6 +204,6 @@ class Outcome:
     replies: Sequence[tuple[Ticket, Reply]] = ()
     events: Sequence[Event] = ()
     resign: str = ""
-    """The reason why this broker is no longer the controller; "" while it is the controller."""
+    """The reason why this broker is no longer the controller; "" if it still is."""
     more: bool = False
-    """Work is left: the host calls `Controller.work` in the next turn."""
+    """True if work remains; the host then calls `Controller.work` in the next turn."""

@@ -73,10 +73,10 @@ class Partition:
         self.state = PartitionState.NON_EXISTENT
         self.replica_states: dict[int, ReplicaState] = {}
         self.known: LeaderAndIsr | None = None
-        """The content of the partition's state node, as last read or written; None: unknown, or the
-        node does not exist."""
+        """The content of the partition's state node when it was last read or written; None if the
+        content is unknown or the node does not exist."""
         self.flight: Change | None = None
-        """The change that is being written, or None."""
+        """The change that is being written; None if no write is in flight."""
         self.reading = False
         """Whether the partition's state node must be read before the next decision."""
         self.dirty = False
@@ -90,18 +90,20 @@ class Partition:
         self.is_new: Replicas = ()
         """The brokers among ``owed`` whose LeaderAndIsr has is_new."""
         self.stopping: dict[int, bool] | None = None
-        """Brokers that must get a StopReplica; True: with delete."""
+        """The brokers that must get a StopReplica; the value is True for a StopReplica with delete.
+        """
         self.show = False
-        """Whether all brokers must get an UpdateMetadata."""
+        """True if all brokers must get an UpdateMetadata for the partition."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
-        """The reassignment requests to answer when the topic's node is written."""
+        """The reassignment requests that get a reply when the topic's node is written."""
         self.leaving: Replicas = ()
-        """Replicas that a reassignment has removed from ``replicas`` and that must be deleted."""
+        """Replicas that a reassignment has removed from ``replicas``, and whose data must be
+        deleted."""
         self.pending_requests: deque[PendingRequest] | None = None
-        """The requests that wait until no write is in flight."""
+        """The requests that wait until no write of the partition is in flight."""
         self.least_epoch = 0
-        """The leader epoch of the first state to write; more than 0 if the state node was
+        """The leader epoch of the first state that is written; more than 0 if the state node was
         deleted."""
 
     @property
@@ -120,11 +122,12 @@ class Partition:
         return self.assignment.target if self.removing else self.replicas
 
     def is_led_by(self, broker_id: int) -> bool:
-        """Whether the known state has this leader."""
+        """Returns whether this broker is the leader in the known state."""
         return self.known is not None and self.known.leader == broker_id
 
     def works_on(self, broker_ids: Container[int]) -> None:
-        """Clears failed directories of this partition on these brokers."""
+        """Clears the failed directories of this partition on these brokers, because the directories
+        work again."""
         self.failed_on = tuple(each for each in self.failed_on if each not in broker_ids)
 
     def begin(self) -> None:
@@ -133,7 +136,7 @@ class Partition:
         self.replica_states = dict.fromkeys(self.replicas, ReplicaState.NEW)
 
     def transition_to(self, state: PartitionState) -> None:
-        """Changes the state of the partition; only this function does so."""
+        """Changes the state of the partition; only this method does so."""
         if self.state not in LEGAL_PREVIOUS[state]:
             raise AssertionError(f"{self.key} from {self.state.name} to {state.name}")
         self.state = state
@@ -143,13 +146,14 @@ class Partition:
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
     def begin_replica(self, broker_id: int) -> ReplicaState:
-        """The state of a replica; a replica that a reassignment has just added becomes NEW."""
+        """Returns the state of a replica; a replica that a reassignment has just added becomes
+        NEW."""
         if self.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
             self.move_replica(broker_id, ReplicaState.NEW)
         return self.replica_state(broker_id)
 
     def move_replica(self, broker_id: int, state: ReplicaState) -> None:
-        """Changes the state of a replica; only this function and ``begin`` do so."""
+        """Changes the state of a replica; only this method and ``begin`` do so."""
         before = self.replica_state(broker_id)
         if before not in LEGAL_PREVIOUS_REPLICA[state]:
             raise AssertionError(
@@ -162,13 +166,13 @@ class Partition:
             self.replica_states[broker_id] = state
 
     def stop(self, broker_id: int, *, delete: bool) -> None:
-        """Notes that a broker must get a StopReplica."""
+        """Records that a broker must get a StopReplica."""
         if self.stopping is None:
             self.stopping = {}
         self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
 
     def pending(self, pending: PendingRequest) -> None:
-        """Adds a request to the waiting requests."""
+        """Appends a request to the waiting requests of the partition."""
         if self.pending_requests is None:
             self.pending_requests = deque()
         self.pending_requests.append(pending)
@@ -176,7 +180,7 @@ class Partition:
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """An assignment to write into the topic's node."""
+    """An assignment that must be written into the topic's node."""
 
     assignment: Assignment
     written: Callable[[], None]
@@ -200,35 +204,36 @@ class Topic:
         """The content of the topic's node."""
         self.partitions: dict[int, Partition] = {}
         self.unsettled: set[int] = set()
-        """Partitions that this controller has not settled yet. While there are any, no broker gets
-        an UpdateMetadata of the topic, because clients would see too few partitions."""
+        """The partitions that this controller has not settled yet. As long as the set is not empty,
+        brokers do not get an UpdateMetadata of the topic, because clients would see too few
+        partitions."""
         self.wanted: dict[int, Wanted] = {}
-        """Assignments to write into the topic's node, by partition."""
+        """The assignments that must be written into the topic's node, by partition."""
         self.restore = False
-        """Whether the topic's node lost data, or gained data that it must not have, so that it must
-        be rewritten."""
+        """True if the topic's node lost data, or gained data that it must not have, so that the
+        node must be rewritten."""
         self.flight = False
         """Whether the topic's node is being written."""
         self.reading = False
         """Whether the topic's node must be read before the next write."""
         self.seen_version = -1
-        """The version of the topic's node that was seen during a write."""
+        """The version of the topic's node that was observed during a write of the node."""
         self.deletion = Deletion.NO
         self.replicas_left = 0
         """Number of replicas that are not deleted yet."""
         self.unclean: bool | None = None
-        """The topic's unclean.leader.election.enable; None: the cluster's setting applies, or the
-        setting is not read yet."""
+        """The topic's unclean.leader.election.enable; None if the cluster's setting applies or the
+        setting was not read yet."""
         self.unclean_asked = False
-        """Whether unclean.leader.election.enable of the topic was read, or is being read."""
+        """True if the topic's unclean.leader.election.enable was read or is being read."""
 
     @property
     def is_being_deleted(self) -> bool:
-        """Whether the topic's replicas are already being deleted."""
+        """Returns whether the deletion of the topic's replicas has begun."""
         return self.deletion in (Deletion.STARTED, Deletion.ERASING)
 
     @property
     def waits_for_id(self) -> bool:
-        """Whether the topic must not be sent to brokers yet, because an id that is not written
-        might be lost."""
+        """Returns whether the topic must not be sent to brokers yet, because its id is not written
+        and might be lost."""
         return self.topic_id is not None and self.node.topic_id is None

@@ -29,7 +29,7 @@ class PendingIsrChange:
     change: IsrChange
     request: AlterRequest
     at: int
-    """The index of the change in the request."""
+    """The index of the change in its request."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class ElectionRequest:
     """Elections that a call or a node requested together."""
 
     number: int | None
-    """The number of the parked ticket; None: a node requested the elections, and is deleted when
-    all are done."""
+    """The number of the parked ticket; None if a node requested the elections. This node is deleted
+    when all elections are done."""
     all_asked: bool
     left: int
     results: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
@@ -64,11 +64,13 @@ class MoveRequest:
 
 @dataclass(slots=True)
 class PendingReassignment:
-    """A reassignment of a partition to ``target``; None: its cancellation."""
+    """A reassignment of a partition to ``target``; a ``target`` of None cancels the
+    reassignment."""
 
     target: Replicas | None
     request: MoveRequest | None
-    """The call that requested it; None: `/admin/reassign_partitions` did."""
+    """The call that requested the reassignment; None if `/admin/reassign_partitions` requested it.
+    """
 
 
 PendingRequest = PendingIsrChange | PendingElection | PendingReassignment

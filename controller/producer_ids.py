@@ -22,11 +22,12 @@ class ProducerIds:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._waiting: deque[tuple[int, int]] = deque()
-        """(number of a parked ticket, broker id) of each waiting broker."""
+        """For each waiting broker, the number of its parked ticket and the broker id."""
         self._node: ProducerIdsRead | None = None
-        """The node as last read or written; None: the node must be read."""
+        """The content of the node when it was last read or written; None if the node must be read.
+        """
         self._working = False
-        """Whether the node is being read or written."""
+        """True while the node is being read or written."""
 
     def allocate(self, call: AllocateProducerIds) -> None:
         """Allocates the next block to a broker; the reply follows the write of the node."""
@@ -48,8 +49,8 @@ class ProducerIds:
         self._next()
 
     def unknown(self) -> None:
-        """Refuses the waiting brokers because the node can't be read; the node is read again when
-        brokers retry."""
+        """Rejects the requests of the waiting brokers because the node can't be read. The node is
+        read again when brokers retry."""
         self._working = False
         waiting, self._waiting = self._waiting, deque()
         for number, _ in waiting:

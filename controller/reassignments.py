@@ -50,7 +50,7 @@ def alter_reassignments(work: Work, call: AlterReassignments) -> None:
 
 def reassignments_seen(work: Work, targets: Mapping[TopicPartition, Replicas]) -> None:
     """Handles the requests in `/admin/reassign_partitions`; each request is removed from the node
-    when it is done or refused."""
+    when it is done or rejected."""
     if work.moves_in_flight:
         work.moves_seen = targets
         return
@@ -73,15 +73,16 @@ def _ask(
 
 
 def may_begin(partition: Partition) -> bool:
-    """Whether another reassignment may begin: no write of the current one is due."""
+    """Returns whether another reassignment may begin, because the current one does not need a
+    write."""
     return partition.moving not in (Moving.NODE, Moving.LEAVING, Moving.FINISHED)
 
 
 def checked(work: Work, partition: Partition, pending: PendingReassignment) -> Change | None:
-    """Begins or refuses a reassignment; returns a change if the change must be written first.
+    """Begins or rejects a reassignment; returns a change if the change must be written first.
 
-    Replicas that the topic's node will no longer have leave the ISR first. Otherwise the ISR could
-    shrink to these replicas while the node is being written.
+    Replicas that the new assignment in the topic's node will not have must leave the ISR first.
+    Otherwise the ISR could shrink to these replicas while the node is being written.
     """
     assignment = _wanted(partition, pending)
     refusal = _refusal(work, partition, pending)
@@ -101,7 +102,7 @@ def checked(work: Work, partition: Partition, pending: PendingReassignment) -> C
 
 
 def begin(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """Begins a reassignment: the topic's node must get the new lists."""
+    """Begins a reassignment by requesting a write of the new lists to the topic's node."""
     assignment = _wanted(partition, pending)
     if pending.request is not None:
         work.moves_asked.pop(partition.key, None)
@@ -121,7 +122,8 @@ def _wanted(partition: Partition, pending: PendingReassignment) -> Assignment:
 def _refusal(
     work: Work, partition: Partition, pending: PendingReassignment
 ) -> tuple[int, str] | None:
-    """The error code and message of a reassignment, by checks in Kafka's order; None: valid."""
+    """Returns the error code and message of an invalid reassignment, by checks in Kafka's order;
+    None for a valid one."""
     now, target = partition.assignment, pending.target
     if target is None:
         if now.adding or now.removing:
@@ -164,7 +166,7 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
 
 
 def _finished(work: Work, partition: Partition) -> None:
-    """Ends the reassignment after the topic's node has only the target."""
+    """Ends the reassignment after the topic's node was reduced to the target."""
     partition.moving = Moving.NO
     partition.show = True
     work.moves_asked.pop(partition.key, None)
@@ -189,7 +191,7 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Begins the last write, after all states are written: the topic's node must get only the
+    """Begins the last write after all states are written: the topic's node is reduced to the
     target."""
     if partition.moving is Moving.LEAVING:
         partition.moving = Moving.FINISHED
@@ -234,12 +236,12 @@ def list_reassignments(work: Work, call: ListReassignments) -> None:
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """Refuses a reassignment because the topic is deleted or being deleted."""
+    """Rejects a reassignment because the topic is deleted or being deleted."""
     _answer(work, partition.key, pending.request, _GONE)
 
 
 def forget(work: Work, partition: Partition) -> None:
-    """Refuses the reassignments of a partition whose topic was deleted before the topic's node was
+    """Rejects the reassignments of a partition whose topic was deleted before the topic's node was
     written."""
     for pending in partition.movers:
         _answer(work, partition.key, pending.request, _GONE)

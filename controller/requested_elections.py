@@ -30,8 +30,8 @@ BALANCE_AFTER_MS = 5_000
 
 
 def elect_leaders(work: Work, call: ElectLeaders) -> None:
-    """Queues an election for each partition until the partition is not being written; the call gets
-    one reply for all partitions."""
+    """Queues an election for each partition until no write of the partition is in flight. The call
+    gets one reply for all partitions."""
     asked = call.partitions
     if asked is None:
         keys = [
@@ -69,7 +69,7 @@ def _ask(work: Work, keys: list[TopicPartition], request: ElectionRequest, cause
 
 
 def checked(work: Work, partition: Partition, pending: PendingElection) -> Change | None:
-    """The change to write; None: the request was answered."""
+    """Returns the change to write; None if a reply was already sent."""
     cluster, known = work.cluster, partition.known
     unclean = pending.cause is Cause.UNCLEAN
     change: Change | None = None
@@ -90,12 +90,12 @@ def checked(work: Work, partition: Partition, pending: PendingElection) -> Chang
 
 
 def granted(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """Answers an election whose leader is written."""
+    """Replies to a request whose new leader has been written."""
     _answer(work, pending.request, partition.key, _DONE)
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """Refuses an election because the topic is deleted or being deleted."""
+    """Rejects an election because the topic is deleted or being deleted."""
     _answer(work, pending.request, partition.key, _DELETED)
 
 
@@ -125,12 +125,12 @@ def _count(work: Work, request: ElectionRequest) -> None:
 
 
 def balance(work: Work) -> Iterator[None]:
-    """Queues elections of preferred leaders for brokers that lead too few of the partitions whose
-    preferred leader they are.
+    """Queues elections of preferred leaders for each broker that leads too few of the partitions
+    whose preferred leader it is.
 
     A broker leads too few if other brokers lead more than leader.imbalance.per.broker.percentage of
-    the partitions whose preferred leader it is. Elections are queued only for partitions whose
-    preferred replica could lead now.
+    the partitions for which the broker is the preferred leader. Elections are queued only for
+    partitions whose preferred replica could lead now.
     """
     totals: dict[int, int] = {}
     elsewhere: dict[int, list[Partition]] = {}

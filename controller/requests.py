@@ -39,7 +39,7 @@ class LeaderAndIsrTopic(NamedTuple):
 
 
 class LeaderAndIsrRequest(NamedTuple):
-    """The leader, ISR and epochs of the replicas of one broker."""
+    """A request with the leader, the ISR and the epochs of the replicas of one broker."""
 
     broker_id: int
     broker_epoch: int
@@ -55,7 +55,7 @@ class ShownPartition(NamedTuple):
     partition: int
     controller_epoch: int
     leader: int
-    """The leader's broker id; -1: none; -2: the topic is being deleted."""
+    """The leader's broker id; -1 for no leader, -2 if the topic is being deleted."""
     leader_epoch: int
     isr: Replicas
     partition_epoch: int
@@ -72,14 +72,14 @@ class ShownTopic(NamedTuple):
 
 
 class UpdateMetadataRequest(NamedTuple):
-    """All live brokers, and the partitions that changed."""
+    """A request with all live brokers, and with the partitions that changed."""
 
     broker_id: int
     broker_epoch: int
     controller_id: int
     controller_epoch: int
     brokers: Sequence[BrokerFact]
-    """All live brokers, including those that are shutting down."""
+    """All live brokers, including the brokers that are shutting down."""
     topics: Sequence[ShownTopic]
 
 
@@ -88,7 +88,7 @@ class StoppedPartition(NamedTuple):
 
     partition: int
     leader_epoch: int
-    """The leader epoch; -1: unknown; -2: the topic is being deleted."""
+    """The leader epoch; -1 if unknown, -2 if the topic is being deleted."""
     delete: bool
 
 

@@ -1,9 +1,10 @@
-"""Settles partitions: writes the state that is due, then sends it to brokers.
+"""Settles partitions: writes the state of a partition if it must change, then sends the state to
+brokers.
 
 A partition is marked when a fact about it changes. `settle` checks the current state and begins the
-one write that is due (`elections`, then `granting`). Changes during the write are handled when the
-result of the write arrives and the partition is settled again, so the order of the facts does not
-matter.
+one write that is necessary (`elections`, then `granting`). Changes during the write are handled
+when the result of the write arrives and the partition is settled again, so the order of the facts
+does not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from controller.work import Work
 
 
 def settle(work: Work, partition: Partition) -> None:
-    """Begins the write that is due; if no write is due, sends the due requests to brokers."""
+    """Begins the write that the partition needs. If no write is needed, sends the required requests
+    to brokers."""
     topic = partition.topic
     if partition.flight or partition.reading or topic.waits_for_id:
         return
@@ -84,8 +86,8 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
 
 
 def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
-    """Calls ``again`` later. Until then the topic is sent with the known state of the partition, or
-    without the partition."""
+    """Calls ``again`` later. In the meantime the topic is sent with the known state of the
+    partition, or without the partition."""
     if partition.index in partition.topic.unsettled:
         partition.topic.unsettled.discard(partition.index)
         work.batch.show(partition)
@@ -104,7 +106,7 @@ def _read_again(work: Work, partition: Partition, change: Change) -> None:
 
 
 def _drop_flight(partition: Partition) -> None:
-    """Drops the change in flight, and queues the change's request again."""
+    """Drops the change in flight, and queues the request of this change again."""
     change = partition.flight
     partition.flight = None
     if change is not None and change.pending is not None and partition.pending_requests is not None:
@@ -141,8 +143,8 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
 
 
 def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
-    """Clears the state of a deleted state node; leader epochs continue, because brokers ignore
-    lower epochs."""
+    """Clears the state of a deleted state node. The next state continues the leader epochs, because
+    brokers ignore lower epochs."""
     partition.known = None
     partition.least_epoch = known.leader_epoch + 1
     if partition.state is PartitionState.ONLINE:
@@ -168,7 +170,7 @@ def adopt(partition: Partition, found: LeaderAndIsr) -> None:
 
 
 def _written(work: Work, partition: Partition, change: Change, version: int) -> None:
-    """Adopts a written state, and notes the brokers to which it must be sent."""
+    """Adopts a written state, and records the brokers that must get it."""
     before = partition.known
     known = change.state._replace(partition_epoch=version)
     partition.flight, partition.known = None, known
@@ -206,7 +208,7 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
 
 
 def _pay(work: Work, partition: Partition) -> None:
-    """Updates the states of the replicas, and adds the requests that are due to the batch."""
+    """Updates the states of the replicas, and adds the required requests to the batch."""
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}
@@ -225,8 +227,8 @@ def _pay(work: Work, partition: Partition) -> None:
 
 
 def _review_replicas(work: Work, partition: Partition) -> None:
-    """Moves replicas to ONLINE or OFFLINE, and stops the replicas that go OFFLINE while their
-    broker is live."""
+    """Moves replicas to ONLINE or OFFLINE. A replica that becomes OFFLINE while its broker is live
+    gets a StopReplica."""
     cluster = work.cluster
     known = partition.known
     for broker_id in partition.replicas:

@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker hands over its leaderships before it stops."""
+"""ControlledShutdown: the leaderships of a broker move to other brokers before the broker stops."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from protocol import errors
 
 
 def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
-    """Settles the broker's partitions so that other brokers lead them, then replies with the
-    partitions that the broker still leads."""
+    """Settles the partitions of the broker so that other brokers lead these partitions, then
+    replies with the partitions that the broker still leads."""
     cluster, broker_id = work.cluster, call.broker_id
     broker = cluster.brokers.get(broker_id)
     if broker is not None and -1 < call.broker_epoch < broker.epoch:
@@ -37,7 +37,7 @@ def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Notes that a partition is settled, and answers the shutdowns that waited for this
+    """Records that a partition is settled, and replies to the shutdowns that waited for this
     partition."""
     for broker_id in [*work.shutdowns]:
         work.shutdowns[broker_id].waits_for.discard(partition)
@@ -45,7 +45,7 @@ def settled(work: Work, partition: Partition) -> None:
 
 
 def broker_gone(work: Work, broker_id: int) -> None:
-    """Answers the ControlledShutdown of a broker whose registration ended before the reply."""
+    """Replies to the ControlledShutdown of a broker whose registration ended before the reply."""
     work.cluster.shutting_down.discard(broker_id)
     shutdown = work.shutdowns.pop(broker_id, None)
     if shutdown is not None:

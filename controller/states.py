@@ -30,7 +30,7 @@ class PartitionState(Enum):
     """The partition was never created, or is deleted. Requests do not contain it."""
 
     NEW = "NewPartition"
-    """The partition has replicas and no state node: no replica was live when the partition was
+    """The partition has replicas but no state node: no replica was live when the partition was
     created, or the write is in flight. *Transition*: a replica is live -> the node is created, with
     the first live replica as leader and all live replicas in the ISR -> ONLINE. The node already
     exists -> the node is read -> ONLINE or OFFLINE."""
@@ -45,7 +45,7 @@ class PartitionState(Enum):
 
 
 class ReplicaState(Enum):
-    """The state of a replica, as the controller knows it."""
+    """The state of a replica in the controller."""
 
     __hash__ = object.__hash__
 
@@ -56,21 +56,21 @@ class ReplicaState(Enum):
     """The replica was just created or added by a reassignment: its LeaderAndIsr has is_new."""
 
     ONLINE = "OnlineReplica"
-    """The broker is live and got LeaderAndIsr."""
+    """The broker is live and has received a LeaderAndIsr for the replica."""
 
     OFFLINE = "OfflineReplica"
-    """The broker is down or shutting down, its disk failed, or it got StopReplica. The replica is
-    removed from the ISR, unless it is the last member."""
+    """The broker is down or shutting down, its disk failed, or it received StopReplica. The replica
+    is removed from the ISR, unless it is the last member."""
 
     DELETION_STARTED = "ReplicaDeletionStarted"
-    """The broker has not answered StopReplica with delete yet."""
+    """The broker has not responded to StopReplica with delete yet."""
 
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
-    """The broker answered that the replica is deleted. When all replicas of a topic are in this
-    state, the topic's znodes are deleted."""
+    """The broker has responded that the replica is deleted. When all replicas of a topic are in
+    this state, the topic's znodes are deleted."""
 
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """The replica can't be deleted now, because its broker is down or refused the deletion. The
+    """The replica can't be deleted now, because its broker is down or rejected the deletion. The
     topic's deletion waits for the broker."""
 
 

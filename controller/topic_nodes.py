@@ -1,5 +1,5 @@
-"""Writes the nodes of topics, at most one write per topic at a time; a write contains all
-assignments that were requested before it.
+"""Writes the nodes of topics, at most one write per topic at a time. A write contains all
+assignments that were requested before the write.
 
 A rewrite keeps the topic id, the lists of reassignments and unknown keys. Kafka before 2.4 and its
 tools drop this data when they add partitions (KAFKA-14190); the controller writes the data back.
@@ -27,7 +27,7 @@ def want(
 
 
 def rewrite(work: Work, topic: Topic) -> None:
-    """Writes the node if a change is wanted and no write is in flight."""
+    """Writes the node if a change is requested and no write is in flight."""
     if topic.flight or topic.reading or not work.ready:
         return
     if work.cluster.topics.get(topic.name) is not topic or topic.is_being_deleted:
@@ -104,7 +104,7 @@ def _read_again(work: Work, topic: Topic) -> None:
 
 
 def reread(work: Work, topic: Topic) -> None:
-    """Requests a read of the node before the next write, because its version has changed or is
-    unknown."""
+    """Requests a read of the node before the next write, because the node's version has changed or
+    is unknown."""
     topic.reading = True
     work.read(ReadTopic(topic.name))

@@ -1,4 +1,4 @@
-"""Creation, growth and deletion of topics, of which the controller learns by watches of their
+"""Creation, growth and deletion of topics, which the controller observes by watches on their
 nodes."""
 
 from __future__ import annotations

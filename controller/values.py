@@ -24,14 +24,14 @@ class BrokerFact(NamedTuple):
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
-    """(name, lowest version, highest version) of each feature."""
+    """The name, lowest version and highest version of each feature."""
 
 
 class Assignment(NamedTuple):
     """The replicas of a partition, and the reassignment in progress.
 
-    ``replicas`` is the whole list, with the target replicas first. The target is the list without
-    ``removing``; the origin is the list without ``adding``.
+    ``replicas`` is the whole list, with the target replicas first. The target is ``replicas``
+    without ``removing``; the origin is ``replicas`` without ``adding``.
     """
 
     replicas: Replicas
@@ -65,13 +65,13 @@ class TopicFact(NamedTuple):
 
     name: str
     topic_id: bytes | None
-    """The topic id; None: the node has no id."""
+    """The topic id; None if the node has no id."""
     partitions: dict[int, Assignment]
     znode_version: int
     created: int = 0
-    """The czxid of the node: another czxid means another topic of the same name."""
+    """The czxid of the node. A different czxid means another topic with the same name."""
     unknown: Any = None
-    """The node's keys that the codec does not know; `RewriteTopic` writes these keys back."""
+    """The keys of the node that are unknown to the codec; `RewriteTopic` writes these keys back."""
 
 
 class LeaderAndIsr(NamedTuple):
@@ -88,5 +88,5 @@ class LeaderAndIsr(NamedTuple):
     """The ZooKeeper transaction that wrote the state (mzxid); set only in a state that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
-        """Whether the data of this state and ``other`` is equal; versions are ignored."""
+        """Returns whether this state and ``other`` have the same data, ignoring their versions."""
         return self[:5] == other[:5]

@@ -25,10 +25,10 @@ class Counts:
     topics: int = 0
     partitions: int = 0
     offline_partitions: int = 0
-    """Partitions without a live leader, except partitions that are being deleted."""
+    """The number of partitions without a live leader, except partitions that are being deleted."""
     preferred_replica_imbalance: int = 0
-    """Partitions that are not led by their preferred replica, unless this replica is being
-    added."""
+    """The number of partitions that are not led by their preferred replica, unless this replica is
+    being added."""
     topics_to_delete: int = 0
     topics_ineligible_to_delete: int = 0
     replicas_to_delete: int = 0
@@ -42,18 +42,18 @@ class Doing(NamedTuple):
     partitions: int
     """The number of partitions that are not settled yet."""
     writes: int
-    """The number of writes that ZooKeeper has not answered yet."""
+    """The number of writes that wait for a response of ZooKeeper."""
     retries: int
     """The number of failed writes and reads that will be retried shortly."""
     calls: int
     """The number of parked requests of brokers and clients."""
     shutdowns: Mapping[int, int]
-    """Brokers that are about to stop, each with the number of its partitions that are not settled
-    yet."""
+    """The brokers that are about to stop, each with the number of its partitions that are not
+    settled yet."""
 
 
 def doing(work: Work) -> Doing:
-    """The operations in progress."""
+    """Returns the operations in progress."""
     return Doing(
         len(work.leaderless) + len(work.backlog),
         work.writing,
@@ -70,13 +70,13 @@ class Waits(NamedTuple):
     """"deletion", "reassignment" or "leader"."""
     topic: str
     partition: int
-    """The partition; -1: the whole topic."""
+    """The partition; -1 for the whole topic."""
     brokers: Replicas
-    """The brokers that must return, catch up or answer."""
+    """The brokers that must return, catch up or respond."""
 
 
 def counts(cluster: Cluster) -> Iterator[Counts]:
-    """Yields the same object after each topic; the figures are complete at the end."""
+    """Yields the same `Counts` object after each topic; its figures are complete at the end."""
     found = Counts(active_brokers=len(cluster.brokers))
     yield found
     for topic in [*cluster.topics.values()]:

@@ -18,14 +18,14 @@ from controller.requests import Send
 from controller.values import Replicas, TopicPartition
 
 RETRY_MS = 1000
-"""Milliseconds after which a write or a read is retried after an unknown error."""
+"""Milliseconds after which a write or a read that failed with an unknown error is retried."""
 
 Landed = Callable[[WriteResult], None]
 
 
 @dataclass(slots=True)
 class Shutdown:
-    """A broker that waits for the answer to its ControlledShutdown."""
+    """A broker that waits for the reply to its ControlledShutdown."""
 
     number: int
     """The number of the parked ticket."""
@@ -42,31 +42,32 @@ class Work:
         self.resigned = ""
         self.now_ms = 0
         self.leaderless: deque[Partition] = deque()
-        """Partitions to settle before all others, because their leader is lost, or a new leader has
+        """The partitions to settle before all others: their leader is lost, or a new leader has
         been written and must be sent."""
         self.backlog: deque[Partition] = deque()
-        """The other partitions to settle; a partition is at most once in ``leaderless`` and
-        ``backlog`` together."""
+        """The other partitions to settle. A partition is in at most one of ``leaderless`` and
+        ``backlog``, and at most once."""
         self.sweeps: deque[Iterator[None]] = deque()
-        """Long work; each `next` does one unit."""
+        """Long work; each `next` of an iterator does one unit."""
         self.results: deque[WriteResult] = deque()
         self.retries: list[Callable[[], None]] = []
         self.retry_due_ms: int | None = None
         self.balance_due_ms: int | None = None
         self.shutdowns: dict[int, Shutdown] = {}
         self.queued: dict[str, Topic] = {}
-        """Topics to be deleted."""
+        """Topics that wait for their deletion, by name."""
         self.look_at_queued = False
         self.names_seen: set[str] | None = None
         """The names of the last `TopicsSeen` before `Ready`."""
         self.unknown_deletions: set[str] = set()
-        """Topics whose deletion was requested before their nodes were seen."""
+        """Topics whose deletion was requested before the controller read their nodes."""
         self.moves_node: dict[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions`; None: the node does not exist."""
+        """The content of `/admin/reassign_partitions`; None if the node does not exist."""
         self.moves_in_flight = False
         """Whether `/admin/reassign_partitions` is being written."""
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions` that was seen during its write; else None."""
+        """The content of `/admin/reassign_partitions` that was observed while the node was being
+        written; otherwise None."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
         """The reassignments that `/admin/reassign_partitions` requested and that are not done
         yet."""
@@ -99,7 +100,8 @@ class Work:
         return outcome
 
     def flush(self) -> None:
-        """Closes the requests so far: later changes are added to later requests."""
+        """Closes the requests that were collected so far: later changes are added to later
+        requests."""
         self._sends += self.batch.take()
 
     def report(self, event: Event) -> None:
@@ -109,12 +111,12 @@ class Work:
     # ------------------------------------------------------------------- writes and reads
 
     def number(self) -> int:
-        """A new number, for a write or a parked ticket."""
+        """Returns a new number for a write or a parked ticket."""
         self._numbers += 1
         return self._numbers
 
     def write(self, write: Write, landed: Landed) -> None:
-        """Adds a write; ``landed`` is called with the result."""
+        """Adds a write; ``landed`` is called with the result of the write."""
         self._writes.append(write)
         self._landed[write.ticket] = landed
 
@@ -165,8 +167,8 @@ class Work:
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
-        """Adds a partition to the backlog, before others if ``leaderless``: the partition has no
-        leader that can accept writes."""
+        """Adds a partition to the backlog. With ``leaderless`` it comes before others, because no
+        leader of the partition can accept writes."""
         if not partition.dirty and self.ready:
             partition.dirty = True
             (self.leaderless if leaderless else self.backlog).append(partition)
@@ -181,17 +183,17 @@ class Work:
         return number
 
     def answer(self, number: int, reply: Reply) -> None:
-        """Answers a parked ticket."""
+        """Replies to a parked ticket."""
         parked = self._parked.pop(number, None)
         if parked is not None:
             self._replies.append((parked[0], reply))
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
-        """Answers a ticket that was not parked."""
+        """Replies to a ticket that was not parked."""
         self._replies.append((ticket, reply))
 
     def resign(self, reason: str) -> None:
-        """Ends all work; each parked ticket gets its refusal."""
+        """Ends all work; each parked ticket gets the reply that was passed as ``refusal``."""
         if self.resigned:
             return
         self.resigned = reason
