@@ -20,13 +20,13 @@ class Behind(NamedTuple):
     """The distance of a replica from its leader."""
 
     records: int
-    """The number of missing records; -1 if the replica has not fetched since this broker became
-    leader."""
+    """The number of records that the replica lacks; -1 if it has not fetched since this broker
+    became leader."""
     fetched_ago_ms: int
-    """Milliseconds since the replica's last fetch; -1 if it has not fetched."""
+    """Milliseconds since the replica's last fetch; -1 if the replica has not fetched."""
     caught_up_ago_ms: int
-    """Milliseconds since the replica was last fully caught up; -1: never since this broker became
-    leader."""
+    """Milliseconds since the replica was last fully caught up; -1 if it never was since this broker
+    became leader."""
 
 
 class LeaderReported(NamedTuple):
@@ -54,9 +54,9 @@ class ReplicaOut(NamedTuple):
     leader: int
     leader_epoch: int
     by_controller: bool
-    """Whether the controller removed the replica; False: the leader did."""
+    """True if the controller removed the replica, False if the leader removed it."""
     is_alive: bool
-    """Whether the replica's broker is known to be alive."""
+    """Whether the broker of the replica is known to be alive."""
     is_assigned: bool
     behind: Behind
     lag_time_max_ms: int
@@ -89,7 +89,7 @@ class SessionChanged(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """This broker is registered, with this broker epoch."""
+    """This broker is registered with the broker epoch in the event."""
 
     broker: int
     epoch: int

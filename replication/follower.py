@@ -1,7 +1,7 @@
-"""A follower: the offset at which its log diverges from the leader's log, and its reaction to
-errors.
+"""A follower: computes the offset at which the follower's log diverges from the leader's log, and
+the reaction to errors.
 
-A follower learns the offset at which the epoch of its last record ended on the leader, from an
+A follower gets the offset at which the epoch of its last record ended on the leader from an
 OffsetForLeaderEpoch response (KIP-101, KIP-279) or from a Fetch response (KIP-595). The follower's
 records after this offset were never committed under this leader, and are truncated. The version of
 the cluster determines the method:
@@ -39,12 +39,12 @@ from protocol.errors import (
 UNKNOWN = -1
 
 EndOf = Callable[[int], tuple[int, int]]
-"""A function that returns the largest epoch of the follower's own log at or below its argument, and
-the end offset of that epoch; (-1, -1) if unknown."""
+"""A function that returns, for an epoch, the largest epoch in the follower's log that is at most
+this epoch, and the end offset of the found epoch; (-1, -1) if unknown."""
 
 
 class Way(Enum):
-    """The method by which a follower finds the offset to truncate to."""
+    """The method by which a follower finds the offset to which it truncates its log."""
 
     BY_FETCH = "by_fetch"
     BY_EPOCH = "by_epoch"
@@ -66,8 +66,8 @@ class Cut(NamedTuple):
 
     offset: int
     done: bool
-    """Whether the follower may fetch now; if not, it sends OffsetForLeaderEpoch again, with its new
-    last epoch."""
+    """True if the follower may fetch now. Otherwise it sends OffsetForLeaderEpoch again, with its
+    new last epoch."""
 
 
 class Reset(NamedTuple):
@@ -75,7 +75,7 @@ class Reset(NamedTuple):
 
     offset: int
     drop_all: bool = False
-    """Whether the whole log is obsolete: the follower drops all records, and the log begins at
+    """True if the whole log is obsolete: the follower drops all records, and the log begins at
     ``offset``."""
 
 
@@ -87,14 +87,14 @@ class OnError(Enum):
     RETRY = "retry"
     """Fetch again after `replica.fetch.backoff.ms`."""
     AGAIN = "again"
-    """Fetch again at once, with the current leader epoch."""
+    """Fetch again immediately, with the current leader epoch."""
     WAIT = "wait"
     """Wait until the controller announces another leader epoch."""
 
 
 def begin(way: Way, latest_epoch: int) -> Begin:
-    """The first action of a follower; ``latest_epoch`` is the epoch of its last record, -1: the log
-    has no epochs."""
+    """Returns the first action of a follower. ``latest_epoch`` is the epoch of its last record, -1
+    if the log has no epochs."""
     if latest_epoch < 0 or way is Way.BY_HIGH_WATERMARK:
         return Begin.CUT
     return Begin.FETCH if way is Way.BY_FETCH else Begin.ASK
@@ -103,8 +103,8 @@ def begin(way: Way, latest_epoch: int) -> Begin:
 def cut_to(
     leader_epoch: int, leader_end: int, own_end_of: EndOf, end_offset: int, high_watermark: int
 ) -> Cut:
-    """The offset to which the log is truncated, given a leader epoch and the offset at which this
-    epoch ended on the leader.
+    """Returns the offset to which the log is truncated. ``leader_end`` is the offset at which
+    ``leader_epoch`` ended on the leader.
 
     Epoch and offset are from an OffsetForLeaderEpoch response, or are the diverging epoch of a
     Fetch response. If the leader does not know the end of the epoch, records above the high
@@ -123,8 +123,8 @@ def cut_to(
 
 
 def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
-    """The offset at which to continue after OFFSET_OUT_OF_RANGE, given the start and end of the
-    leader's log.
+    """Returns the offset at which the follower continues after OFFSET_OUT_OF_RANGE;
+    ``leader_start`` and ``leader_end`` are the bounds of the leader's log.
 
     The leader's log may be shorter after an unclean election, or the follower's log may end before
     the leader's log begins.
@@ -137,7 +137,8 @@ def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
 
 
 def follower_high_watermark(leader_high_watermark: int, end_offset: int, start_offset: int) -> int:
-    """A follower's high watermark after an append; it may be lower than before."""
+    """Returns a follower's high watermark after an append; it may be lower than the previous high
+    watermark."""
     return max(min(leader_high_watermark, end_offset), start_offset)
 
 
@@ -158,11 +159,12 @@ _EXPECTED = frozenset(
 
 
 def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
-    """The action after a failed Fetch with ``asked_epoch``, now that ``leader_epoch`` is known.
+    """Returns the action after a failed Fetch that had ``asked_epoch``, now that ``leader_epoch``
+    is known.
 
-    Unexpected errors are retried too, because a partition may fail because of another one: Kafka
-    0.10.2 answers UNKNOWN_SERVER_ERROR for a whole request if it does not know yet that the
-    follower has a replica of one of the partitions.
+    Unexpected errors are retried too, because a partition may fail because of another partition:
+    Kafka 0.10.2 responds with UNKNOWN_SERVER_ERROR for a whole request if it does not know yet that
+    the follower has a replica of one of the partitions.
     """
     if error_code == OFFSET_OUT_OF_RANGE:
         return OnError.RESET
@@ -172,5 +174,5 @@ def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
 
 
 def is_expected(error_code: int) -> bool:
-    """Whether an error is normal while leaders move; other errors are logged."""
+    """Returns whether an error is normal while leaders change; other errors are logged."""
     return error_code in _EXPECTED

@@ -11,7 +11,7 @@ from replication.values import PartitionState
 
 
 def behind(led: LedReplicas, replica: int, now_ms: int) -> Behind:
-    """The lag of a replica."""
+    """Returns the lag of a replica behind its leader."""
     follower = led.followers.get(replica)
     if follower is None or follower.end_offset == UNKNOWN:
         return Behind(-1, -1, -1)
@@ -35,7 +35,8 @@ def isr_events(
     *,
     by_controller: bool,
 ) -> Iterator[Event]:
-    """The events of a change of ``led`` to ``after``; the caller makes the change later."""
+    """Yields the events of a change of ``led`` to ``after``. The caller makes the change
+    afterwards."""
     before = led.state.isr
     if before == after.isr:
         return

@@ -26,7 +26,7 @@ _SESSIONS = {
 
 
 def entry(event: Event, now: Now) -> Named:
-    """The journal's entry of an event, and the name of its page."""
+    """Returns the journal entry of an event, and the name of its page."""
     match event:
         case LeaderReported():
             return of_partition(event.topic, event.partition), _led(event, now)
@@ -46,7 +46,7 @@ def entry(event: Event, now: Now) -> Named:
 
 
 def words_of(behind: Behind) -> str:
-    """The lag of a replica, as the predicate of a sentence."""
+    """Returns the lag of a replica as the predicate of a sentence."""
     if behind.fetched_ago_ms < 0:
         return "has not fetched since this broker became leader"
     fetched = f"fetched {_seconds(behind.fetched_ago_ms)} ago"

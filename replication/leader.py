@@ -2,13 +2,13 @@
 
 | event | high watermark | in-sync replicas |
 |---|---|---|
-| a replica fetches at an offset | may rise | the leader may ask to add a caught-up replica |
+| a replica fetches at an offset | may rise | the leader may request to add a caught-up replica |
 | a replica was still caught up | | |
-| the leader appends | may rise, if it is alone | |
-| time passes | | the leader asks to remove a replica that lags too long |
+| the leader appends | may rise, if it is the only in-sync replica | |
+| time passes | | the leader requests to remove a replica that lags too long |
 | the requested change is written | may rise | as written |
 | the change is rejected | | unchanged, or requested again, or no more requests |
-| the controller sends a state | may rise | as the controller says |
+| the controller sends a state | may rise | as in the state |
 
 One change is in flight at a time. Until the change is decided, the high watermark waits for all
 replicas that are in sync before *or* after the change: a replica that is being removed still
@@ -47,11 +47,11 @@ OUTDATED = frozenset(
         INVALID_REQUEST,
     )
 )
-"""Errors of an outdated leader, which then waits for the controller."""
+"""Errors of an outdated leader, which afterwards waits for a state from the controller."""
 
 
 class Follower:
-    """The progress of another replica, derived from its fetches."""
+    """The progress of another replica of the partition, derived from its fetches."""
 
     __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset")
 
@@ -59,14 +59,14 @@ class Follower:
         self.end_offset = UNKNOWN
         """The replica's log end offset; UNKNOWN until its first fetch."""
         self.caught_up_ms = caught_up_ms
-        """Monotonic time at which the replica was last fully caught up."""
+        """Monotonic time in ms at which the replica was last fully caught up."""
         self.leader_end_offset = UNKNOWN
         """The leader's log end offset at the time of the replica's last fetch."""
         self.fetched_ms = NEVER
-        """Monotonic time of the replica's last fetch."""
+        """Monotonic time in ms of the replica's last fetch."""
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Note a fetch at ``offset``: the replica has all records below this offset."""
+        """Records a fetch at ``offset``: the replica has all records before this offset."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
@@ -82,7 +82,7 @@ class Follower:
 
 
 class LedReplicas:
-    """The replicas of one partition as seen by its leader."""
+    """The replicas of one partition, in the broker that leads it."""
 
     def __init__(
         self,
@@ -103,31 +103,32 @@ class LedReplicas:
         self.epoch_start_offset = epoch_start_offset
         """The log end offset when this broker became leader."""
         self.pending: WantedIsr | None = None
-        """The change in flight, or None. After some errors the change stays until the controller
-        sends a state."""
+        """The change in flight, or None. After some errors the change remains in flight until the
+        controller sends a state."""
         self.maximal_isr = frozenset(state.isr)
-        """The replicas that may be in sync, whatever the result of the change in flight."""
+        """The replicas that may be in sync, regardless of the result of the change in flight."""
         self.followers = {
             replica: Follower(now_ms if replica in state.isr else NEVER)
             for replica in state.replicas
             if replica != node_id
         }
         self.out_since_ms: dict[int, int] = {}
-        """Monotonic time since which each replica has not been in sync, as seen by this leader."""
+        """For each replica that is not in sync, the monotonic time in ms since when it is not, as
+        observed by this leader."""
         self._note_out(now_ms)
         self.waits_since_ms = NEVER
-        """Monotonic time since which records have been above the high watermark; NEVER if there are
-        none."""
+        """The monotonic time in ms since when the leader has records above the high watermark;
+        NEVER if it has none."""
 
     # -- events
 
     def begun(self, now_ms: int) -> Step:
-        """Begin to lead; a leader that is the only in-sync replica commits all its records."""
+        """Begins to lead; a leader that is the only in-sync replica commits all its records."""
         return self._step(now_ms)
 
     def follower_fetched(self, replica_id: int, offset: int, end_offset: int, now_ms: int) -> Step:
-        """Note that an assigned replica fetches at ``offset``: its log has all records below this
-        offset.
+        """Handles a fetch of an assigned replica at ``offset``: the replica's log has all records
+        before this offset.
 
         Raises KeyError for any other broker.
         """
@@ -143,8 +144,8 @@ class LedReplicas:
         return Step(self.high_watermark, wanted)
 
     def had_all(self, replica_id: int, fetched_ms: int) -> None:
-        """Note that a fully caught-up in-sync replica fetched at ``fetched_ms`` and got no new
-        records."""
+        """Handles a fetch of a fully caught-up in-sync replica at the time ``fetched_ms`` that
+        returned no new records."""
         follower = self.followers.get(replica_id)
         if (
             follower is not None
@@ -155,15 +156,16 @@ class LedReplicas:
             follower.fetched(follower.end_offset, self.end_offset, fetched_ms)
 
     def appended(self, end_offset: int, now_ms: int) -> Step:
-        """Note that the leader's log has grown."""
+        """Handles an append to the leader's log."""
         self.end_offset = end_offset
         return self._step(now_ms)
 
     def tick(self, now_ms: int) -> Step:
-        """Check for lagging replicas; the caller calls this once per half of
+        """Checks for lagging replicas; the caller calls this method once per half of
         `replica.lag.time.max.ms`.
 
-        The high watermark no longer waits for a replica that was about to catch up but did not.
+        Afterwards the high watermark no longer waits for a replica that was about to catch up but
+        did not.
         """
         wanted = None
         if self.pending is None:
@@ -182,7 +184,8 @@ class LedReplicas:
         return self._step(now_ms, wanted)
 
     def isr_written(self, partition_epoch: int, now_ms: int) -> Step:
-        """Note that the change in flight is written to ZooKeeper with this znode version."""
+        """Handles the success of the change in flight, which was written to ZooKeeper with this
+        znode version."""
         pending = self.pending
         if pending is None or partition_epoch <= self.state.partition_epoch:
             return Step(self.high_watermark)
@@ -192,7 +195,7 @@ class LedReplicas:
         return self._step(now_ms)
 
     def isr_refused(self, error_code: int) -> Step:
-        """Note that the change in flight was rejected.
+        """Handles the rejection of the change in flight.
 
         If a replica may not join, the in-sync replicas are unchanged. If this broker is outdated
         (an older version, an older epoch, an unknown partition), it requests no further change
@@ -246,7 +249,7 @@ class LedReplicas:
     # -- the rules
 
     def _step(self, now_ms: int, wanted: WantedIsr | None = None) -> Step:
-        """Raise the high watermark as far as possible."""
+        """Raises the high watermark as far as possible, and returns the step with it."""
         if len(self.state.isr) >= self.min_isr:
             reached, lag_ms = self.end_offset, self.rules.lag_time_max_ms
             for replica, follower in self.followers.items():

@@ -14,24 +14,24 @@ class PartitionState(NamedTuple):
 
     controller_epoch: int
     leader: int
-    """A broker id, or NO_LEADER."""
+    """The leader's broker id, or NO_LEADER."""
     leader_epoch: int
-    """The leader epoch; the controller raises it in each of its changes."""
+    """The leader epoch, which each change by the controller increases."""
     isr: tuple[int, ...]
     """The in-sync replicas in ZooKeeper, which have all committed records."""
     partition_epoch: int
     """The version of the `state` znode, which each change raises."""
     replicas: tuple[int, ...]
-    """The assigned replicas; the first one is the preferred leader."""
+    """The assigned replicas; the first replica is the preferred leader."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
-    """Whether the leader was elected from replicas that were not in sync."""
+    """True if the leader was elected from replicas that were not in sync."""
 
 
 class WantedIsr(NamedTuple):
-    """The in-sync replicas that a leader requests; they may be written only over the expected
-    version of `state`."""
+    """The in-sync replicas that a leader requests. They may be written only if the `state` znode
+    has the expected version."""
 
     isr: tuple[int, ...]
     expected_partition_epoch: int
@@ -41,9 +41,9 @@ class Step(NamedTuple):
     """The result of an event on the leader."""
 
     high_watermark: int
-    """The high watermark, which never falls while the leader leads."""
+    """The high watermark, which never decreases as long as the broker is the leader."""
     wanted_isr: WantedIsr | None = None
-    """The change to request now, or None."""
+    """The change that the leader must request now, or None."""
 
 
 @dataclass(frozen=True, slots=True)
