@@ -1,9 +1,9 @@
 """Reads the entries of a segment's file in bounded chunks.
 
 An entry is a batch of magic 2, or a message of magic 0 or 1, which may be a wrapper of compressed
-messages. One segment may hold all these kinds (`protocol/records/stored.py` describes each entry by
-one header). `headers` reads only the headers and skips the records; `whole_batches` reads and
-checks all bytes. A claimed length that exceeds the file does not cause an allocation.
+messages. One segment may contain entries of all these kinds (`protocol/records/stored.py` describes
+each entry by one header). `headers` reads only the headers and skips the records; `whole_batches`
+reads and checks all bytes. A claimed length that exceeds the file does not cause an allocation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHUNK_BYTES = 1024 * 1024
 
 _OVERHEAD = 12
 _CHECKED_POSITION = 21
-"""The CRC of a batch covers its bytes from this position on."""
+"""The position in a batch from which on the CRC covers its bytes."""
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
 _WHOLE = struct.Struct(">qiibIhi8xqq6xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
@@ -151,7 +151,7 @@ def _old_header(
 
 
 def first_offset(file: File, batch: Header) -> int:
-    """The offset of the batch's first record; to find it, a wrapper of magic 0 or 1 is
+    """Returns the offset of the batch's first record. For a wrapper of magic 0 or 1 the wrapper is
     decompressed.
 
     Raises CorruptLog.
@@ -204,7 +204,7 @@ def checked_batches(
     """Yields the same batches as `whole_batches`, in a third of the time if the batches are intact.
 
     If a batch is damaged, of magic 0 or 1, or longer than a chunk, `whole_batches` reads the next
-    chunk, and its error describes the damage. Raises CorruptLog.
+    chunk and raises the error that describes the damage. Raises CorruptLog.
     """
     last_offset = -1
     while position < end:
@@ -242,10 +242,10 @@ def checked_batches(
 def _checked_slowly(
     file: File, position: int, end: int, chunk_bytes: int, last_offset: int
 ) -> Generator[Checked, None, tuple[int, int]]:
-    """Yields, by `whole_batches`, the batches of one chunk, including the batch that crosses the
-    end of the chunk.
+    """Yields the batches of one chunk by `whole_batches`, including the batch that crosses the end
+    of the chunk.
 
-    Returns the end position of the last batch, and its last offset.
+    Returns the end position and the last offset of the last batch.
     """
     enough = position + chunk_bytes
     for _, header, at in whole_batches(file, position, end, chunk_bytes, last_offset):
@@ -292,10 +292,10 @@ def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHe
 
 
 def holds_whole_batch(file: File, position: int, end: int) -> bool:
-    """Whether an intact entry begins anywhere in the first mebibyte after ``position``.
+    """Returns whether an intact entry begins in the first mebibyte after ``position``.
 
-    If so, the damage at ``position`` is not a torn tail (the remains of an interrupted write),
-    because a complete write followed.
+    In this case the damage at ``position`` is not a torn tail (the remains of an interrupted
+    write), because a complete write followed.
     """
     window = file.read(position, min(CHUNK_BYTES, end - position))
     room = _TRIED_BYTES_MAX

@@ -65,13 +65,13 @@ def write_offsets(fs: FileSystem, path: str, offsets: Mapping[TopicPartition, in
 
 
 def read_clean_shutdown(fs: FileSystem, directory: str) -> bool:
-    """Whether the last process shut down cleanly, so that no log needs recovery."""
+    """Returns whether the last process shut down cleanly, so that no log needs recovery."""
     return fs.exists(os.path.join(directory, CLEAN_SHUTDOWN))
 
 
 def write_clean_shutdown(fs: FileSystem, directory: str, broker_epoch: int = -1) -> None:
-    """Write the file which marks that all logs are closed and flushed, as the last step of a clean
-    shutdown."""
+    """Writes the file which marks that all logs are closed and flushed. This is the last step of a
+    clean shutdown."""
     mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_whole(fs, os.path.join(directory, CLEAN_SHUTDOWN), mark.encode())
 

@@ -1,4 +1,4 @@
-"""The errors of `log/`: damaged files, a log that accepts no records, and rejected requests."""
+"""The errors of `log/`: damaged files, a log that rejects records, and rejected requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CorruptLog(Exception):
         self.reason = reason
 
     def with_advice(self, partition: str) -> CorruptLog:
-        """The same error, with advice for an operator about the log of ``partition``
+        """Returns the same error with advice for an operator about the log of ``partition``
         (TOPIC-PARTITION)."""
         return CorruptLog(
             self.file,
@@ -59,7 +59,8 @@ class LogPoisoned(Exception):
 
 
 class LogBusy(Exception):
-    """The log can't be truncated while the cleaner replaces segments; retry shortly."""
+    """The log can't be truncated while the cleaner replaces segments; the caller must retry
+    shortly."""
 
 
 class DirectoryLocked(Exception):
@@ -80,12 +81,12 @@ class OffsetOutOfRange(Exception):
 
 
 class NotInMemory(Exception):
-    """The data is on the disk, and the caller must not wait for the disk."""
+    """The data is only on the disk, and the caller must not wait for the disk."""
 
 
 class AppendRefused(Exception):
-    """A batch of a producer breaks a rule of the log, which is unchanged; ``error_code`` is Kafka's
-    error code."""
+    """A producer's batch violates a rule of the log; the log is unchanged. ``error_code`` is
+    Kafka's error code."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)

@@ -28,15 +28,15 @@ def fold(
     log_end_offset: int,
     from_offset: int,
 ) -> None:
-    """Load producers and epochs from their files, then apply the headers of the batches after these
-    files.
+    """Loads producers and epochs from their files, then applies the headers of the batches after
+    these files.
 
     Unusable producer snapshots are removed. Batches below the log start offset that are still in
     the first segment count for producers, as in the running process: without these batches a
     producer's next batch would seem to leave a gap. ``known`` is
     RecoveryReport.epochs_without_producers of the preceding recovery. All batches from
-    ``from_offset`` on are read, whatever snapshots exist. Aborted transactions are written to the
-    indexes of their segments. Raises CorruptLog.
+    ``from_offset`` on are read, regardless of the snapshots. Aborted transactions are written to
+    the indexes of their segments. Raises CorruptLog.
     """
     snapshot_offset = _load_snapshot(segments, producers, from_offset, log_end_offset)
     epochs_known = epochs.load()
@@ -69,7 +69,8 @@ def fold(
 
 
 def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
-    """Apply a control batch; returns the transaction that it aborts, or an empty list."""
+    """Applies a control batch; returns a list with the transaction that the batch aborts, or an
+    empty list."""
     ended = marker_at(file, batch)
     if ended is None:
         producers.note_epoch(batch.producer_id, batch.producer_epoch)
@@ -82,11 +83,12 @@ def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
 def _load_snapshot(
     segments: Segments, producers: ProducerStates, from_offset: int, log_end_offset: int
 ) -> int:
-    """Load the newest usable producer snapshot; return the offset from which batches must be read.
+    """Loads the newest usable producer snapshot; returns the offset from which batches must be
+    read.
 
-    A snapshot before the first segment is unusable, because the batches between them do not exist
-    any more. A snapshot after ``from_offset`` is skipped, because the batches before the snapshot
-    must be read.
+    A snapshot before the first segment is unusable, because the batches between the snapshot and
+    the segment no longer exist. A snapshot after ``from_offset`` is skipped, because the batches
+    before the snapshot must be read.
     """
     fs, directory = segments.fs, segments.directory
     producers.clear()
@@ -102,14 +104,14 @@ def _load_snapshot(
 
 
 def write_image(fs: FileSystem, directory: str, image: ProducerImage) -> None:
-    """Write a packed snapshot, except at offset 0, as in Kafka. Raises OSError."""
+    """Writes a packed snapshot. At offset 0 no snapshot is written, as in Kafka. Raises OSError."""
     if image.offset:
         write_whole(fs, _path(directory, image.offset), image.data(), durable=False)
 
 
 def remove_snapshots(fs: FileSystem, directory: str, below_offset: int) -> None:
-    """Remove the snapshots below ``below_offset``, whose segments are deleted; the newest snapshot
-    always stays."""
+    """Removes the snapshots below ``below_offset``, whose segments are deleted; the newest snapshot
+    is always kept."""
     for offset in snapshot_offsets(fs, directory)[:-1]:
         if offset < below_offset:
             fs.remove(_path(directory, offset))

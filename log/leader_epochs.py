@@ -4,10 +4,10 @@ The file is text: version 0, the number of entries, then one line ``epoch start_
 epochs and start offsets ascend. A standalone broker stays in epoch 0, or in the last epoch of the
 data directory that it opened.
 
-In a cluster each new leader begins an epoch, in all of its partitions at once, and leads only after
-the epoch is written. An existing small file is therefore overwritten in place. Replacing the file
-would take ten times as long (180 us, including 80 us of CPU), and on ext4 it would wait for the
-disk, which takes milliseconds if the disk is busy.
+In a cluster each new leader begins an epoch in all of its partitions simultaneously, and acts as
+leader only after the epoch is written. An existing small file is therefore overwritten in place.
+Replacing the file would take ten times as long (180 us, including 80 us of CPU), and on ext4 it
+would wait for the disk, which takes milliseconds if the disk is busy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from log.files.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
 SECTOR_BYTES = 512
-"""The bytes of a sector, which a disk writes either completely or not."""
+"""The bytes of a sector; a disk writes a sector either completely or not at all."""
 
 
 class LeaderEpochs:
@@ -36,10 +36,10 @@ class LeaderEpochs:
         """Whether the file has exactly these entries."""
 
     def load(self) -> bool:
-        """Read the file; returns False, without entries, if the file is missing or invalid.
+        """Reads the file; returns False, without entries, if the file is missing or invalid.
 
-        The file is written without fsync when a batch begins an epoch, so a loss of power may
-        damage it; the batches also contain their epochs.
+        The file is written without fsync when a batch begins an epoch, so a power failure may
+        damage the file; the batches also contain their epochs.
         """
         self._set([])
         self._is_saved = False
@@ -67,7 +67,8 @@ class LeaderEpochs:
         self.latest = entries[-1][0] if entries else -1
 
     def note(self, epoch: int, start_offset: int) -> bool:
-        """Add ``epoch``, unless this or a newer epoch is known; returns whether it was added."""
+        """Adds ``epoch``, unless this or a newer epoch is known; returns whether the epoch was
+        added."""
         if epoch <= self.latest:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -78,9 +79,9 @@ class LeaderEpochs:
         return True
 
     def assign(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
-        """Add ``epoch``, which begins at ``start_offset``, and write the file.
+        """Adds ``epoch``, which begins at ``start_offset``, and writes the file.
 
-        Without ``durable`` a power failure may undo this as long as no batch has the epoch.
+        Without ``durable`` a power failure may undo the write as long as no batch has the epoch.
         """
         before, was_saved = list(self.entries), self._is_saved
         if not self.note(epoch, start_offset):
@@ -92,13 +93,13 @@ class LeaderEpochs:
             self._replace(self.entries, before, durable=durable)
 
     def _write_over(self, old: bytes, new: bytes, before: list[tuple[int, int]]) -> None:
-        """Overwrite the file in place. After an error it restores the entries and the file, and
+        """Overwrites the file in place. After an error, restores the entries and the file, and
         raises OSError.
 
-        If the process is killed, so few bytes are written either completely or not. After a power
-        failure this is also true of the bytes, but the file may have the bytes of one text and the
-        length of the other. `load` detects this: either the last line is incomplete or the count is
-        wrong.
+        If the process is killed, so few bytes are written either completely or not at all. After a
+        power failure this is also true of the bytes, but the file may have the bytes of one text
+        and the length of the other text. `load` detects this case, because either the last line is
+        incomplete or the count is wrong.
         """
         try:
             self._fs.open(self._path).write(0, new)
@@ -109,7 +110,7 @@ class LeaderEpochs:
         self._is_saved = True
 
     def _restore(self, text: bytes) -> None:
-        """Write the old ``text`` again after a failed write; this needs no new disk space."""
+        """Writes the old ``text`` again after a failed write; this does not need new disk space."""
         with suppress(OSError):
             file = self._fs.open(self._path)
             file.truncate(len(text))
@@ -117,10 +118,11 @@ class LeaderEpochs:
             self._is_saved = True
 
     def take_back(self, entries: list[tuple[int, int]]) -> None:
-        """Restore ``entries``, which were copied before an append that has failed.
+        """Restores ``entries``, which were copied before an append that has failed.
 
-        The file is not written, because the disk may be full. The file may keep the entries of the
-        failed batches; these begin at or after the log end offset, so that a load drops them.
+        The file is not written, because the disk may be full. The file may therefore still have the
+        entries of the failed batches. These entries begin at or after the log end offset, so that a
+        load drops them.
         """
         self._set(entries)
         self._is_saved = False
@@ -138,7 +140,8 @@ class LeaderEpochs:
         return True
 
     def sync(self) -> None:
-        """Fsync the file, in any thread; the file's name is fsynced with its directory."""
+        """Fsyncs the file; may run in any thread. An fsync of the directory makes the file's name
+        durable."""
         self._fs.open(self._path).fsync()
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -152,7 +155,7 @@ class LeaderEpochs:
     def _replace(
         self, entries: list[tuple[int, int]], before: list[tuple[int, int]], *, durable: bool = True
     ) -> None:
-        """Set and write ``entries``; after an error it restores ``before`` in memory and raises
+        """Sets and writes ``entries``. After an error, restores ``before`` in memory and raises
         OSError."""
         self._set(entries)
         try:
@@ -162,10 +165,10 @@ class LeaderEpochs:
             raise
 
     def end_offset_for(self, epoch: int, end_offset: int) -> tuple[int, int]:
-        """The largest epoch at or below ``epoch``, and its end offset; (-1, -1) if unknown.
+        """Returns the largest epoch at or below ``epoch``, and its end offset; (-1, -1) if unknown.
 
         ``end_offset`` is the end of the newest epoch for this requester, and the upper bound of
-        every result. This is the answer to OffsetForLeaderEpoch (KIP-101, KIP-279).
+        every result. The result is the response to OffsetForLeaderEpoch (KIP-101, KIP-279).
         """
         if epoch < 0 or epoch > self.latest:
             return -1, -1

@@ -25,19 +25,20 @@ _SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 @slotted
 class Leaving:
-    """The files of a segment that has left its log and are not yet removed."""
+    """The files of a segment that was removed from its log; the files are not removed yet."""
 
     paths: list[str]
-    """The paths of the files that still exist; the files are renamed, unless the rename failed."""
+    """The paths of the files that still exist. The files have their new names, unless the rename
+    failed."""
     segment: ref[Segment] | None = None
     due_ms: int = 0
     """Wall time in milliseconds at which the files must be removed."""
 
     def remove(self, fs: FileSystem) -> OSError | None:
-        """Remove the files; current readers of the segment can finish.
+        """Removes the files; current readers of the segment can finish.
 
-        It tries to remove each file; `paths` keeps the files that can't be removed. Returns the
-        first error.
+        Tries to remove each file; `paths` keeps the files that can't be removed. Returns the first
+        error.
         """
         segment = None if self.segment is None else self.segment()
         if segment is not None:
@@ -65,9 +66,10 @@ def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]
 
 
 def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
-    """Finish or undo interrupted cleanings; add the paths of removed or replaced files to ``gone``.
+    """Finishes or undoes interrupted cleanings; adds the paths of removed or replaced files to
+    ``gone``.
 
-    The files of deleted segments stay; `deleted` returns them. Raises OSError.
+    The files of deleted segments are not removed; `deleted` returns them. Raises OSError.
     """
     names = fs.list(directory)
     going = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
@@ -84,7 +86,7 @@ def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
 
 
 def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
-    """Remove indexes without a segment; add their paths to ``gone``. Raises OSError."""
+    """Removes indexes that have no segment; adds their paths to ``gone``. Raises OSError."""
     segments = set(base_offsets(fs, directory))
     orphans = [
         name
@@ -107,7 +109,7 @@ def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
 
 
 def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
-    """Replace the source segments of a complete cleaned segment by this segment."""
+    """Replaces the source segments of a complete cleaned segment by the cleaned segment."""
     base = _number(name)
     file = fs.open(os.path.join(directory, name))
     end = base + 1

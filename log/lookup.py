@@ -20,8 +20,8 @@ EARLIEST = -2
 def offset_for_timestamp(
     segments: Segments, timestamp_ms: int, start_offset: int, limit: int
 ) -> TimestampOffset | None:
-    """The first record with a timestamp of at least ``timestamp_ms``, from ``start_offset`` to
-    ``limit - 1``."""
+    """Returns the first record with a timestamp of at least ``timestamp_ms``, at an offset from
+    ``start_offset`` to ``limit - 1``; None without such a record."""
     for segment in segments:
         if segment.max_timestamp_ms < timestamp_ms:
             continue
@@ -75,8 +75,8 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
 
 
 def _newest_record(segments: Sequence[Segment], limit: int) -> TimestampOffset | None:
-    """The result of `offset_of_max_timestamp` from the headers of all batches, for a log in which a
-    cleaning has emptied the batch with the largest timestamp."""
+    """Returns the result of `offset_of_max_timestamp` by reading the headers of all batches. This
+    is for a log in which a cleaning has emptied the batch with the largest timestamp."""
     newest: TimestampOffset | None = None
     for segment in segments:
         for batch in headers(segment.file, 0, segment.size):

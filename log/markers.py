@@ -1,5 +1,5 @@
-"""Reads control batches: the transaction that a marker ends, and whether the marker commits or
-aborts."""
+"""Reads markers from control batches: the transaction that a marker ends, and whether it commits or
+aborts the transaction."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def marker_at(file: File, batch: Header) -> Ended | None:
 
 
 def with_markers(buffer: Buffer, headers: Iterable[BatchHeader]) -> Sequence[BatchHeader | Ended]:
-    """The headers in their order, with the marker of each control batch in place of its header.
+    """Returns the headers in their order; the header of each control batch is replaced by the
+    marker of the batch.
 
     The positions in ``headers`` may differ from those in ``buffer``: batches are matched by their
     base offset. A control batch without a marker is omitted.

@@ -1,6 +1,6 @@
 """Detects lost files of a log by comparing its files with each other and with the checkpoints.
 
-Each file was on the disk before the file that proves its existence, so that a file does not seem
+Each file was on the disk before the file that proves its existence. A file therefore does not seem
 lost after a kill or a power failure (docs/operate/operating.md, "What is missed by name").
 """
 
@@ -19,7 +19,7 @@ from protocol.slotted import slotted
 
 @slotted(frozen=True)
 class Expected:
-    """The entries of the data directory's checkpoints for one log; 0 where an entry is missing."""
+    """The entries of the data directory's checkpoints for one log; a missing entry is 0."""
 
     recovery_point: int = 0
     high_watermark: int = 0
@@ -27,12 +27,13 @@ class Expected:
     cleaned_to: int = 0
     """The offset up to which the cleaner may have removed records."""
     known: bool = False
-    """Whether a checkpoint has an entry, so that the log was created completely, with a segment."""
+    """True if a checkpoint has an entry for the log, which proves that the log was created
+    completely, with a segment."""
 
     @property
     def reached(self) -> int:
-        """The offset below which all records were written and the directory entries of their files
-        fsynced."""
+        """Returns the offset below which all records were written, and the directory entries of
+        their files were fsynced."""
         return max(self.recovery_point, self.high_watermark)
 
 
@@ -59,10 +60,11 @@ def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
 def check_beginning(
     fs: FileSystem, directory: str, bases: Sequence[int], expected: Expected
 ) -> None:
-    """Raise MissingFiles if the first segment or all segments are missing.
+    """Raises MissingFiles if the first segment or all segments are missing.
 
-    ``bases`` are the segments' base offsets, ascending. The beginning of the log is written to the
-    leader epoch file before the files of segments below it are removed.
+    ``bases`` are the segments' base offsets, ascending. When segments at the beginning of the log
+    are deleted, the new beginning is written to the leader epoch file before the files of these
+    segments are removed.
     """
     if not bases:
         if expected.reached > expected.log_start_offset:
@@ -96,7 +98,7 @@ def check_beginning(
 
 
 def gap(path: str, end_offset: int, following: int) -> MissingFiles:
-    """The error for a segment that ends before the next segment begins."""
+    """Returns the error for a segment that ends before the next segment begins."""
     return MissingFiles(
         os.path.join(os.path.dirname(path), file_name(end_offset, LOG)),
         f"{os.path.basename(path)} ends at offset {end_offset}, but the next"

@@ -1,8 +1,9 @@
 """The log of one partition, which appends, rolls and flushes, and rejects appends after a failed
 write.
 
-One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in other threads:
-the list of segments is replaced, never changed, and a file stays open as long as it is referenced.
+One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in other threads.
+This is safe because the list of segments is replaced, never changed, and a file stays open as long
+as it is referenced.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
 
 TO_HIGH_WATERMARK = -1
-"""The offset in a DeleteRecords request that means: delete all records up to the high watermark."""
+"""The offset in a DeleteRecords request that requests the deletion of all records up to the high
+watermark."""
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
-    """The default `Chance`: segments end at their full age."""
+    """Returns 0. This is the default `Chance`, with which segments end at their full age."""
     return 0
 
 
@@ -74,42 +76,41 @@ class PartitionLog:
         self.config = config
         self.segments = Segments(fs, directory, segments, chance)
         self.log_start_offset = segments[0].base_offset
-        """The first offset that readers get; at or above the first segment's base offset."""
+        """The first offset that consumers can read; at or above the first segment's base offset."""
         self.log_end_offset = segments[-1].base_offset
         """The offset of the next record."""
         self.recovery_point = 0
         """The offset below which all records and their indexes are on the disk; at or below the log
         end offset."""
         self.committed_offset = LONG_MAX
-        """In a cluster, the high watermark: every new leader keeps the records below it.
+        """The high watermark in a cluster. Every new leader keeps the records below this offset.
 
-        Records above it may still be truncated, so the cleaner does not let them replace older
-        records.
+        Records above it may still be truncated, so the cleaner does not let these records replace
+        older records.
         """
         self._cuts = self._cuts_synced = 0
-        """The number of truncations and dropped epochs, and the number of those that are
-        fsynced."""
+        """The number of truncations and dropped epochs, and how many of them are fsynced."""
         self.truncations = 0
         """The number of truncations, including truncations to an empty log."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """The state of many producers at a roll, which the owner packs and passes to
+        """The state of many producers at a roll. The log's owner packs the image and passes it to
         `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
-        """The reason why appends are rejected; None: appends are accepted."""
+        """The reason why appends are rejected; None if appends are accepted."""
         self.unreadable: str | None = None
-        """The reason why the log's owner can't use the log; until a restart nothing is appended or
-        deleted."""
+        """The reason why the log's owner can't use the log; None if it can. With a reason, the log
+        rejects appends and deletions until a restart."""
         self.failed_for_good = False
-        """True after a failed flush, or a failed truncation after a failed write; no probe is
-        tried."""
+        """True after a failed flush, or after a failed truncation that followed a failed write. No
+        probe write is tried then."""
         self._final_reason: str | None = None
         self._flushing = Lock()
         self._imaging = Lock()
         self._rolled_since = False
-        """Whether another segment was begun while an image was being written."""
+        """True if another segment was begun while an image was being written."""
 
     @classmethod
     def open(
@@ -126,12 +127,12 @@ class PartitionLog:
         missing: bool = False,
         chance: Chance = no_jitter,
     ) -> PartitionLog:
-        """Open the log in ``directory``, which is created if it is missing.
+        """Opens the log in ``directory``, which is created if it is missing.
 
         ``expected`` is from the data directory's checkpoints; ``clean`` is True if the last process
-        shut down cleanly. For damage that a crash can't explain, an error is raised; with
-        ``truncate`` the log is truncated at the damage. For missing files an error is raised,
-        unless ``missing`` is set. ``recovery`` has the findings. ``chance`` draws
+        shut down cleanly. Damage that a crash can't explain raises an error, or with ``truncate``
+        the log is truncated at the damage. Missing files raise an error, unless ``missing`` is set.
+        The log's ``recovery`` has the findings. ``chance`` returns the random values for
         `segment.jitter.ms`. Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
@@ -165,7 +166,7 @@ class PartitionLog:
 
     @property
     def active(self) -> Segment:
-        """The last segment, which is the only segment that grows."""
+        """Returns the last segment, the only one to which records are appended."""
         return self.segments.active
 
     def _fold(self) -> None:
@@ -185,9 +186,9 @@ class PartitionLog:
         self.recovery.first_reread = None
 
     def _flush_opened(self) -> None:
-        """Flush the opened log if a flush is due, before consumers read its records.
+        """Flushes the opened log if `flush_due`, before consumers read its records.
 
-        The previous process may have been killed before its own flush. Raises OSError.
+        The previous process may have been killed before its flush. Raises OSError.
         """
         if self.flush_due:
             try:
@@ -205,14 +206,15 @@ class PartitionLog:
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Append a producer's validated batches (magic 2, one after another) with one write.
+        """Appends a producer's validated batches (magic 2, one after another) with one write.
 
         ``batches`` may also be a message set of magic 0 or 1 whose offsets count from 0, as
         `analyse` returns it. The batches get the next offsets and ``leader_epoch``, and with log
         append time also ``now_ms`` (wall). A batch that its producer has already sent is not
-        appended again. ``headers`` are the parsed headers for magic 2, if the caller has them; the
-        offsets are set in them. With ``from_zero`` a producer that this log does not know must
-        begin with sequence number 0. Raises AppendRefused, with the log unchanged, and LogPoisoned.
+        appended again. ``headers`` are the parsed headers for magic 2, if the caller has them;
+        their offsets are set by this method. With ``from_zero`` a producer that is unknown to this
+        log must begin with sequence number 0. Raises AppendRefused, with the log unchanged, and
+        LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -246,8 +248,8 @@ class PartitionLog:
         )
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append a producer's transaction marker, whether or not the producer has an open
-        transaction in this log.
+        """Appends a producer's transaction marker, even if the producer has no open transaction in
+        this log.
 
         Raises AppendRefused, with the log unchanged, and LogPoisoned.
         """
@@ -311,7 +313,8 @@ class PartitionLog:
                 producers.note(batch)
 
     def append_replicated(self, batches: Buffer, now_ms: int) -> int:
-        """Append the batches that follow this log's end in the leader's log, byte for byte.
+        """Appends the batches that follow this log's end in the leader's log; their bytes are
+        unchanged.
 
         Returns the number of bytes appended: an incomplete last batch is omitted, and many batches
         need several calls. Raises CorruptRecords, with the log unchanged, and LogPoisoned.
@@ -361,10 +364,11 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def start_epoch(self, epoch: int) -> None:
-        """Begin leader epoch ``epoch`` at the log end offset, before it has a batch (KIP-101).
+        """Begins leader epoch ``epoch`` at the log end offset, before the epoch has a batch
+        (KIP-101).
 
-        From the new epoch, a follower with more records of an older epoch learns the offset to
-        truncate to. Raises LogPoisoned.
+        By the new epoch, a follower with more records of an older epoch finds the offset to which
+        it must truncate its log. Raises LogPoisoned.
         """
         if epoch > self.epochs.latest and self.config.message_magic == MAGIC:
             self._assign_epoch(epoch, self.log_end_offset)
@@ -377,10 +381,10 @@ class PartitionLog:
         now_ms: int,
         aborted: Sequence[Aborted] = (),
     ) -> None:
-        """Append bytes to the active segment, or to a new segment if the active one is full.
+        """Appends bytes to the active segment, or to a new segment if the active segment is full.
 
-        Aborted transactions are written to the segment's index before the bytes: a marker without
-        its index entry would show the aborted records to consumers, while an entry without its
+        Aborted transactions are written to the segment's index before the bytes. A marker without
+        its index entry would expose the aborted records to consumers, but an entry without its
         marker is dropped when the log is opened.
         """
         segment = self.segments.active
@@ -412,13 +416,14 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def begin_epoch(self, above: int = -1) -> None:
-        """Begin another leader epoch at the log end offset, in any thread. Raises LogPoisoned.
+        """Begins another leader epoch at the log end offset; may run in any thread. Raises
+        LogPoisoned.
 
         The new epoch is the next one above the latest epoch and above ``above``, at most
-        LEADER_EPOCH_MAX. The epoch and the log before it are on the disk when this returns, because
-        an epoch that begins after the log end is dropped at the next start. A power failure
-        therefore does not lead to the reuse of an epoch that others have seen. A log with records
-        but without epochs gets epoch 0 first.
+        LEADER_EPOCH_MAX. The epoch and the log before it are on the disk when this method returns,
+        because an epoch that begins after the log end is dropped at the next start. After a power
+        failure, an epoch that other brokers have observed is therefore not reused. A log with
+        records but without epochs gets epoch 0 first.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
@@ -428,8 +433,8 @@ class PartitionLog:
         self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
-        """Seal the active segment and begin a new segment at the log end offset, unless the active
-        segment is empty.
+        """Seals the active segment and begins a new segment at the log end offset, unless the
+        active segment is empty.
 
         The next flush fsyncs the sealed segment. Raises OSError.
         """
@@ -458,7 +463,7 @@ class PartitionLog:
         write_image(self.fs, self.directory, image)
 
     def write_image(self, image: ProducerImage) -> None:
-        """Write a packed image, unless it was discarded; in any thread. Raises OSError."""
+        """Writes a packed image, unless it was discarded; may run in any thread. Raises OSError."""
         with self._imaging:
             if not image.is_void:
                 write_image(self.fs, self.directory, image)
@@ -475,7 +480,8 @@ class PartitionLog:
                 self.image = self.producers.freeze(self.log_end_offset)
 
     def _drop_image(self) -> None:
-        """Discard the image, if any, because it was written or the log was truncated."""
+        """Discards the image, if the log has one, because the image was written or the log was
+        truncated."""
         image, self.image = self.image, None
         if image is not None:
             with self._imaging:
@@ -496,15 +502,16 @@ class PartitionLog:
             self.fail_for_good(f"truncating {self.active.file.path} failed: {error}")
 
     def fail_for_good(self, reason: str) -> None:
-        """Reject all appends, probes and flushes from now on."""
+        """Rejects all appends, probes and flushes from now on; ``reason`` is for the error
+        messages."""
         self._final_reason = reason
         self.failed_for_good = True
         self.poisoned = reason
 
     def probe(self) -> None:
-        """Try a write; if it succeeds, the log accepts appends again.
+        """Tries a write; if the write succeeds, the log accepts appends again.
 
-        Raises OSError if the probe fails, and LogPoisoned if the log has failed permanently.
+        Raises OSError if the write fails, and LogPoisoned if the log has failed permanently.
         """
         if self.poisoned is not None and self.failed_for_good:
             raise LogPoisoned(self.poisoned, final=True)
@@ -522,14 +529,14 @@ class PartitionLog:
 
     @property
     def flush_due(self) -> bool:
-        """Whether `flush.messages` records or more are not flushed."""
+        """Returns whether at least `flush.messages` records are not flushed."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> int:
-        """Fsync all appended records, in any thread; returns the offset below which all records are
-        fsynced.
+        """Fsyncs all appended records; may run in any thread. Returns the offset below which all
+        records are fsynced.
 
-        After a failed fsync the state of the disk is unknown: the final LogPoisoned is raised.
+        After a failed fsync the state of the disk is unknown, and the final LogPoisoned is raised.
         """
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
@@ -537,10 +544,10 @@ class PartitionLog:
             return self._flush()
 
     def _flush(self, closing: bool = False) -> int:
-        """Like `flush`, for a caller that holds the lock; with ``closing`` it also fsyncs the
-        active segment's indexes.
+        """Flushes like `flush`, for a caller that has acquired the lock; with ``closing`` also
+        fsyncs the active segment's indexes.
 
-        An OSError is final. After any other error, such as MemoryError, another flush may retry.
+        An OSError is final. After any other error, such as MemoryError, another flush may be tried.
         """
         end_offset = self.log_end_offset
         try:
@@ -552,13 +559,15 @@ class PartitionLog:
         return end_offset
 
     def sync_names(self) -> None:
-        """Fsync the directory entries of the log's files, in any thread. Raises OSError."""
+        """Fsyncs the directory entries of the log's files; may run in any thread. Raises
+        OSError."""
         if self.segments.unsynced_directories:
             with self._flushing:
                 self.segments.sync_names()
 
     def close(self, clean: bool = True) -> None:
-        """Stop using the log; with ``clean`` write its indexes and producers, and flush the log.
+        """Ends the use of the log; with ``clean`` also writes its indexes and producers, and
+        flushes the log.
 
         With ``clean`` the recovery point becomes the log end offset. Raises LogPoisoned and
         OSError.
@@ -592,12 +601,13 @@ class PartitionLog:
         max_offset: int | None = None,
         wait: bool = True,
     ) -> ReadInfo:
-        """Find at most ``max_bytes`` of batches in one segment, from the batch with ``offset`` on;
+        """Finds at most ``max_bytes`` of batches in one segment, from the batch with ``offset`` on;
         may run in any thread.
 
-        With ``min_one_batch`` the first batch is returned whole, whatever its length. Only records
-        below ``max_offset`` (default: the log end offset) are returned. Raises OffsetOutOfRange and
-        CorruptLog, and without ``wait`` NotInMemory if the read would wait for the disk.
+        With ``min_one_batch`` the first batch is returned as a whole, regardless of its length.
+        Only records below ``max_offset`` (default: the log end offset) are returned. Raises
+        OffsetOutOfRange and CorruptLog, and without ``wait`` NotInMemory if the read would wait for
+        the disk.
         """
         start_offset, end_offset = self.log_start_offset, self.log_end_offset
         if not start_offset <= offset <= end_offset:
@@ -625,8 +635,8 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp_ms: int, max_offset: int | None = None
     ) -> TimestampOffset | None:
-        """The first record below ``max_offset`` with a timestamp of at least ``timestamp_ms``, or
-        None.
+        """Returns the first record below ``max_offset`` with a timestamp of at least
+        ``timestamp_ms``; None without such a record.
 
         ``max_offset`` defaults to the log end offset. Raises CorruptLog.
         """
@@ -636,10 +646,10 @@ class PartitionLog:
         )
 
     def offset_of_max_timestamp(self, max_offset: int | None = None) -> TimestampOffset | None:
-        """The first record with the largest timestamp among the records below ``max_offset``.
+        """Returns the first record with the largest timestamp among the records below
+        ``max_offset``; None if the log has no timestamps.
 
-        ``max_offset`` defaults to the log end offset. None in a log without timestamps. Raises
-        CorruptLog.
+        ``max_offset`` defaults to the log end offset. Raises CorruptLog.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         return lookup.offset_of_max_timestamp(self.segments, limit)
@@ -647,11 +657,11 @@ class PartitionLog:
     def segment_offsets_before(
         self, timestamp_ms: int, max_offsets: int, now_ms: int, max_offset: int | None = None
     ) -> list[int]:
-        """The answer to ListOffsets v0: the log end offset, then base offsets of segments, newest
-        first.
+        """Returns the offsets for a ListOffsets v0 response: the log end offset, then base offsets
+        of segments, the newest first.
 
-        The segments are those last written at or before ``timestamp_ms``; -1 means all segments, -2
-        the first. ``max_offset``, if set, replaces the log end offset.
+        The segments are those that were last written at or before ``timestamp_ms``; -1 means all
+        segments, -2 the first segment. ``max_offset``, if set, replaces the log end offset.
         """
         return lookup.segment_offsets_before(
             self.segments,
@@ -673,11 +683,11 @@ class PartitionLog:
         return overlapping(self.segments.from_offset(offset), offset, end)
 
     def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
-        """`aborted_between` for a reader of the bytes in ``info``, which were read from ``offset``
-        on and below ``limit``.
+        """Returns `aborted_between` for a reader of the bytes in ``info``, which were read from
+        ``offset`` on and below ``limit``.
 
-        This does not wait for the disk: if the end of the bytes is not in memory, the list may have
-        more entries than needed. A cleaner may have replaced the segment after the read.
+        The call does not wait for the disk: if the end of the bytes is not in memory, the list may
+        have more entries than needed. A cleaner may have replaced the segment after the read.
         """
         segments = self.segments.from_offset(offset)
         if info.segment is not None and info.segment is not segments[0]:
@@ -691,13 +701,13 @@ class PartitionLog:
     # -- deletion and truncation
 
     def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
-        """Delete the segments that are due by retention or the log start offset; returns their base
-        offsets.
+        """Deletes the segments that retention or the log start offset requires to delete; returns
+        their base offsets.
 
-        A segment that reaches above ``max_offset`` (default: the log end offset) stays. Files of
+        A segment that reaches above ``max_offset`` (default: the log end offset) is kept. Files of
         earlier deletions are removed too. If a segment can't be deleted, the other segments are
-        deleted all the same: ``segments.undeleted`` has the reason, and the next run retries.
-        Raises OSError.
+        still deleted: ``segments.undeleted`` has the reason, and the next run retries. Raises
+        OSError.
         """
         segments = self.segments
         segments.undeleted = None
@@ -726,8 +736,8 @@ class PartitionLog:
         return self._delete_first(count, now_ms) if count else []
 
     def retention_idle_ms(self, now_ms: int, max_offset: int) -> int | None:
-        """The milliseconds until `apply_retention` must be called again if the log does not change;
-        None: never.
+        """Returns the milliseconds after which `apply_retention` must be called again if the log
+        does not change; None if a call is not needed.
 
         Raises OSError.
         """
@@ -760,10 +770,11 @@ class PartitionLog:
         return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
-        """Raise the log start offset to ``offset``; return the new start.
+        """Raises the log start offset to ``offset``; returns the new log start offset.
 
-        -1 means ``max_offset`` (default: the log end offset), which is also the upper bound. The
-        next retention run deletes the segments below the new start. Raises OffsetOutOfRange.
+        An ``offset`` of -1 means ``max_offset`` (default: the log end offset), which is also the
+        upper bound. The next retention run deletes the segments below the new log start offset.
+        Raises OffsetOutOfRange.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         target = limit if offset == TO_HIGH_WATERMARK else offset
@@ -775,11 +786,11 @@ class PartitionLog:
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop the batch that contains ``offset`` and all later batches; return the new log end
+        """Drops the batch that contains ``offset`` and all later batches; returns the new log end
         offset.
 
-        An epoch that begins at the log end offset, without a batch, stays unless a batch is
-        dropped. `sync_cuts` makes the truncation durable. Raises LogPoisoned, and LogBusy.
+        If no batch is dropped, an epoch without a batch that begins at the log end offset is kept.
+        `sync_cuts` makes the truncation durable. Raises LogPoisoned and LogBusy.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
@@ -794,9 +805,9 @@ class PartitionLog:
         return end_offset
 
     def start_at(self, offset: int, now_ms: int) -> int:
-        """Drop all batches; the next batch begins at ``offset`` or above.
+        """Drops all batches; the next batch begins at ``offset`` or above.
 
-        In all other respects this is like `truncate_to`.
+        Otherwise this method behaves like `truncate_to`.
         """
         self._begin_cut()
         try:
@@ -835,16 +846,17 @@ class PartitionLog:
 
     @property
     def cuts_are_synced(self) -> bool:
-        """Whether all truncations are on the disk; until they are, nothing is appended."""
+        """Returns whether all truncations are on the disk. Appends must wait until they are."""
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:
-        """Fsync the truncations, in any thread. Raises the final LogPoisoned.
+        """Fsyncs the truncations; may run in any thread. Raises the final LogPoisoned.
 
-        Without this, dropped batches could return after a power failure, followed by new batches. A
-        power failure before this call may undo the truncation or a part of it. Recovery then reads
-        all batches from the recovery point on, which was lowered first, so the log is intact and
-        can be truncated again. A truncation that happens during the call is left to the next call.
+        Without this fsync, dropped batches could reappear after a power failure, followed by new
+        batches. A power failure before this call may undo the truncation or a part of it. Recovery
+        then reads all batches from the recovery point on, which was lowered first, so the log is
+        intact and can be truncated again. A truncation that happens during the call is left to the
+        next call.
         """
         if self.cuts_are_synced:
             return
@@ -874,8 +886,8 @@ class PartitionLog:
 
     @property
     def first_uncleanable_offset(self) -> int:
-        """The offset at which the cleaner stops: below it all records are committed and all
-        transactions have ended.
+        """Returns the offset at which the cleaner stops: all records below this offset are
+        committed, and all their transactions have ended.
 
         In a cluster a transaction counts as open until its marker is below the high watermark.
         """

@@ -42,12 +42,12 @@ def place(
     headers: list[BatchHeader] | None = None,
     from_zero: bool = False,
 ) -> Placed | Appended:
-    """Set the offsets of batches, from ``offset`` on; for a duplicate, return the batch in the log
-    that the duplicate repeats.
+    """Sets the offsets of batches, from ``offset`` on. If a batch is a duplicate, returns the batch
+    in the log that was already appended.
 
     A ``bytearray`` is changed in place. ``stamp_ms`` is the wall time of the append, for topics
-    with log append time. ``headers`` are parsed if they are not passed; ``from_zero`` is for
-    `ProducerStates.check`. Raises AppendRefused.
+    with log append time. ``headers`` are parsed if the caller does not pass them; ``from_zero`` is
+    for `ProducerStates.check`. Raises AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(batches, offset, stamp_ms, config)
@@ -82,8 +82,8 @@ def place(
 def _check_producers(
     headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
 ) -> Appended | None:
-    """Check each batch as if the batches before it were appended; returns the batch in the log that
-    a duplicate repeats.
+    """Checks each batch as if the batches before it were appended; returns the batch in the log
+    that a duplicate repeats, or None.
 
     Raises AppendRefused.
     """
@@ -104,7 +104,8 @@ def _check_producers(
 
 
 def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
-    """Like `place`, for a message set of magic 0 or 1 whose offsets count from 0."""
+    """Sets the offsets of a message set of magic 0 or 1 whose offsets count from 0, like
+    `place`."""
     buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
     for header in headers:

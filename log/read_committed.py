@@ -1,4 +1,4 @@
-"""Finds the aborted transactions in the bytes of a read_committed fetch."""
+"""Finds the aborted transactions that affect the bytes of a read_committed fetch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tupl
     """Implements PartitionLog.aborted_between for the transactions whose markers are in
     ``segments``.
 
-    A marker may be in two of the segments if a cleaned segment has replaced another one.
+    A marker may be in two of the segments, because a cleaned segment may have replaced another
+    segment.
     """
     found = [
         (entry.first_offset, entry.producer_id)
@@ -30,12 +31,12 @@ def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tupl
 
 
 def end_of_bytes(info: ReadInfo, unknown: int) -> int:
-    """An upper bound of the offsets in the bytes read, as close as possible without a wait for the
-    disk.
+    """Returns an upper bound of the offsets in the bytes read, as close as possible without a wait
+    for the disk.
 
     The bound is the offset of the index's next entry, as in Kafka, or of the next batch if the
     index has no such entry. The result is ``unknown`` if the read would wait for the disk, and at
-    the segment's end.
+    the end of the segment.
     """
     segment = info.segment
     if segment is None or not info.slices:

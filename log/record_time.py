@@ -1,10 +1,10 @@
 """The timestamp of the first record at or above an offset, which shows the age of a consumer's
 unread records.
 
-The header of a record's batch is often enough. Otherwise the records are decoded, unless the batch
-is so large that decoding would take milliseconds; then the batch's first timestamp is used, and the
-answer is marked as approximate. For many records of a log use one `TimeReader` with ascending
-offsets, because it continues from its last position.
+The header of a record's batch is often sufficient. Otherwise the records are decoded, unless the
+batch is so large that decoding would take milliseconds. In that case the batch's first timestamp is
+used, and the result is marked as approximate. For many records of a log use one `TimeReader` with
+ascending offsets, because it continues from its last position.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ COMPRESSED_BYTES_MAX = 16 * 1024
 PLAIN_BYTES_MAX = 1024 * 1024
 OPENED_BYTES_MAX = 1024 * 1024
 RECORDS_MAX = 5000
-"""Batches that exceed this or the next limit are not decoded, so that a read takes about 5 ms at
-most."""
+"""Larger batches are not decoded, so that a read takes at most about 5 ms; the next constant is a
+limit too."""
 BATCHES_MAX = 1000
 """The number of batches without records (cleaned batches or markers) after which the search
 ends."""
 
 NEAR = 1000
-"""An offset at most this far ahead is searched batch by batch; a farther offset through the
-index."""
+"""The maximum distance of an offset that is searched batch by batch; a more distant offset is
+searched by the index."""
 
 _TIMES = struct.Struct(">27xqq14xi")
 """Base timestamp, largest timestamp, record count of a batch of magic 2."""
@@ -45,16 +45,17 @@ _CODEC, _LOG_APPEND, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x20, 0x40
 
 
 class RecordTime(NamedTuple):
-    """A timestamp (wall, milliseconds), and whether it belongs to a nearby record."""
+    """A timestamp in wall milliseconds, and whether it is exact or the timestamp of a nearby
+    record."""
 
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """If the timestamp is -1: below this offset only markers exist."""
+    """The offset below which only markers exist; set if the timestamp is -1."""
 
 
 class TimeReader:
-    """Reads the times of records of one log in one pass, which does not notice truncated or
+    """Reads the times of records of one log in one pass. The reader does not detect truncated or
     replaced segments.
 
     Ascending offsets cost least: each batch is opened once, and each record is skipped once.
@@ -69,14 +70,14 @@ class TimeReader:
         """The batches of ``_segment`` after the batch that ends at ``_passed``."""
         self._passed = -1
         self.saw_end = False
-        """Whether the last search reached the log end without finding a record."""
+        """True if the last search reached the log end without finding a record."""
 
     def first_at(self, offset: int) -> RecordTime | None:
-        """The time of the first record at or above ``offset`` that a consumer would get; may run in
-        any thread.
+        """Returns the time of the first record at or above ``offset`` that a consumer would
+        receive; may run in any thread.
 
-        None without such a record, or if the record has no timestamp (magic 0). Raises CorruptLog
-        and OSError; may be called again after any error.
+        Returns None without such a record, or if the record has no timestamp (magic 0). Raises
+        CorruptLog and OSError; may be called again after any error.
         """
         self.saw_end = False
         opened = self._opened
@@ -104,8 +105,8 @@ class TimeReader:
     def _first_in(
         self, segment: Segment, batches: Iterator[Header], offset: int
     ) -> tuple[bool, RecordTime | None]:
-        """Whether one of the next batches has a record at or above ``offset``, and the record's
-        time."""
+        """Returns whether one of the next batches has a record at or above ``offset``, and the time
+        of this record."""
         self._segment = None  # in case this search fails
         left = BATCHES_MAX
         for batch in islice(batches, BATCHES_MAX):
@@ -122,8 +123,8 @@ class TimeReader:
         return False, None
 
     def _of_batch(self, segment: Segment, batch: Header, offset: int) -> RecordTime | None:
-        """The time of the batch's first record at or above ``offset``; None without such a
-        record."""
+        """Returns the time of the batch's first record at or above ``offset``; None if the batch
+        has no such record."""
         size = batch.end - batch.position
         attributes = batch.attributes
         too_long = size > (COMPRESSED_BYTES_MAX if attributes & _CODEC else PLAIN_BYTES_MAX)
@@ -167,7 +168,7 @@ class TimeReader:
 
 
 class _Section:
-    """The records of a batch with a record for each of its offsets, and the position of one of
+    """The records of a batch that has a record for each of its offsets, and the position of one of
     these records."""
 
     def __init__(self, data: Buffer, base_offset: int, last_offset: int, base_ms: int) -> None:

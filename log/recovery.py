@@ -23,8 +23,8 @@ from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
 from protocol.slotted import slotted
 
 CHECK_BYTES = 256 * 1024
-"""The size of one read. It fits in the cache of a CPU core, so that a check takes a tenth less time
-than with 1 MiB."""
+"""The size in bytes of one read. This size fits in the cache of a CPU core, so that a check takes a
+tenth less time than with 1 MiB."""
 
 
 @slotted(frozen=True)
@@ -32,8 +32,8 @@ class Cut:
     """Bytes that recovery removed: ``bytes_cut`` bytes of ``file`` from ``position`` on, and the
     reason.
 
-    If the bytes contain intact batches, which only a power failure or a bad disk causes, they are
-    kept in the file ``kept_as``; None for a torn tail.
+    Intact batches in these bytes, which only a power failure or a bad disk causes, are kept in the
+    file ``kept_as``. For a torn tail ``kept_as`` is None.
     """
 
     file: str
@@ -45,15 +45,15 @@ class Cut:
 
 @slotted
 class RecoveryReport:
-    """The findings and changes of opening a log."""
+    """The findings of the opening of a log, and the changes that the opening made."""
 
     cuts: list[Cut] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     """One sentence for each segment whose index files were unusable."""
     removed: list[str] = field(default_factory=list)
-    """The files of interrupted deletions and cleanings."""
+    """The removed files of interrupted deletions and cleanings."""
     checked_bytes: int = 0
-    """Bytes whose checksums were verified."""
+    """The number of bytes whose checksums were verified."""
     first_reread: int | None = None
     """The base offset of the first segment that was read (for a check, or to rebuild indexes) and
     has batches with a producer id. Its index of aborted transactions is rebuilt too."""
@@ -97,8 +97,8 @@ def open_segments(
     truncate: bool = False,
     missing: bool = False,
 ) -> tuple[list[Segment], int, RecoveryReport]:
-    """Open the segments in ``directory``; the result has at least one segment, and the last one is
-    ready for appends.
+    """Opens the segments in ``directory``. The result has at least one segment, and the last
+    segment is ready for appends.
 
     With ``truncate`` all segments are checked, and the log is truncated at the first damage,
     wherever it is. With ``missing`` missing files are accepted, and a log without a segment begins
@@ -148,7 +148,7 @@ def open_segments(
 
 
 def _open_each(opening: _Opening, segments: list[Segment]) -> int:
-    """Open or check each segment; segments after damage are removed from the list.
+    """Opens or checks each segment; removes the segments after damage from the list.
 
     Returns the log end offset.
     """
@@ -185,8 +185,8 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
 
 
 def _cleaned(opening: _Opening, following: int) -> bool:
-    """Whether the cleaner may have removed the missing records before a segment that begins at
-    ``following``.
+    """Returns whether the cleaner may have removed the records that are missing before a segment
+    that begins at ``following``.
 
     In a compacted log this is always possible: an interrupted cleaning may have replaced segments
     above the checkpoint of the last completed cleaning.
@@ -197,11 +197,11 @@ def _cleaned(opening: _Opening, following: int) -> bool:
 def _check_gap(
     opening: _Opening, segment: Segment, end_offset: int, following: int, joined: bool
 ) -> None:
-    """Raise MissingFiles unless a cleaner or a power failure may have caused the gap between two
+    """Raises MissingFiles unless a cleaner or a power failure may have caused the gap between two
     segments.
 
-    ``joined`` means that the first segment was checked and has never been cleaned; if so, the
-    records that it lacks at or above the recovery point were never fsynced.
+    ``joined`` means that the first segment was checked and has never been cleaned. In this case,
+    the records at or above the recovery point that the segment lacks were never fsynced.
     """
     if opening.missing or opening.truncate or _cleaned(opening, following):
         return
@@ -210,7 +210,7 @@ def _check_gap(
 
 
 def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
-    """Open a segment that needs no check; return its end offset."""
+    """Opens a segment that does not need a check; returns its end offset."""
     useless = segment.load_indexes()
     if useless is not None:
         opening.report.rebuilt.append(useless)
@@ -282,7 +282,8 @@ def _refuse_or_cut(
 
 
 def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
-    """Remove the segments after a truncation, because the batches before them are missing."""
+    """Removes the segments after a truncation, because the batches before these segments are
+    missing."""
     for segment in segments:
         path = segment.file.path
         if segment.size:

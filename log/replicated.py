@@ -1,7 +1,7 @@
-"""Checks a leader's batches before a follower appends them, and splits them into writes.
+"""Checks a leader's batches before a follower appends them, and splits the batches into writes.
 
-The bytes of the leader stay unchanged: offsets, epochs, producers, markers, messages of magic 0 and
-1. Offsets always ascend, but may have gaps because the leader's cleaner removed records. An
+The bytes of the leader are not changed: offsets, epochs, producers, markers, messages of magic 0
+and 1. Offsets always ascend, but may have gaps because the leader's cleaner removed records. An
 incomplete batch at the end of a Fetch response is omitted.
 """
 
@@ -25,9 +25,10 @@ class Piece(NamedTuple):
 
     buffer: memoryview
     epochs: Sequence[tuple[int, int]]
-    """The leader epochs that begin in these batches, and their start offsets."""
+    """The leader epochs that begin in these batches, each with its start offset."""
     producers: Sequence[BatchHeader | Ended]
-    """The headers of the batches with a producer id; for a control batch, its marker."""
+    """The headers of the batches with a producer id. A control batch is represented by its marker.
+    """
     last_offset: int
     max_timestamp_ms: int
 
@@ -45,12 +46,12 @@ class BelowEnd(CorruptRecords):
 
 
 AT_ONCE = 1500
-"""The number of batches that are checked and appended in one piece of work: 7 ms."""
+"""The number of batches that are checked and appended in one piece of work, which takes 7 ms."""
 
 
 def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
-    """The first complete batches in ``batches``, at most AT_ONCE, for an append to a log that ends
-    at ``end_offset``.
+    """Returns the first complete batches in ``batches``, at most AT_ONCE, for an append to a log
+    that ends at ``end_offset``.
 
     Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. May
     run in any thread. Raises CorruptRecords, and BelowEnd if the log could begin with the first
@@ -91,8 +92,8 @@ def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int)
 
 
 def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
-    """The marker of a control batch, or the header of another batch; for a control batch that a
-    cleaner has emptied, the header."""
+    """Returns the marker of a control batch; the header of another batch, or of a control batch
+    that a cleaner has emptied."""
     return (marker_in(whole, header) if header.is_control else None) or header
 
 

@@ -1,4 +1,5 @@
-"""Selects the oldest segments, which must be deleted by time, size or the log start offset."""
+"""Determines the oldest segments that must be deleted because of time, size or the log start
+offset."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ def count_leaving(
     limit: int,
     now_ms: int,
 ) -> int:
-    """The number of segments, from the oldest, that must be deleted.
+    """Returns how many segments must be deleted, counted from the oldest.
 
-    An empty active segment stays; an active segment with records may be counted. A segment that
-    reaches above ``limit`` stays. Raises OSError.
+    An empty active segment is kept; an active segment with records may be counted. A segment that
+    reaches above ``limit`` is kept. Raises OSError.
     """
     all_of_them = segments.with_ends(end_offset)
     count = 0
 
     def go_on_while(goes: Callable[[Segment, int], bool]) -> None:
-        """Count the next segments while ``goes(segment, its end offset)`` is true."""
+        """Counts the next segments as long as ``goes(segment, its end offset)`` is true."""
         nonlocal count
         for segment, end in all_of_them[count:]:
             if end > limit or (not segment.size and segment is segments.active):
@@ -53,8 +54,8 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """Milliseconds until the passing of time makes the oldest segment or deleted files due; None:
-    never.
+    """Returns the milliseconds after which the oldest segment or deleted files must be removed, if
+    the log does not change; None if this never happens.
 
     Raises OSError.
     """
@@ -66,7 +67,8 @@ def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None
 
 
 def _time_of(segment: Segment) -> int:
-    """The segment's largest timestamp; without one, the wall time of the last write to its file."""
+    """Returns the segment's largest timestamp; if the segment has no timestamp, the wall time of
+    the last write to its file."""
     if segment.max_timestamp_ms >= 0:
         return segment.max_timestamp_ms
     return segment.fs.modified_ms(segment.file.path)

@@ -1,8 +1,8 @@
 """One segment: a ``.log`` file of batches, its two indexes, and the lookup of offsets.
 
 In this module, "batch" includes messages of magic 0 and 1 (`log/batch_scan.py`). Files are named
-after the segment's base offset in 20 digits. `Segment` keeps the file open and its size in memory;
-only the active segment, the last of its log, is appended to.
+after the segment's base offset in 20 digits. `Segment` keeps the file open and its size in memory.
+Only the active segment, which is the last of its log, gets appends.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ class Segment:
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
         self.transactions = TransactionIndex(fs, self.path(TXN_INDEX))
         self.unsynced = True
-        """Whether the file may have bytes that are not fsynced."""
+        """True if the file may have bytes that are not fsynced."""
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
         """The last offset of the first batch that has the largest timestamp."""
         self.first_timestamp_ms = -1
-        """The largest timestamp of the first batch, from which `segment.ms` counts; -1 if
+        """The largest timestamp of the first batch, from which `segment.ms` is measured; -1 if
         unknown."""
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
         self.reserved = False
-        """Whether more disk space is allocated than written; `seal` frees unused space."""
+        """True if more disk space is allocated than written; `seal` frees the unused space."""
         self._tail = _NO_TAIL
         """First offset and position of the last append, which consumers without lag read."""
 
@@ -131,10 +131,10 @@ class Segment:
         )
 
     def append(self, buffer: Buffer, first_offset: int, interval_bytes: int) -> None:
-        """Append whole batches, whose offsets are set, with one write, and index them as in Kafka.
+        """Appends whole batches, whose offsets are set, with one write, and indexes the batches.
 
-        ``interval_bytes`` is `index.interval.bytes`. Raises OSError; after an error nothing is
-        indexed, and `cut_back` removes the bytes.
+        The index entries are Kafka's; ``interval_bytes`` is `index.interval.bytes`. Raises OSError;
+        after an error the indexes are unchanged, and `cut_back` removes the bytes.
         """
         position = start = self.size
         self.file.write(start, buffer)
@@ -153,7 +153,7 @@ class Segment:
         self._tail = (first_offset, start)
 
     def _note_messages(self, buffer: Buffer, at: int, position: int, interval_bytes: int) -> None:
-        """Index the messages of magic 0 and 1 in ``buffer`` from ``at`` on."""
+        """Adds the messages of magic 0 and 1 in ``buffer`` from ``at`` on to the indexes."""
         for entry, start in iter_stored(memoryview(buffer)[at:]):
             self.note_batch(
                 position + at + start,
@@ -166,7 +166,7 @@ class Segment:
     def note_batch(
         self, position: int, size: int, last_offset: int, timestamp_ms: int, interval_bytes: int
     ) -> None:
-        """Note the timestamp of one batch, and add an index entry if the interval has passed."""
+        """Records a batch's timestamp, and adds an index entry if the interval has passed."""
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
             self.max_timestamp_offset = last_offset
@@ -189,7 +189,7 @@ class Segment:
         self.reserved = True
 
     def seal(self) -> None:
-        """Finish and write the indexes; later reads use the index files."""
+        """Completes and writes the indexes; later reads use the index files."""
         if self.reserved:
             self.file.truncate(self.size)
             self.reserved = False
@@ -212,7 +212,7 @@ class Segment:
             self.time_index.fsync()
 
     def keep_open(self) -> None:
-        """Keep the segment readable after its files are removed or replaced, by File.keep."""
+        """Keeps the segment readable after its files are removed or replaced (File.keep)."""
         self.file.keep()
         self.index.keep()
         self.time_index.keep()
@@ -241,17 +241,17 @@ class Segment:
         return [file.path for file in files if self.fs.exists(file.path)]
 
     def release_indexes(self) -> None:
-        """Free the memory of the indexes of a segment that does not grow."""
+        """Frees the memory of the indexes of a segment that no longer grows."""
         self.index.release()
         self.time_index.release()
 
     def resume(self) -> None:
-        """Make a sealed segment the active one again."""
+        """Makes a sealed segment the active segment again."""
         self.index.resume()
         self.time_index.resume()
 
     def locate(self, offset: int, end: int | None = None, wait: bool = True) -> Place | None:
-        """The first batch that ends at or above ``offset``, or None.
+        """Returns the first batch that ends at or above ``offset``, or None.
 
         Only bytes below ``end`` are read. Raises CorruptLog, and without ``wait`` NotInMemory if
         the read would wait for the disk.
@@ -285,7 +285,7 @@ class Segment:
         return None
 
     def load_indexes(self) -> str | None:
-        """Load the index files; returns the reason if they are unusable, else None.
+        """Loads the index files. If they are unusable, returns the reason; otherwise None.
 
         Only one header of the segment is read, to which the last index entry points.
         """
@@ -304,9 +304,9 @@ class Segment:
         return None
 
     def _has(self, position: int, offset: int) -> bool:
-        """Whether the entry at ``position`` has ``offset``.
+        """Returns whether the entry of the log at ``position`` has ``offset``.
 
-        Kafka since 1.1 and Muster index the last offset of a batch, Kafka before 1.1 the first.
+        Kafka since 1.1 and Muster index a batch's last offset, Kafka before 1.1 the first offset.
         """
         if offset <= self.base_offset or not 0 <= position < self.size:
             return False
@@ -338,7 +338,7 @@ class Segment:
         return end_offset
 
     def clear(self) -> None:
-        """Reset the facts about the batches before they are read again."""
+        """Resets the stored properties of the batches before the batches are read again."""
         self.index.clear()
         self.time_index.clear()
         self.max_timestamp_ms = self.first_timestamp_ms = -1

@@ -5,8 +5,8 @@ of removed segments. The caller passes the start, end and stable offsets of the 
 rolls, deletes and exchanges segments; other threads may read and fsync at the same time, because
 the list is replaced and never changed.
 
-A segment is deleted as in Kafka: its files are renamed to ``.deleted`` at once, and removed after
-`file.delete.delay.ms`, or when the log is opened next. Current readers can finish.
+A segment is deleted as in Kafka: its files are renamed to ``.deleted`` immediately, and removed
+after `file.delete.delay.ms`, or when the log is opened next. Current readers can finish.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Chance = Callable[[int], int]
 
 
 class Segments:
-    """At least one segment, ascending; only the last one, ``active``, grows."""
+    """At least one segment, in ascending order. Only the last segment, ``active``, grows."""
 
     def __init__(
         self, fs: FileSystem, directory: str, segments: list[Segment], chance: Chance
@@ -45,17 +45,18 @@ class Segments:
         self.swapping = False
         """Whether the cleaner is exchanging segments, so that segments must not be deleted."""
         self.unsynced_directories: dict[str, None] = {}
-        """Directories with names that are not fsynced.
+        """The directories that have new names which are not fsynced.
 
         The dict is never replaced: the appending thread adds to it while the flushing thread
         removes from it.
         """
         self._all = segments
-        """The list is replaced as a whole, so that other threads see a consistent list."""
+        """The list of segments. A change replaces the whole list, so that other threads see a
+        consistent list."""
         self._chance = chance
         self._capped: tuple[Segment | None, int, int] = (None, -1, -1)
-        """A segment, the limit of a read in the segment, and the position at which the read
-        ends."""
+        """The last result of `_cap`: a segment, the limit of a read in it, and the position at
+        which the read ends."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -80,29 +81,30 @@ class Segments:
     # -- by offset
 
     def at(self, offset: int) -> Segment:
-        """The segment that has ``offset``; the first segment if the offset is below the log."""
+        """Returns the segment that contains ``offset``; the first segment if the offset is below
+        the log."""
         return self.from_offset(offset)[0]
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that has ``offset`` (the first segment if the offset is below the log) and
-        all later segments."""
+        """Returns the segment that contains ``offset``, and all later segments; all segments if the
+        offset is below the log."""
         segments = self._all
         return segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]
 
     def up_to(self, offset: int) -> list[Segment]:
-        """The segments up to and including the segment that has ``offset``."""
+        """Returns the segments up to and including the segment that contains ``offset``."""
         segments = self._all
         return segments[: max(1, bisect_right(segments, offset, key=_base_offset))]
 
     def with_ends(self, end_offset: int) -> list[tuple[Segment, int]]:
-        """Each segment, with the base offset of the next segment; the last one with the log's
-        ``end_offset``."""
+        """Returns each segment with its end offset: the base offset of the next segment, or the
+        log's ``end_offset`` for the last segment."""
         segments = self._all
         following = [segment.base_offset for segment in segments[1:]]
         return list(zip(segments, [*following, end_offset], strict=True))
 
     def end_of(self, segment: Segment, end_offset: int) -> int:
-        """The end offset of one segment, which may have left the list."""
+        """Returns the end offset of one segment, even if the segment is no longer in the list."""
         segments = self._all
         index = bisect_right(segments, segment.base_offset, key=_base_offset)
         return segments[index].base_offset if index < len(segments) else end_offset
@@ -141,11 +143,11 @@ class Segments:
         return Slice(segment.file.opened(), place.position, length), length < first, segment
 
     def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
-        """The position of the first batch in ``segment`` that reaches ``limit``; without one, the
-        end of the segment.
+        """Returns the position of the first batch in ``segment`` that reaches ``limit``; the end of
+        the segment if no batch does.
 
-        The last result is cached: while a transaction is open, all readers of the log end at its
-        first batch.
+        The last result is cached: while a transaction is open, the reads of all consumers at the
+        log end stop at its first batch.
         """
         of, kept, position = self._capped
         if of is segment and kept == limit:
@@ -173,7 +175,7 @@ class Segments:
     # -- growth
 
     def add(self, base_offset: int, config: LogConfig) -> Segment:
-        """Add an empty segment at the end, as the active segment. Raises OSError."""
+        """Appends an empty segment to the list, as the active segment. Raises OSError."""
         segment = self._create(base_offset, config)
         self._all = [*self._all, segment]
         self.active = segment
@@ -187,8 +189,8 @@ class Segments:
         return segment
 
     def prepare(self, segment: Segment, config: LogConfig) -> None:
-        """Set the jitter of an active segment; if `preallocate` is set and the segment is empty,
-        allocate its disk space."""
+        """Sets the jitter of an active segment. If `preallocate` is set and the segment is empty,
+        allocates its disk space."""
         jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
         segment.jitter_ms = self._chance(jitter_ms)
         if config.preallocate and not segment.size:
@@ -213,8 +215,8 @@ class Segments:
         return end_offset, gone
 
     def start_at(self, offset: int, config: LogConfig) -> list[Segment]:
-        """Drop all batches; the only segment begins at ``offset``. Returns the removed segments,
-        like `cut`."""
+        """Drops all batches; the only remaining segment begins at ``offset``. Returns the removed
+        segments, like `cut`."""
         kept = next((segment for segment in self._all if segment.base_offset == offset), None)
         if kept is None:
             kept = self._create(offset, config)
@@ -230,8 +232,8 @@ class Segments:
     # -- removal
 
     def take_first(self, count: int) -> list[Segment]:
-        """Remove the first ``count`` segments, but never all, from the list; the caller passes them
-        to `hide`."""
+        """Removes the first ``count`` segments from the list, but never all segments. The caller
+        passes them to `hide`."""
         gone = self._all[:count]
         self._all = self._all[count:]
         return gone
@@ -243,11 +245,12 @@ class Segments:
         self._all = [*segments[:first], segment, *segments[first + len(sources) :]]
 
     def hide(self, segment: Segment, due_ms: int) -> None:
-        """Rename the files of a removed segment, so that `purge` removes them at ``due_ms`` (wall).
+        """Renames the files of a removed segment, so that `purge` removes them at ``due_ms``
+        (wall).
 
         A file that can't be renamed is removed under its current name. After a crash before the
-        removal, the segment is in the log again, below the log start offset, and retention in the
-        next process deletes it.
+        removal, the segment is in the log again, below the log start offset; retention deletes it
+        after the restart.
         """
         try:
             segment.rename(DELETED)
@@ -256,8 +259,8 @@ class Segments:
         self.pending_deletes.append(Leaving(segment.paths(), ref(segment), due_ms))
 
     def purge(self, now_ms: int) -> None:
-        """Remove the files whose delay has passed; a file that can't be removed is retried by the
-        next call."""
+        """Removes the files whose delay has passed. The next call retries a file that can't be
+        removed."""
         waiting = []
         for leaving in self.pending_deletes:
             if leaving.due_ms <= now_ms:
@@ -269,16 +272,16 @@ class Segments:
         self.pending_deletes = waiting
 
     def note_undeleted(self, error: OSError) -> None:
-        """Note the error of a failed removal; the first error of a run is kept."""
+        """Records the error of a failed removal; only the first error of a run is kept."""
         self.undeleted = self.undeleted or error
 
     # -- fsync
 
     def fsync(self, from_offset: int, end_offset: int, closing: bool = False) -> None:
-        """Fsync the segments that reach ``from_offset``, and all directory entries.
+        """Fsyncs the segments that reach ``from_offset``, and all directory entries.
 
         With ``closing`` the active segment's indexes, which must be sealed, are fsynced too. Only
-        one thread may call this at a time; appends may run concurrently. Raises OSError.
+        one thread may call this method at a time; appends may run concurrently. Raises OSError.
         """
         segments = self.with_ends(end_offset)
         last = segments[-1][0]
@@ -288,11 +291,11 @@ class Segments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Fsync the directories that have new names; each directory is removed from the set before
+        """Fsyncs the directories that have new names. Each directory is removed from the set before
         its fsync.
 
-        Another thread may add a directory at any time; it is fsynced by this call or the next one.
-        Raises OSError; the directory of the error is added to the set again.
+        Another thread may add a directory at any time; this call or the next call fsyncs it. Raises
+        OSError; the directory of the error is added to the set again.
         """
         unsynced = self.unsynced_directories
         while unsynced:

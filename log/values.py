@@ -25,8 +25,8 @@ class AppendInfo(NamedTuple):
 class Marker(NamedTuple):
     """The end of a producer's transaction, as its coordinator sends it to a partition.
 
-    ``rules`` is the version of the transaction protocol: 1, or 2 with an epoch per transaction
-    (KIP-890).
+    ``rules`` is the version of the transaction protocol: 1, or 2, in which each transaction has a
+    separate epoch (KIP-890).
     """
 
     producer_id: int
@@ -58,7 +58,8 @@ class Ended(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """``length`` bytes of a segment's ``file`` from ``position`` on, which never change.
+    """The bytes of a segment's ``file`` from ``position`` on, ``length`` in number. These bytes
+    never change.
 
     The file is open, so that it can be read even after it is renamed or removed.
     """
@@ -69,11 +70,11 @@ class Slice(NamedTuple):
 
 
 class ReadInfo(NamedTuple):
-    """The result of a read; the bytes are still in the file, which stays open as long as this
+    """The result of a read. Its bytes are still in the file, which stays open as long as this
     object exists.
 
-    The slices hold the batches from the batch with the requested offset on; the last batch may be
-    incomplete, as in Kafka. With ``first_entry_incomplete`` even the first batch is incomplete.
+    The slices contain the batches from the batch with the requested offset on; the last batch may
+    be incomplete, as in Kafka. With ``first_entry_incomplete`` even the first batch is incomplete.
     """
 
     slices: tuple[Slice, ...]
@@ -81,7 +82,7 @@ class ReadInfo(NamedTuple):
     log_end_offset: int
     first_entry_incomplete: bool = False
     segment: Segment | None = None
-    """The segment of the bytes, which may have left the log after the read."""
+    """The segment of the bytes, which may have been removed from the log after the read."""
 
     @property
     def size_bytes(self) -> int:
@@ -90,7 +91,7 @@ class ReadInfo(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes of all slices, which are read from the file by this call."""
+        """Reads the bytes of all slices from the file and returns them."""
         return b"".join(piece.file.read(piece.position, piece.length) for piece in self.slices)
 
 

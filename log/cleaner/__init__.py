@@ -1,1 +1,1 @@
-"""The cleaning of a compacted log, in a separate cleaner process."""
+"""Cleans a compacted log, in a separate cleaner process."""

@@ -42,9 +42,9 @@ class Cut(NamedTuple):
 
     start: int
     body: int
-    """The position of the attributes, after the length."""
+    """The position of the record's attributes, which follow its length."""
     rest: int
-    """The position of the offset delta, after the timestamp delta."""
+    """The position of the record's offset delta, which follows its timestamp delta."""
     end: int
     timestamp_delta: int
     offset_delta: int
@@ -120,16 +120,16 @@ def _misfit(index: int, count: int) -> CorruptRecords:
 
 
 def horizon_of(frame: Frame) -> int | None:
-    """The delete horizon in wall milliseconds, from which tombstones and markers may be removed;
-    None: not set."""
+    """Returns the wall time in ms from which tombstones and markers may be removed (the delete
+    horizon); None if it is not set."""
     return frame.base_timestamp if frame.attributes & DELETE_HORIZON_BIT else None
 
 
 def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[bytes, int]:
-    """The batch with only the records at the offsets ``live``, at least one, and their number.
+    """Returns the batch with only the records at ``live`` (at least one), and their number.
 
-    It takes half the time of `thin`; use it for batches without live tombstones and without a
-    delete horizon. Raises CorruptRecords.
+    The function takes half the time of `thin`; use it for batches without live tombstones and
+    without a delete horizon. Raises CorruptRecords.
     """
     base_offset, count = frame.base_offset, frame.record_count
     parts: list[bytes] = []
@@ -188,9 +188,10 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
 
 
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:
-    """The batch with only the records of ``kept``, at least one.
+    """Returns the batch with only the records of ``kept``, which has at least one record.
 
-    ``new_horizon_ms`` becomes the batch's delete horizon; with None the base timestamp stays.
+    ``new_horizon_ms`` becomes the batch's delete horizon; with None the base timestamp is
+    unchanged.
     """
     base_timestamp = frame.base_timestamp
     if new_horizon_ms is None:
@@ -220,8 +221,8 @@ def _assemble(
     max_timestamp: int,
     sets_horizon: bool,
 ) -> bytes:
-    """``frame`` with these records; ``max_timestamp`` is the largest timestamp of the records,
-    unless the batch has log append time."""
+    """Returns ``frame`` with other records; ``max_timestamp`` is the largest timestamp of these
+    records, unless the batch has log append time."""
     attributes = frame.attributes & (_COPIED_BITS | DELETE_HORIZON_BIT)
     return assemble_batch(
         b"".join(parts),
@@ -260,7 +261,8 @@ def empty(frame: Frame) -> bytes:
 
 
 def messages_of(frame: Frame, path: str) -> list[Record]:
-    """The records of a message of magic 0 or 1, decompressed; its checksum is verified.
+    """Returns the records of a message of magic 0 or 1, decompressed, after a check of its
+    checksum.
 
     Raises CorruptLog.
     """
@@ -274,7 +276,8 @@ def messages_of(frame: Frame, path: str) -> list[Record]:
 
 
 def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
-    """The wrapper ``frame`` with only the messages of ``kept``, at least one."""
+    """Returns the wrapper ``frame`` with only the messages of ``kept``, which has at least one
+    message."""
     stamped = bool(frame.attributes & LOG_APPEND_BIT)
     return encode(
         kept,
@@ -286,6 +289,6 @@ def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
 
 
 def memory_of(messages: Sequence[Record]) -> int:
-    """The bytes of the messages' keys and values: an upper bound of the memory of the keys in the
-    map."""
+    """Returns the total bytes of the messages' keys and values, an upper bound of the memory that
+    the keys need in the map."""
     return sum(len(message.key or b"") + len(message.value or b"") for message in messages)

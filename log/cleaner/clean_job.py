@@ -1,4 +1,4 @@
-"""The jobs of a cleaner process and its answers, sent as JSON lines.
+"""The jobs and answers of a cleaner process, sent as JSON lines.
 
 The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as the
 files of the group are complete and on the disk, and finally with `CleanDone` or `CleanFailed`. In
@@ -25,28 +25,29 @@ class CleanJob:
     """The fields of clean_plan.SegmentFacts for each segment, with the active segment last."""
     first_dirty_offset: int
     end_offset: int
-    """Records at or above this offset are not cleaned; a segment begins at it."""
+    """Records at or above this offset are not cleaned; a segment begins at this offset."""
     now_ms: int
     """Wall time in milliseconds, from which delete horizons are computed."""
     delete_retention_ms: int
     stable_offset: int = LONG_MAX
     """The first offset of the earliest open transaction."""
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above this offset stay, because a snapshot made at this offset lacks
-    them."""
+    """Tombstones at or above this offset are kept, because a snapshot that was made at this offset
+    lacks them."""
     late_go: bool = False
-    """Whether batches after the end of their transaction are removed: the log's owner skips them at
-    a load."""
+    """True if batches that were written after the end of their transaction are removed; the log's
+    owner skips such batches at a load."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     map_bytes: int = 128 * 1024 * 1024
-    """Bytes of memory for the map of keys; further keys are left to the next cleaning."""
+    """The maximum memory in bytes for the map of keys; keys that do not fit are left to the next
+    cleaning."""
     bytes_per_second: float = 0.0
-    """The limit of bytes read plus bytes written per second; 0: no limit."""
+    """The limit of the bytes that are read and written per second; 0 for no limit."""
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Last data offset (-1: none) and epoch by producer id; the batches at these offsets are kept,
-    if necessary without records.
+    """Last data offset (-1 if none) and epoch, by producer id. The batches at these offsets are
+    kept, if necessary without records.
 
     Most producers follow the job in separate lines, because there may be many.
     """
@@ -54,12 +55,12 @@ class CleanJob:
 
 @slotted
 class CleanedGroup:
-    """A cleaned segment is complete: it may now replace the old segments."""
+    """The cleaner has completed a cleaned segment, which may now replace the old segments."""
 
     base_offset: int
-    """The base offset of the new segment, whose files end with ``.cleaned``."""
+    """The base offset of the new segment. Its file names end with ``.cleaned``."""
     sources: list[int]
-    """The base offsets of the old segments."""
+    """The base offsets of the old segments that the new segment replaces."""
     size: int
 
 
@@ -76,7 +77,7 @@ class CleanDone:
     """A cleaning succeeded."""
 
     end_offset: int
-    """The log is clean below this offset."""
+    """The offset below which the log is clean."""
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
@@ -105,18 +106,18 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def encode_job(job: CleanJob) -> bytes:
-    """The job as one line."""
+    """Returns the job as one line."""
     return json.dumps(asdict(job)).encode() + b"\n"
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Some of the producers as one line; after the last such line, a line without producers
+    """Returns some of the producers as one line. After the last such line, a line without producers
     follows."""
     return json.dumps(producers).encode() + b"\n"
 
 
 def decode_job(line: bytes, following: Iterable[bytes] = ()) -> CleanJob:
-    """The job in ``line``, with the producers of the following lines.
+    """Returns the job in ``line``, with the producers of the following lines.
 
     Raises ValueError and TypeError.
     """
@@ -134,11 +135,11 @@ def _producers(fields: dict[str, list[int]]) -> dict[int, tuple[int, int]]:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """An answer as one line."""
+    """Returns an answer as one line."""
     return json.dumps({_NAMES[type(answer)]: asdict(answer)}).encode() + b"\n"
 
 
 def decode_answer(line: bytes) -> Answer:
-    """The answer in a line. Raises ValueError, KeyError and TypeError."""
+    """Returns the answer in a line. Raises ValueError, KeyError and TypeError."""
     [(name, fields)] = json.loads(line).items()
     return _KINDS[name](**fields)

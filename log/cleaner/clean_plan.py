@@ -1,4 +1,4 @@
-"""Decides which part of a log to clean: arithmetic over its segments, without I/O.
+"""Computes which part of a log to clean, from the properties of its segments and without I/O.
 
 A log is clean below the *first dirty offset*, at which the last cleaning ended, and dirty from this
 offset to the log end. Only whole segments before the active segment are cleaned.
@@ -90,9 +90,10 @@ def cleanable(
 def changes_in_ms(
     segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """The milliseconds until the passing of time changes the result of `cleanable`; None: never.
+    """Returns the milliseconds after which the result of `cleanable` changes without a change of
+    the log; None if it never does.
 
-    ``first_timestamp_ms`` is the first timestamp of the active segment; -1: the segment has no
+    ``first_timestamp_ms`` is the first timestamp of the active segment; -1 if the segment has no
     record.
     """
     *closed, _ = segments
@@ -136,7 +137,8 @@ def group_segments(
 
 
 def weighs_too_much(size: int, dirty_bytes: int, live_bytes: int, least_bytes: int) -> bool:
-    """Whether the owner of an offsets partition should roll and clean it now.
+    """Returns whether the owner of an offsets partition should roll and clean the partition's log
+    now.
 
     ``size`` is the size of the whole log, ``dirty_bytes`` the size of the records since the last
     cleaning (including the active segment), and ``live_bytes`` an estimate of the size after a

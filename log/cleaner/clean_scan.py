@@ -1,4 +1,5 @@
-"""Reads segments for cleaning: whole batches, headers as plain tuples, aborted transactions.
+"""Reads segments for cleaning: yields whole batches and their headers, and finds aborted
+transactions.
 
 Headers are tuples, not objects, because a segment of small batches has a million headers.
 """
@@ -42,9 +43,9 @@ is exceeded."""
 
 
 class Frame(NamedTuple):
-    """A whole batch, in bytes ``start`` to ``stop`` of ``chunk`` and at ``position`` in its file.
+    """A whole batch: the bytes ``start`` to ``stop`` of ``chunk``, at ``position`` in its file.
 
-    The fields of a message of magic 0 or 1 are those of `protocol.records.stored`.
+    For a message of magic 0 or 1 the fields are as in `protocol.records.stored`.
     """
 
     chunk: bytes
@@ -67,7 +68,7 @@ class Frame(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record that the batch had when it was written."""
+        """Returns the offset of the last record that the batch had when it was first written."""
         return self.base_offset + self.last_offset_delta
 
 
@@ -123,8 +124,8 @@ def _order(frame: Frame, last_offset: int) -> str:
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
-    """The message of magic 0 or 1 at ``at``; None for a batch of magic 2, or if the message is not
-    whole in the chunk.
+    """Returns the message of magic 0 or 1 at ``at``; None for a batch of magic 2, or if the chunk
+    does not contain the whole message.
 
     A wrapper's base offset is the offset of its last message, as in a wrapper's `BatchHeader`.
     """
@@ -174,7 +175,8 @@ def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
 
 
 def section_of(frame: Frame, path: str) -> bytes:
-    """The uncompressed records section of a batch; its checksum is verified. Raises CorruptLog."""
+    """Returns the uncompressed records section of a batch, after a check of the batch's checksum.
+    Raises CorruptLog."""
     view = memoryview(frame.chunk)
     actual = crc32c(view[frame.start + _CHECKED_POSITION : frame.stop])
     if actual != frame.crc:
@@ -193,14 +195,16 @@ def section_of(frame: Frame, path: str) -> bytes:
 
 
 class Transactions:
-    """The batches of aborted transactions, and the beginning of the earliest open transaction."""
+    """The aborted transactions in the scanned segments, and the start of the earliest open
+    transaction."""
 
     def __init__(self) -> None:
         self.first_open: int | None = None
-        """The base offset of the earliest batch whose transaction has no marker yet, or None."""
+        """The base offset of the earliest batch whose transaction has no marker yet; None if all
+        transactions have ended."""
         self._aborted: dict[int, list[tuple[int, int]]] = {}
-        """(first offset, marker's offset) of each aborted transaction, ascending, by producer
-        id."""
+        """The first offset and the marker's offset of each aborted transaction, ascending, by
+        producer id."""
         self._late: set[int] = set()
         """The base offsets of batches that were written after the end of their transaction."""
 
@@ -213,12 +217,12 @@ class Transactions:
         *,
         late_go: bool = False,
     ) -> Transactions:
-        """Read the headers of segments (file and size, in order). Raises CorruptLog.
+        """Reads the headers of segments (file and size, in order). Raises CorruptLog.
 
         A transaction without a marker in these segments is open if it begins at or above
-        ``stable_offset``; else it was aborted if it is in ``ended``, the index of the following
-        segment. With ``late_go`` a batch counts as aborted if it follows a marker of its producer
-        with a higher epoch.
+        ``stable_offset``. Otherwise it was aborted if it is in ``ended``, the index of the
+        following segment. With ``late_go`` a batch counts as aborted if it follows a marker of its
+        producer with a higher epoch.
         """
         found = cls()
         open_since: dict[int, int] = {}

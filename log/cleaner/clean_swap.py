@@ -1,4 +1,4 @@
-"""Replaces segments by the cleaned segment made from them; safe for a crash after each step.
+"""Replaces segments by the cleaned segment that was made from them; a crash after any step is safe.
 
 The decisive step is the rename of the ``.log.cleaned`` file to ``.swap``. Before this step the old
 segments are the log, and opening the log removes the cleaned files. After this step, opening the
@@ -22,7 +22,8 @@ _INDEXES = (INDEX, TIME_INDEX)
 
 
 def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
-    """The segments from which ``group`` was made; None if the log no longer has all of them."""
+    """Returns the segments from which ``group`` was made; None if the log no longer has all of
+    these segments."""
     found = log.segments.from_offset(group.base_offset)[: len(group.sources)]
     if [segment.base_offset for segment in found] != group.sources or log.active in found:
         return None
@@ -30,11 +31,11 @@ def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
 
 
 def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
-    """Rename the cleaned files so that they replace the old ones after a crash; may run in any
-    thread, because it waits for the disk.
+    """Renames the cleaned files so that they replace the old files even after a crash. May run in
+    any thread, because it waits for the disk.
 
-    Returns the remaining index of aborted transactions, for `exchange`; until `exchange` is done,
-    segments of the log must not be deleted. Raises OSError.
+    Returns the index of the remaining aborted transactions, for `exchange`. Segments of the log
+    must not be deleted before `exchange` is done. Raises OSError.
     """
     fs = log.fs
     path = os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX))
@@ -87,8 +88,8 @@ def exchange(
 
 
 def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> list[Leaving]:
-    """Remove the old files that `exchange` returned, and empty ``sources``; only readers keep other
-    references to the segments.
+    """Removes the old files that `exchange` returned, and empties ``sources``, so that only readers
+    still have references to the segments.
 
     May run in any thread, because removing and closing a large file may take long. Returns the
     files that can't be removed.

@@ -1,14 +1,14 @@
-"""Cleans one log: the last record of each key stays, at its offset.
+"""Cleans one log: keeps the last record of each key, at its offset.
 
 `clean` reads the dirty part once, for the map of keys (offset_map.py). It then copies each group of
 old segments into one new segment, whose files end with ``.cleaned``. The owner of the log then
-replaces the old segments (clean_swap.py). Kafka's rules determine the records that stay:
+replaces the old segments (clean_swap.py). Kafka's rules determine the records that are kept:
 
-- the last record of each key stays; a tombstone stays for `delete.retention.ms` after the first
+- the last record of each key is kept; a tombstone is kept for `delete.retention.ms` after the first
   cleaning that reads it; a record without a key is removed;
 - an unaltered batch keeps its bytes; a batch without records is removed, except the last batch of
   each producer, which has its sequence, and the last cleaned batch, which has the log end offset;
-- messages of magic 0 and 1 keep their format; the last cleaned message stays;
+- messages of magic 0 and 1 keep their format; the last cleaned message is kept;
 - records of aborted transactions are removed; a marker is removed `delete.retention.ms` after the
   last record of its transaction. Records from an open transaction on are not cleaned.
 """
@@ -38,7 +38,7 @@ WRITE_BYTES = 1024 * 1024
 
 
 class CleanedSegment(Segment):
-    """A segment that is being written; its file names mark it as a leftover after a crash."""
+    """A segment that the cleaner is writing. Its file names mark it as a leftover after a crash."""
 
     __slots__ = ()
 
@@ -50,10 +50,10 @@ class CleanedSegment(Segment):
 def clean(
     fs: FileSystem, job: CleanJob, emit: Callable[[CleanedGroup], None], pace: Pace | None = None
 ) -> CleanDone:
-    """Do ``job``; ``emit`` gets each group as soon as its files are on the disk.
+    """Does the work of ``job``; ``emit`` gets each group as soon as its files are on the disk.
 
-    Raises CorruptLog and OSError; groups emitted before remain valid; the next `remove_cleaned`
-    removes other ``.cleaned`` files.
+    Raises CorruptLog and OSError. Groups that were emitted before the error remain valid; the next
+    `remove_cleaned` removes other ``.cleaned`` files.
     """
     remove_cleaned(fs, job.directory)
     cleaning = _Cleaning(fs, job, pace or _no_pace)
@@ -76,7 +76,7 @@ def remove_cleaned(fs: FileSystem, directory: str) -> None:
 
 
 class _Cleaning:
-    """The state of one job."""
+    """The state of one cleaning job."""
 
     def __init__(self, fs: FileSystem, job: CleanJob, pace: Pace) -> None:
         self.fs = fs
@@ -89,9 +89,9 @@ class _Cleaning:
         self._last_entered = -1
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
-        """Producers whose current transaction has a copied batch and no marker yet."""
+        """The producers whose current transaction has a copied batch but no marker yet."""
         self._ends: set[int] = set()
-        """The offsets of the markers of such transactions, in the group being copied."""
+        """The offsets of the markers of these transactions, in the group that is being copied."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]
@@ -118,7 +118,7 @@ class _Cleaning:
     # -- the map
 
     def build_map(self) -> None:
-        """Enter the keys of the dirty part, as far as memory and open transactions allow."""
+        """Enters the dirty part's keys, up to the memory limit or an open transaction."""
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
@@ -130,7 +130,7 @@ class _Cleaning:
         self._freeze()
 
     def _enter_segment(self, base_offset: int) -> bool:
-        """Enter the keys of a segment; returns False if the map ends within the segment."""
+        """Enters the keys of a segment; returns False if the map ends within the segment."""
         file, size = self._open(base_offset)
         for frame in frames(file, size, self.pace):
             if frame.last_offset < self.job.first_dirty_offset:
@@ -175,7 +175,8 @@ class _Cleaning:
     # -- the copy
 
     def copy(self, group: list[int]) -> int:
-        """Write the new segment of ``group`` and fsync it; returns its size in bytes."""
+        """Writes the new segment of ``group`` and fsyncs its files; returns the segment's size in
+        bytes."""
         job = self.job
         cleaned = CleanedSegment(
             self.fs, job.directory, group[0], job.segment_index_bytes, create=True
@@ -237,7 +238,7 @@ class _Cleaning:
                     yield clean_batch.empty(frame)
 
     def _clean_batch(self, frame: Frame, path: str) -> bytes | None:
-        """The batch without superseded records; None if no record stays."""
+        """Returns the batch without superseded records; None if no record is kept."""
         job = self.job
         if frame.base_offset >= self.done.end_offset:
             return self._whole(frame)
@@ -262,7 +263,7 @@ class _Cleaning:
         return self._clean_dirty(frame, path)
 
     def _clean_dirty(self, frame: Frame, path: str) -> bytes | None:
-        """Clean a batch of the dirty part: the map has the offsets of live records."""
+        """Cleans a batch of the dirty part; the map has the offsets of live records."""
         base = frame.base_offset
         live = self.map.live_in(base, frame.last_offset)
         if not live:
@@ -276,7 +277,7 @@ class _Cleaning:
         return self._keep_values(frame, section, set(live))
 
     def _clean_old(self, frame: Frame, path: str) -> bytes | None:
-        """Clean a batch of the clean part: a record stays unless the map has its key."""
+        """Cleans a batch of the clean part: a record is kept unless the map has its key."""
         section = section_of(frame, path)
         keys: dict[bytes, int] = {}
         note_keys(section, frame.record_count, frame.base_offset, keys)
@@ -361,8 +362,8 @@ class _Cleaning:
         return self.job.now_ms + self.job.delete_retention_ms
 
     def _clean_marker(self, frame: Frame, path: str, had_records: bool) -> bytes | None:
-        """Clean a control batch: it stays as long as its transaction ``had_records``, and then for
-        `delete.retention.ms`."""
+        """Cleans a control batch. The batch is kept as long as its transaction ``had_records``, and
+        then for `delete.retention.ms`."""
         if not frame.record_count:
             return None
         if had_records or not frame.attributes & TRANSACTIONAL_BIT:
@@ -383,7 +384,7 @@ class _Cleaning:
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:
-        """Whether only this batch has the producer's last sequence number or epoch."""
+        """Returns whether no other batch has the producer's last sequence number or epoch."""
         if frame.producer_id < 0:
             return False
         known = self.job.producers.get(frame.producer_id)
@@ -396,4 +397,4 @@ class _Cleaning:
 
 
 def _no_pace(count: int) -> None:
-    """Does not wait: the pace without a limit."""
+    """Does not wait: the `Pace` of a cleaning without a limit."""

@@ -1,7 +1,7 @@
 """The cleaner process: it reads jobs from stdin, one per line, and writes its answers to stdout.
 
-The process writes only ``.cleaned`` files, and ends at the end of stdin, so that it never outlives
-the broker. The broker starts it with ``python -m log.cleaner.cleaner_process``.
+The process writes only ``.cleaned`` files, and exits when stdin is closed, so that it never
+outlives the broker. The broker starts it with ``python -m log.cleaner.cleaner_process``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROGRESS_S = 1.0
 
 
 class Throttle:
-    """Limits the rate of bytes read and written together; emits the progress."""
+    """Limits the rate of the bytes that are read and written, and emits the progress."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Throttle:
         self._bytes = 0
 
     def __call__(self, count: int) -> None:
-        """Wait until the rate allows ``count`` more bytes."""
+        """Waits until the rate allows ``count`` more bytes."""
         self._bytes += count
         while True:
             now = self._clock()
@@ -61,7 +61,7 @@ def serve(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Do the jobs from ``lines`` until an empty line; ``clock`` and ``sleep`` use seconds."""
+    """Does the jobs from ``lines`` until an empty line; ``clock`` and ``sleep`` use seconds."""
 
     def emit(answer: Answer) -> None:
         write(encode_answer(answer))
@@ -84,7 +84,7 @@ def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Do the jobs of the parent process.
+    """Does the jobs of the parent process.
 
     This function is the entry point of the process, so it uses the system's clock, sleep and
     threads directly, and passes them as arguments to the functions that it calls.

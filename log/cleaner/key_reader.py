@@ -1,8 +1,8 @@
 """Reads the keys of a records section, as a table if consecutive records have the same layout.
 
 Consecutive records often differ only in their contents (protocol/records/stretch.py). One `struct`
-unpacks such a stretch, and slices over the whole stretch its offset deltas, in a quarter of the
-time that record by record takes.
+unpacks such a stretch, and slices of the whole stretch give its offset deltas. This takes a quarter
+of the time of reading record by record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRETCH_MIN = 8
 _SHAPES_KEPT = 512
 _shapes: dict[tuple[int, int, int], struct.Struct] = {}
 _NULL = 1
-"""The varint length of a null value."""
+"""The length of a null value, as a varint."""
 
 
 def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> int:
@@ -101,8 +101,8 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
 def _take_stretch(
     section: bytes, places: Places, left: int, base_offset: int, latest: dict[bytes, int]
 ) -> int:
-    """Enter the records that follow the record at ``places`` and have the same layout; returns
-    their number.
+    """Enters the keys of the records that follow the record at ``places`` and have its layout;
+    returns the number of these records.
 
     At most ``left`` records are read.
     """
@@ -128,7 +128,7 @@ def _take_stretch(
 def _offsets(
     section: bytes, at: int, width: int, stride: int, count: int, base_offset: int
 ) -> Iterable[int]:
-    """The offsets of ``count`` records whose offset deltas have ``width`` bytes each."""
+    """Returns the offsets of ``count`` records whose offset deltas have ``width`` bytes each."""
     stop = at + (count - 1) * stride + 1
     low = section[at:stop:stride]
     high = section[at + 1 : stop + 1 : stride] if width == 2 else bytes(count)

@@ -15,12 +15,13 @@ from log.cleaner.key_reader import note_keys
 from protocol.records.section import Record
 
 ENTRY_BYTES = 176
-"""The bytes of memory of an entry without the key's bytes: slot, key object and offset, measured
-with CPython 3.11."""
+"""The memory in bytes of an entry, without the bytes of its key: slot, key object and offset,
+measured with CPython 3.11."""
 
 
 class OffsetMap:
-    """The last offset by key, built batch by batch in log order, then frozen into columns."""
+    """The last offset of each key. The map is built batch by batch in log order, then frozen into
+    columns."""
 
     def __init__(self, bytes_max: int) -> None:
         self.latest: dict[bytes, int] = {}
@@ -34,11 +35,12 @@ class OffsetMap:
         self._tombstones = array("q")
 
     def has_room(self, section_bytes: int, records: int) -> bool:
-        """Whether a batch fits in the memory whatever its keys are; the first batch always fits."""
+        """Returns whether a batch fits in the memory for any keys; the first batch always fits."""
         return not self.latest or section_bytes + records * ENTRY_BYTES <= self._bytes_left
 
     def add(self, section: bytes, count: int, base_offset: int) -> None:
-        """Enter the ``count`` records of an uncompressed section. Raises CorruptRecords."""
+        """Enters the keys of the ``count`` records of an uncompressed section. Raises
+        CorruptRecords."""
         latest = self.latest
         before = len(latest)
         key_bytes = note_keys(section, count, base_offset, latest)
@@ -48,7 +50,7 @@ class OffsetMap:
         self.records += count
 
     def add_records(self, records: Sequence[Record]) -> None:
-        """Enter decoded records."""
+        """Enters the keys of decoded records."""
         latest = self.latest
         for record in records:
             if record.key is not None:
@@ -58,7 +60,7 @@ class OffsetMap:
         self.records += len(records)
 
     def is_last(self, key: bytes, offset: int) -> bool:
-        """Whether the dirty part has no later record with this key than the record at
+        """Returns whether the dirty part has no record with this key after the record at
         ``offset``."""
         last = self.latest.get(key)
         return last is None or (last if last >= 0 else ~last) <= offset
@@ -74,14 +76,15 @@ class OffsetMap:
         self._tombstones = array("q", tombstones)
 
     def live_in(self, first: int, last: int) -> array[int]:
-        """The offsets from ``first`` to ``last`` of the records that are the last record of their
+        """Returns the offsets from ``first`` to ``last`` whose record is the last record of its
         key."""
         live = self._live
         low = bisect_left(live, first)
         return live[low : bisect_left(live, last + 1, low)]
 
     def tombstones_in(self, first: int, last: int) -> array[int]:
-        """The offsets of `live_in` that are tombstones."""
+        """Returns the offsets that `live_in` returns for ``first`` and ``last``, as far as their
+        records are tombstones."""
         tombstones = self._tombstones
         low = bisect_left(tombstones, first)
         return tombstones[low : bisect_left(tombstones, last + 1, low)]

@@ -25,9 +25,9 @@ OPEN_FILES_MAX = 32_768
 class File(Protocol):
     """An open file, which any thread may read and write at explicit positions.
 
-    Its descriptor may be closed, and reopened by the file's name. A caller that must be able to
-    read after the name was removed keeps the result of `opened`; a caller that removes the name
-    calls `keep` first.
+    The descriptor of the file may be closed, and reopened by the file's name. A caller that must be
+    able to read after the name was removed keeps the result of `opened`; a caller that removes the
+    name calls `keep` first.
     """
 
     @property
@@ -36,12 +36,13 @@ class File(Protocol):
         this file."""
 
     def opened(self) -> File:
-        """The same file, whose descriptor stays open while the returned object is referenced."""
+        """Returns the same file; its descriptor stays open as long as the returned object is
+        referenced."""
 
     def keep(self) -> None:
-        """Open the file, and keep its descriptor open as long as the object is referenced.
+        """Opens the file, and keeps its descriptor open as long as the object is referenced.
 
-        The caller calls it before the file's name is removed or used for another file.
+        The caller must call this method before the file's name is removed or used for another file.
         """
 
     def size(self) -> int:
@@ -51,30 +52,32 @@ class File(Protocol):
         """Up to ``length`` bytes from ``position``, fewer only at the end of the file."""
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Like `read`, but only from memory; None if the read would wait for the disk.
+        """Reads only from memory; returns None if the read would wait for the disk.
 
         The result may have fewer bytes than requested; at the end of the file it is empty.
         """
 
     def write(self, position: int, data: Buffer) -> None:
-        """Write all of ``data`` at ``position``, in one system call if the system accepts it whole.
+        """Writes all of ``data`` at ``position``, in one system call if the system accepts all
+        bytes at once.
 
         Raises OSError; after an error the file may have some of the bytes.
         """
 
     def truncate(self, size: int) -> None:
-        """Truncate the file, or pad it with zeros, to ``size`` bytes; free the reserved space."""
+        """Truncates the file, or pads it with zeros, to ``size`` bytes; frees the reserved
+        space."""
 
     def reserve(self, size: int) -> None:
-        """Allocate disk space for the first ``size`` bytes; the file's length stays."""
+        """Allocates disk space for the first ``size`` bytes; the file's length does not change."""
 
     def fsync(self) -> None:
-        """Return when data and size are on the disk; after an OSError the state of the disk is
-        unknown."""
+        """Returns when the file's data and size are on the disk. After an OSError the state of the
+        disk is unknown."""
 
 
 class DiskSpace(NamedTuple):
-    """The size of a disk, and the space on it that this process may still use."""
+    """The size of a disk, and the free space on the disk that this process may use."""
 
     total_bytes: int
     usable_bytes: int
@@ -84,7 +87,7 @@ class Lock(Protocol):
     """A lock on a directory, which lasts until ``release``."""
 
     def release(self) -> None:
-        """Release the directory."""
+        """Releases the lock, so that another process can lock the directory."""
 
 
 class FileSystem(Protocol):
@@ -92,7 +95,7 @@ class FileSystem(Protocol):
     operation."""
 
     def open(self, path: str, create: bool = False) -> File:
-        """Open for reading and writing; with ``create`` create a missing file."""
+        """Opens a file for reading and writing; with ``create`` a missing file is created."""
 
     def create_private(self, path: str) -> File:
         """Create a file that only its owner may read; raises FileExistsError if the file exists."""
@@ -111,14 +114,15 @@ class FileSystem(Protocol):
         after an fsync of the file."""
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """Rename a file, replacing an existing file; the rename is durable after an fsync of the
+        """Renames a file, replacing an existing file; the rename is durable after an fsync of the
         directory.
 
-        ``file`` is the open file with the old name, if it will be used under the new name.
+        ``file`` is the open file with the old name; it must be passed if the file will be used
+        under the new name.
         """
 
     def link(self, old: str, new: str) -> None:
-        """Create a hard link with an unused name; raises OSError if the disk does not support
+        """Creates a hard link with an unused name. Raises OSError if the disk does not support
         links."""
 
     def remove(self, path: str) -> None:
@@ -141,17 +145,17 @@ class FileSystem(Protocol):
 
 
 def read_whole(fs: FileSystem, path: str) -> bytes:
-    """All bytes of a small file."""
+    """Returns all bytes of a small file."""
     file = fs.open(path)
     return file.read(0, file.size())
 
 
 def write_whole(fs: FileSystem, path: str, data: Buffer, *, durable: bool = True) -> None:
-    """Replace a small file, so that a reader, also after a crash, finds either the old or the new
+    """Replaces a small file, so that a reader, also after a crash, finds either the old or the new
     bytes.
 
-    With ``durable`` the new bytes are on the disk when this returns. Without ``durable`` a power
-    failure may leave any content, and the reader must detect invalid content.
+    With ``durable`` the new bytes are on the disk when this function returns. Without ``durable`` a
+    power failure may leave any content, and the reader must detect invalid content.
     """
     temporary = path + ".tmp"
     fs.remove(temporary)
@@ -201,7 +205,7 @@ class OsLock:
 
 
 def open_files_max() -> int:
-    """The number of the process's descriptors that are for files; the other descriptors are for
+    """Returns how many of the process's descriptors are for files; the other descriptors are for
     sockets."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, soft // 2)

@@ -1,8 +1,8 @@
-"""Keeps a bounded number of descriptors open for any number of files.
+"""Keeps the number of open descriptors bounded, for any number of files.
 
 A broker with ten thousand partitions has tens of thousands of files, and uses few of them at a
-time. The descriptor of a file that was not used for a while is closed, and the file is reopened
-when needed. A file whose name will be removed must be kept open (`BoundedFile.keep`), because it
+time. The descriptor of a file that was not used recently is closed, and the file is reopened when
+needed. A file whose name will be removed must be kept open (`BoundedFile.keep`), because the file
 can't be reopened afterwards.
 """
 
@@ -27,16 +27,17 @@ class OpenFiles:
     """A set of files of which at most ``limit`` are open, not counting kept files and files that
     are being read.
 
-    The clock algorithm selects the next file to close: it skips a file that was used since its last
-    pass.
+    The clock algorithm selects the next file to close: it skips each file that was used since the
+    algorithm last reached this file.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
         self.lock = Lock()
-        """The lock for opening, closing and renaming files; reads and writes do not take it."""
+        """The lock for opening, closing and renaming files; reads and writes do not acquire the
+        lock."""
         self._clock: deque[ref[BoundedFile]] = deque()
-        """References to the open files without kept files; some references may be dead."""
+        """References to the open files, except kept files; some references may be dead."""
 
     def open(self, path: str, create: bool) -> BoundedFile:
         """Open a file. Raises OSError."""
@@ -52,7 +53,7 @@ class OpenFiles:
             return self.reopen_locked(bounded)
 
     def reopen_locked(self, bounded: BoundedFile) -> OsFile:
-        """Like `reopen`, for a caller that holds the lock."""
+        """Reopens a file like `reopen`, for a caller that has acquired the lock."""
         file = bounded.file
         if file is None:
             file = self._open(bounded.path, False)
@@ -68,8 +69,8 @@ class OpenFiles:
             return sum(self._closable(entry) is not None for entry in self._clock)
 
     def with_a_descriptor(self, work: Callable[[], T]) -> T:
-        """Returns the result of ``work``; if the process has no free descriptor, closes files and
-        retries."""
+        """Returns the result of ``work``. If the process has no free descriptor, closes files and
+        calls ``work`` again."""
         with self.lock:
             return self._with_a_descriptor(work)
 
@@ -109,9 +110,9 @@ class OpenFiles:
 
 
 class BoundedFile:
-    """A `File` whose descriptor may be closed to save descriptors; the next use reopens it.
+    """A `File` whose descriptor may be closed to save descriptors; the next use reopens the file.
 
-    A file with data that is not fsynced may have no descriptor for a while. Linux (since 4.17)
+    A file with data that is not fsynced may temporarily have no descriptor. Linux (since 4.17)
     reports a failed write-back to the next process that opens the file and calls fsync, so failures
     are not missed as long as the file's data is in Linux's memory.
     """
@@ -122,10 +123,10 @@ class BoundedFile:
         self._files = files
         self.path = path
         self.file: OsFile | None = file
-        """The open file; None while it has no descriptor."""
+        """The open file; None if the descriptor is closed."""
         self.identity = file.identity()
         self.kept = False
-        """Whether the descriptor stays open as long as this object is referenced."""
+        """True if the descriptor must stay open as long as this object is referenced."""
         self.used = True
 
     def opened(self) -> OsFile:
@@ -150,8 +151,8 @@ class BoundedFile:
         return (self.file or self._files.reopen(self)).read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements File.read_cached; also None if the file would have to be reopened, because
-        this may wait for the disk."""
+        """Implements File.read_cached. Also returns None if the file would have to be reopened,
+        because reopening may wait for the disk."""
         self.used = True
         file = self.file
         return None if file is None else file.read_cached(position, length)

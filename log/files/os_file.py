@@ -12,7 +12,7 @@ _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class OsFile:
-    """An open file, which is closed with the last reference to the object."""
+    """An open file, which is closed when the object is no longer referenced."""
 
     __slots__ = ("_descriptor", "_no_wait", "path")
 
@@ -104,7 +104,7 @@ class OsFile:
         os.fdatasync(self._descriptor)
 
     def identity(self) -> tuple[int, int]:
-        """(device, inode), which identify the file."""
+        """Returns device and inode, which identify the file."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 
@@ -113,4 +113,4 @@ class OsFile:
         return self
 
     def keep(self) -> None:
-        """Implements File.keep; the descriptor always stays open."""
+        """Implements File.keep; has no effect, because the descriptor always stays open."""

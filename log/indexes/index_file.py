@@ -1,12 +1,13 @@
-"""The two index files of a segment, ``.index`` and ``.timeindex``: ascending entries of one size.
+"""The two index files of a segment, ``.index`` and ``.timeindex``, which consist of ascending
+entries of equal size.
 
 An entry of ``.index`` has 8 bytes: int32 offset relative to the segment's base offset, int32
 position in the ``.log`` file. The batch at the position ends with the offset. Offsets ascend
 strictly.
 
 An entry of ``.timeindex`` has 12 bytes: int64 timestamp (wall milliseconds), int32 relative offset.
-The timestamp is the largest one of all batches up to the offset, and the batch that ends with the
-offset has it. Timestamps ascend strictly.
+The timestamp is the largest timestamp of all batches up to the offset, and belongs to the batch
+that ends with the offset. Timestamps ascend strictly.
 
 The index of the active segment is kept in memory and written when its segment is rolled or the log
 is closed; after a crash the index is rebuilt from the segment, which recovery reads anyway. The
@@ -24,7 +25,7 @@ from log.files.filesystem import File, FileSystem
 
 
 class IndexFile:
-    """Entries of ``entry_bytes`` each, at most ``max_bytes`` in total."""
+    """An index file with entries of ``entry_bytes`` bytes each, at most ``max_bytes`` in total."""
 
     entry_bytes: int
 
@@ -36,16 +37,17 @@ class IndexFile:
         """The number of entries at which the segment is rolled."""
         self.count = 0
         self._memory: bytearray | None = bytearray()
-        """All entries; None: the entries are read from the file."""
+        """All entries; None if the entries are read from the file."""
         self._file: File | None = None
         self._file_bytes = -1
-        """The size of the file when it was last read or written; -1 before that."""
+        """The size of the file in bytes when it was last read or written; -1 before the first read
+        or write."""
         self._changed = False
         """Whether the entries in memory differ from the file."""
         self._unsynced = False
 
     def load(self) -> None:
-        """Load the entries of the file, which must exist; the padding is dropped."""
+        """Loads the entries of the file, which must exist, and drops the padding."""
         file = self._fs.open(self.path)
         data = file.read(0, file.size())
         size = self.entry_bytes
@@ -58,13 +60,14 @@ class IndexFile:
         self.count = count
 
     def clear(self) -> None:
-        """Drop all entries, before they are rebuilt."""
+        """Drops all entries, so that they can be rebuilt."""
         self._memory = bytearray()
         self.count = 0
         self._changed = True
 
     def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
-        """The bytes of entry ``index``; safe while another thread stores the index.
+        """Returns the bytes of entry ``index``. The call is safe while another thread stores the
+        index.
 
         Raises NotInMemory if the read would wait for the disk and ``wait`` is False.
         """
@@ -88,7 +91,7 @@ class IndexFile:
         self._changed = True
 
     def cut(self, count: int) -> None:
-        """Drop all entries after the first ``count``."""
+        """Drops all entries except the first ``count``."""
         self.resume()
         assert self._memory is not None
         del self._memory[count * self.entry_bytes :]
@@ -119,13 +122,13 @@ class IndexFile:
         self._memory = None
 
     def release(self) -> None:
-        """Free the memory of an index that gets no further entries."""
+        """Frees the memory of an index to which no further entries are added."""
         self.store()
         if not self._unsynced:
             self._file = None
 
     def keep(self) -> None:
-        """Keep the entries readable after the file's name is removed, by File.keep."""
+        """Keeps the entries readable after the file's name is removed, by calling File.keep."""
         if self._memory is None:
             self._opened().keep()
 
@@ -176,7 +179,7 @@ class OffsetIndex(IndexFile):
         return relative + self.base_offset, position
 
     def lookup(self, offset: int, wait: bool = True) -> int:
-        """The position of the last entry at or below ``offset``, else 0.
+        """Returns the position of the last entry at or below ``offset``; 0 without such an entry.
 
         Raises NotInMemory, see `entry_at`.
         """
@@ -196,8 +199,8 @@ class OffsetIndex(IndexFile):
         return self.entry(low - 1, wait)[1] if low else 0
 
     def around(self, position: int, wait: bool = True) -> tuple[int, int | None]:
-        """The position of the last entry below ``position`` (else 0), and the offset of the first
-        entry at or above it (else None).
+        """Returns the position of the last entry below ``position`` (otherwise 0), and the offset
+        of the first entry at or above ``position`` (otherwise None).
 
         Raises NotInMemory, see `entry_at`.
         """
@@ -229,8 +232,8 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
-    """A sparse map from the largest timestamp so far to the last offset of the batch that has
-    it."""
+    """A sparse map from the largest timestamp so far to the last offset of the batch with this
+    timestamp."""
 
     entry_bytes = _TIME_ENTRY.size
 
@@ -239,8 +242,8 @@ class TimeIndex(IndexFile):
         self.full_at -= 1  # one entry is reserved for the largest timestamp, added at the roll
 
     def append(self, timestamp_ms: int, offset: int) -> None:
-        """Add ``timestamp_ms`` as the largest timestamp so far, if it is larger than the last
-        entry's."""
+        """Adds ``timestamp_ms`` as the largest timestamp so far, if it is larger than the timestamp
+        of the last entry."""
         if timestamp_ms < 0:
             return
         self.resume()
@@ -261,7 +264,8 @@ class TimeIndex(IndexFile):
         return self.entry(self.count - 1) if self.count else (-1, self.base_offset)
 
     def lookup(self, timestamp_ms: int) -> int:
-        """The offset of the last entry at or below ``timestamp_ms``, else the base offset."""
+        """Returns the offset of the last entry at or below ``timestamp_ms``; otherwise the base
+        offset."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -272,7 +276,7 @@ class TimeIndex(IndexFile):
         return self.entry(low - 1)[1] if low else self.base_offset
 
     def last_below(self, offset: int) -> tuple[int, int]:
-        """The last entry whose offset is below ``offset``; else (-1, base offset)."""
+        """Returns the last entry whose offset is below ``offset``; otherwise (-1, base offset)."""
         count = self._count_below(offset)
         return self.entry(count - 1) if count else (-1, self.base_offset)
 

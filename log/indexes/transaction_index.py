@@ -51,8 +51,8 @@ class TransactionIndex:
         self._data = bytearray()
         """The content of the file."""
         self._least: list[array[int]] = []
-        """The smallest first offset of each 8 entries, then of each 8 such groups, and so on; a
-        search uses them to skip entries."""
+        """The smallest first offset of each 8 entries, then of each 8 such groups, and so on. With
+        these offsets a search skips entries."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -61,9 +61,9 @@ class TransactionIndex:
         return map(Aborted._make, _UNVERSIONED.iter_unpack(bytes(self._data)))
 
     def load(self) -> bool:
-        """Load the file, which must exist; returns False if a part of the file is invalid.
+        """Loads the file, which must exist; returns False if a part of the file is invalid.
 
-        The entries before the invalid part are loaded.
+        In this case the entries before the invalid part are loaded.
         """
         data = read_whole(self._fs, self.path)
         whole = len(data) // _ENTRY.size * _ENTRY.size
@@ -92,7 +92,7 @@ class TransactionIndex:
             self._data += _ENTRY.pack(_VERSION, *entry)
 
     def cut(self, count: int) -> None:
-        """Drop all entries after the first ``count``.
+        """Drops all entries except the first ``count``.
 
         If the file can't be truncated, the next entries overwrite the dropped entries.
         """
@@ -105,8 +105,8 @@ class TransactionIndex:
         self.cut(self._count_below(offset))
 
     def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
-        """Replace all entries from ``from_offset`` on by ``aborted``, the aborted transactions that
-        were found in the log.
+        """Replaces all entries from ``from_offset`` on by ``aborted``, the aborted transactions
+        that were found in the log.
 
         Errors are not raised, because a lost file only causes a scan at the next start.
         """
@@ -157,7 +157,7 @@ class TransactionIndex:
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
-        """The number of entries from ``index`` on that are known to begin at or above ``end``."""
+        """Returns how many entries from ``index`` on are known to begin at or above ``end``."""
         passed_to = index
         bits = _FAN_BITS
         for least in self._least:
@@ -169,7 +169,7 @@ class TransactionIndex:
         return passed_to - index
 
     def _count_below(self, offset: int) -> int:
-        """The number of markers below ``offset``."""
+        """Returns the number of markers below ``offset``."""
         data, unpack_from, size = self._data, _MARKER.unpack_from, _ENTRY.size
         low, high = 0, len(self)
         while low < high:

@@ -1,9 +1,9 @@
 """The producers of a log, in the state that they will have after the owner has appended its
 accepted records.
 
-A shard accepts records during a turn and appends them at the end of the turn. Decisions in between
-must consider the accepted records; otherwise an offset commit would be accepted after the marker of
-its transaction (law 13). The state of a producer with accepted records is therefore in
+A shard accepts records during a turn and appends them at the end of the turn. Decisions during the
+turn must consider the accepted records; otherwise an offset commit would be accepted after the
+marker of its transaction (law 13). The state of a producer with accepted records is therefore in
 `AcceptedProducers`, and the state of any other producer in the log.
 """
 
@@ -23,21 +23,21 @@ class AcceptedProducers:
     def __init__(self, appended: ProducerStates) -> None:
         self._appended = appended
         self._accepted: dict[int, ProducerStates] = {}
-        """The states by producer id; each value has only this producer."""
+        """The states by producer id; each `ProducerStates` has only the producer of its key."""
 
     def of(self, producer_id: int) -> ProducerStates:
-        """The states that a decision about the producer must use."""
+        """Returns the states with which a decision about the producer must be made."""
         return self._accepted.get(producer_id, self._appended)
 
     def note(self, producer_id: int, epoch: int, first_offset: int, last_offset: int) -> None:
-        """Note an accepted transactional batch at these offsets."""
+        """Records an accepted transactional batch with these offsets."""
         batch = Header(
             0, 0, first_offset, last_offset, -1, TRANSACTIONAL_BIT, -1, producer_id, epoch, 0
         )
         self._own(batch).note(batch)
 
     def end(self, marker: Marker, offset: int) -> None:
-        """Note an accepted marker at ``offset``."""
+        """Records an accepted marker at ``offset``."""
         self._own(marker).end(Ended(marker, offset, -1))
 
     def _own(self, of: Header | Marker) -> ProducerStates:

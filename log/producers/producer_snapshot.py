@@ -26,7 +26,7 @@ class ProducerImage:
     def __init__(self, offset: int, shards: Sequence[dict[int, State]]) -> None:
         self.offset = offset
         self.is_void = False
-        """Whether the image must not be written, because the log was truncated, closed or saved
+        """True if the image must not be written, because the log was truncated, closed or saved
         after `freeze`."""
         self._shards = shards
         self._data = bytearray()
@@ -44,7 +44,7 @@ class ProducerImage:
         self._shards = ()
 
     def data(self) -> bytearray:
-        """The file's bytes, after `pack` has finished; may be called in any thread."""
+        """Returns the file's bytes; `pack` must have finished. May be called in any thread."""
         version, _, count = _HEADER.unpack_from(self._data)
         checksum = crc32c(memoryview(self._data)[_CHECKED_FROM:])
         _HEADER.pack_into(self._data, 0, version, checksum, count)
@@ -79,7 +79,7 @@ def _entries(states: Iterable[tuple[int, State]]) -> bytes:
 
 
 def parse(data: bytes) -> Iterator[tuple[int, State]] | None:
-    """The producer ids and states in a file; None for a damaged file."""
+    """Yields the producer ids and states in a file; returns None for a damaged file."""
     if len(data) < _HEADER.size:
         return None
     version, checksum, count = _HEADER.unpack_from(data)

@@ -1,11 +1,11 @@
-"""The producers of a partition: the last five batches of each, and its open transaction.
+"""The producers of a partition: the last five batches of each producer, and its open transaction.
 
-A batch that equals one of the five is a duplicate, and is answered with the offsets of the first
+A batch that equals one of the five is a duplicate; the producer gets the offsets of the first
 append. A batch that leaves a gap is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER, a batch of an older
-epoch with INVALID_PRODUCER_EPOCH. An unknown producer (whose records are deleted, or which is new)
-may begin with any sequence, as in Kafka since 2.5. A marker ends a transaction; its valid epochs
-depend on the transaction protocol's version (KIP-890). The state is computed from the log's
-batches; Kafka's ``.snapshot`` files, written at a roll and a close, avoid a read of all batches.
+epoch with INVALID_PRODUCER_EPOCH. An unknown producer (deleted or new) may begin with any sequence,
+as in Kafka since 2.5. A marker ends a transaction; its valid epochs depend on the version of the
+transaction protocol (KIP-890). The state is computed from the log's batches, or from one of Kafka's
+``.snapshot`` files, which are written at a roll and a close, and the batches after it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Producer(NamedTuple):
     batches: list[Appended]
     last_timestamp_ms: int
     coordinator_epoch: int
-    """The highest coordinator epoch of this producer's markers; -1 before the first."""
+    """The highest coordinator epoch of this producer's markers; -1 without markers."""
 
     @property
     def last_sequence(self) -> int:
@@ -70,8 +70,8 @@ class ProducerStates:
         self.open_transactions: OrderedDict[int, int] = OrderedDict()
         """The first offset of each producer's open transaction, the oldest transaction first."""
         self.ended: deque[tuple[int, int]] = deque()
-        """(marker's offset, first offset), ascending, of ended transactions whose markers may be at
-        or above the high watermark. A transaction that another one encloses is omitted."""
+        """The marker's offset and the first offset, ascending, of ended transactions whose markers
+        may be at or above the high watermark; transactions within another one are omitted."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -88,7 +88,7 @@ class ProducerStates:
 
     @property
     def are_many(self) -> bool:
-        """Whether an iteration over all producers needs more than one piece of work."""
+        """Returns whether an iteration over all producers must be split into several steps."""
         return self._table.is_large
 
     def get(self, producer_id: int) -> Producer | None:
@@ -106,7 +106,7 @@ class ProducerStates:
                 yield producer_id
 
     def state(self, producer_id: int) -> object:
-        """A token of a producer's state, which differs after the next batch or marker."""
+        """Returns a token of a producer's state, which differs after a batch or marker."""
         return self._table.get(producer_id)
 
     # -- checks before an append
@@ -117,7 +117,7 @@ class ProducerStates:
         return state is not None and state[BEGAN] >= 0 and state[EPOCH] == epoch
 
     def duplicate_of(self, batch: BatchHeader) -> Appended | None:
-        """The batch already in the log that ``batch`` repeats, or None."""
+        """Returns the batch in the log that ``batch`` repeats, or None."""
         producer_id = batch.producer_id
         state = self._table.get(producer_id)
         if state is None or state[EPOCH] != batch.producer_epoch:
@@ -168,11 +168,11 @@ class ProducerStates:
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, rules: int
     ) -> None:
-        """Raise AppendRefused unless a marker may end the producer's transaction.
+        """Raises AppendRefused unless a marker may end the producer's transaction.
 
-        With ``rules`` 1 the marker's epoch must be at least the transaction's. With ``rules`` 2 it
-        must be higher; an equal epoch is accepted only for a repeated marker, without an open
-        transaction, or at the maximum epoch.
+        With ``rules`` 1 the marker's epoch must be at least the transaction's epoch. With ``rules``
+        2 the marker's epoch must be higher; an equal epoch is accepted only for a repeated marker,
+        without an open transaction, or at the maximum epoch.
         """
         state = self._table.get(producer_id)
         if state is None:
@@ -190,7 +190,7 @@ class ProducerStates:
             )
 
     def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
-        """An independent copy of the states of the producers in ``batches``."""
+        """Returns an independent copy of the states of the producers in ``batches``."""
         trial = ProducerStates()
         for producer_id in {batch.producer_id for batch in batches}:
             state = self._table.get(producer_id)
@@ -201,7 +201,7 @@ class ProducerStates:
     # -- updates by appended batches
 
     def note(self, batch: BatchHeader | Header) -> None:
-        """Enter a data batch of the log.
+        """Applies a data batch of the log.
 
         A batch of an older epoch, which leaders reject, opens a transaction but keeps the epoch.
         """
@@ -231,7 +231,7 @@ class ProducerStates:
         self._table.put(producer_id, state)
 
     def end(self, ended: Ended) -> None:
-        """Enter a marker of the log, which must already be in the index of aborted transactions."""
+        """Applies a marker, which must already be in the index of aborted transactions."""
         marker = ended.marker
         producer_id = marker.producer_id
         state = self._table.get(producer_id) or NEW
@@ -254,7 +254,7 @@ class ProducerStates:
             ended.popleft()
 
     def note_epoch(self, producer_id: int, epoch: int) -> None:
-        """Enter a control batch that a cleaner has emptied, whose epoch still fences."""
+        """Applies a control batch that a cleaner has emptied; its epoch still fences."""
         state = self._table.get(producer_id) or NEW
         if state[EPOCH] < epoch:
             self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
@@ -288,9 +288,9 @@ class ProducerStates:
     # -- expiry
 
     def expire(self, before_ms: int) -> Iterator[None]:
-        """Remove the producers without a record timestamp at or after ``before_ms``.
+        """Removes the producers without a record timestamp at or after ``before_ms``.
 
-        Runs in short steps; states may change in between. Open transactions keep a producer.
+        Runs in short steps, between which states may change. Open transactions keep a producer.
         """
         for idle in self._idle_since(before_ms):
             for producer_id in idle:
@@ -307,11 +307,11 @@ class ProducerStates:
             ]
 
     def forget_idlest(self, keep: int) -> Iterator[int]:
-        """Remove the producers that have been idle longest, until about ``keep`` are left.
+        """Removes the producers that were idle longest, until about ``keep`` producers are left.
 
-        Producers with an open transaction stay and don't count. Runs in short steps, like `expire`;
-        yields the number removed by each step. The threshold is from a sample of timestamps, so the
-        remaining number is not exact.
+        Producers with an open transaction are kept and don't count. The generator runs in short
+        steps, like `expire`, and yields the number of producers that each step removed. The
+        threshold is estimated from a sample of timestamps, so the remaining number is not exact.
         """
         table = self._table
         surplus = self.without_transaction - keep
@@ -347,7 +347,7 @@ class ProducerStates:
     # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """The last offset of data batches (-1: none) and the epoch, by producer id.
+        """Yields the last offset of data batches (-1 if none) and the epoch, by producer id.
 
         The result is yielded in pieces, between which the states may change.
         """
@@ -361,18 +361,18 @@ class ProducerStates:
             }
 
     def freeze(self, offset: int) -> ProducerImage:
-        """The current producers, for a log that ends at ``offset``.
+        """Returns the current producers, for a log that ends at ``offset``.
 
-        Changes cost a little more until the caller has written the image and calls `thaw`.
+        Changes cost slightly more until the caller has written the image and calls `thaw`.
         """
         return ProducerImage(offset, self._table.freeze())
 
     def thaw(self) -> None:
-        """End `freeze`: the frozen states are no longer read."""
+        """Ends `freeze`, because the frozen states are no longer read."""
         self._table.thaw()
 
     def restore(self, data: bytes) -> bool:
-        """Load a ``.snapshot`` file; returns False, without producers, if it is damaged."""
+        """Loads a ``.snapshot`` file; returns False, without producers, for a damaged file."""
         self.clear()
         states = parse(data)
         if states is None:

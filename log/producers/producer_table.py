@@ -1,5 +1,5 @@
-"""The producers of a partition in little memory: a flat tuple per producer, spread over many small
-dicts.
+"""The producers of a partition in little memory: a flat tuple per producer, distributed over many
+small dicts.
 
 A tuple is replaced, never changed, so that the whole table can be frozen at once:
 `ProducerTable.freeze` shares the dicts, and a shared dict is copied before its first change. All
@@ -14,17 +14,17 @@ from functools import partial
 State = tuple[int, ...]
 """Epoch, timestamp of the last batch or marker, highest coordinator epoch, first offset of the open
 transaction; then for each kept batch, the oldest first: first sequence number, last offset delta,
-first offset, timestamp. -1: not set."""
+first offset, timestamp. A number that is not set is -1."""
 EPOCH, TIMESTAMP, COORDINATOR_EPOCH, BEGAN, FIRST_BATCH = range(5)
 A_BATCH = 4
 LAST_SEQUENCE, LAST_DELTA, LAST_OFFSET = -4, -3, -2
-"""The indexes of the last batch's fields in a State with a batch; LAST_SEQUENCE is the sequence of
-the batch's first record."""
+"""The indexes of the last batch's fields in a State with at least one batch. LAST_SEQUENCE is the
+sequence number of the batch's first record."""
 NEW: State = (-1, -1, -1, -1)
 """The state of an unknown producer."""
 
 SPREAD_ABOVE = 2048
-"""The maximum number of producers in a single dict: a copy takes 1 ms."""
+"""The maximum number of producers in a single dict. A copy of such a dict takes 1 ms."""
 _A_PIECE = 256
 """The number of producers in a piece.
 
@@ -35,7 +35,7 @@ _SHARDS = 257  # a prime, so that ids with distances of a power of two are sprea
 
 
 class ProducerTable:
-    """States by producer id."""
+    """The states of producers, by producer id."""
 
     __slots__ = ("_frozen", "_shards", "get")
 
@@ -49,7 +49,8 @@ class ProducerTable:
 
     @property
     def is_large(self) -> bool:
-        """Whether an iteration over all producers needs more than one piece of work."""
+        """Returns whether an iteration over all producers must be split into several pieces of
+        work."""
         return len(self._shards) > 1
 
     def put(self, producer_id: int, state: State) -> None:
@@ -74,12 +75,13 @@ class ProducerTable:
         return pieces(tuple(self._shards))
 
     def freeze(self) -> Sequence[dict[int, State]]:
-        """The current table, unaffected by later changes; until `thaw`, changes cost copies."""
+        """Returns the current table, which later changes do not affect. Until `thaw`, changes copy
+        dicts and therefore cost more."""
         self._frozen.update(range(len(self._shards)))
         return tuple(self._shards)
 
     def thaw(self) -> None:
-        """End `freeze`: the frozen dicts are no longer read."""
+        """Ends `freeze`, because the frozen dicts are no longer read."""
         self._frozen.clear()
 
     def clear(self) -> None:
@@ -88,12 +90,12 @@ class ProducerTable:
         self._use([{}])
 
     def _use(self, shards: list[dict[int, State]]) -> None:
-        """Use ``shards``: a producer is in the dict whose index is the producer id modulo the
-        number of dicts."""
+        """Replaces the dicts by ``shards``. A producer is in the dict whose index is the producer
+        id modulo the number of dicts."""
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
-        """The state of a producer, or None.
+        """Returns the state of a producer, or None.
 
         As long as the table has one dict, this is a single lookup, for the hot path.
         """
@@ -113,7 +115,8 @@ class ProducerTable:
 
 
 def pieces(shards: Sequence[dict[int, State]]) -> Iterator[list[tuple[int, State]]]:
-    """Yields ids and states, a few at a time, of dicts that may change between two pieces."""
+    """Yields ids and states of ``shards``, a few at a time. The dicts may change between two
+    pieces."""
     for shard in shards:
         ids = list(reversed(shard))
         while ids:
