@@ -1,9 +1,9 @@
 """SCRAM credentials, which a broker stores instead of passwords, and Kafka's text form of a
 credential.
 
-The password can't be computed from a credential, nor can the key that proves the password in a
-login. Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is
-used as its UTF-8 bytes; like Kafka, without SASLprep.
+Neither the password, nor the key that proves the password in a login, can be computed from a
+credential. Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password
+is used as its UTF-8 bytes, without SASLprep, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
-"""The maximum number of iterations that AlterUserScramCredentials accepts; a login uses the stored
-number."""
+"""The maximum number of iterations that AlterUserScramCredentials accepts. A login uses the number
+in the stored credential."""
 SALT_BITS: Final = 130
 _DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -37,16 +37,16 @@ class ScramMechanism(Enum):
         self.size_bytes = hashlib.new(hash_name).digest_size
 
     def hash(self, data: bytes) -> bytes:
-        """H of RFC 5802."""
+        """Returns the result of the function H of RFC 5802."""
         return hashlib.new(self.hash_name, data).digest()
 
     def hmac(self, key: bytes, data: bytes) -> bytes:
-        """HMAC of RFC 5802."""
+        """Returns the result of the function HMAC of RFC 5802."""
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Hi of RFC 5802, which takes about 5 ms for 4096 iterations and must not run on the event
-        loop."""
+        """Returns the result of the function Hi of RFC 5802. It takes about 5 ms for 4096
+        iterations and must not run on the event loop."""
         return hashlib.pbkdf2_hmac(self.hash_name, password, salt, iterations)
 
 
@@ -71,21 +71,22 @@ class Found(NamedTuple):
 
     credential: ScramCredential
     owner: str
-    """The name of the principal that logs in."""
+    """The name of the principal that logs in with the credential."""
     expires_ms: int | None = None
     """Wall time in ms at which the token expires; None for a password."""
 
 
 Find = Callable[[str, bool], Found | None]
-"""A function that finds a credential by a user's name, or with True by a token's id."""
+"""A function that finds a credential by a user's name, or by a token's id if its second argument is
+True."""
 Decoy = Callable[[str, bool], ScramCredential]
-"""A function with the arguments of `Find`, which returns a decoy for unknown users or tokens, so
-that names can't be probed."""
+"""A function with the arguments of `Find`. It returns a decoy for unknown users or tokens, so that
+clients can't find out which names exist."""
 
 
 def salt_of(number: int) -> bytes:
-    """The salt that Kafka's tools make from a random number of `SALT_BITS` bits: at most 26 letters
-    and digits."""
+    """Returns a salt of at most 26 letters and digits, which Kafka's tools make from a random
+    number of `SALT_BITS` bits."""
     salt = bytearray()
     while number:
         number, digit = divmod(number, 36)
@@ -96,8 +97,8 @@ def salt_of(number: int) -> bytes:
 def decoy(
     mechanism: ScramMechanism, name: bytes, secret: bytes, iterations: Iterable[int]
 ) -> ScramCredential:
-    """A credential that does not match any password. It is always the same for a name, and similar
-    to a user's credential.
+    """Returns a credential that does not match any password. The credential is always the same for
+    a name, and looks like a user's credential.
 
     ``iterations`` are the numbers of iterations of existing users. The decoy has one of these
     numbers, so that its number does not reveal that the name is unknown.
@@ -119,7 +120,7 @@ def decoy(
 def credential(
     mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a salted password."""
+    """Returns the credential that belongs to a salted password."""
     client_key = mechanism.hmac(salted_password, b"Client Key")
     return ScramCredential(
         salt,
@@ -130,7 +131,7 @@ def credential(
 
 
 def wrong_iterations(iterations: int) -> str | None:
-    """Kafka's message for an invalid number of iterations; None for a valid number."""
+    """Returns Kafka's message for an invalid number of iterations; None for a valid number."""
     if iterations < ITERATIONS_MIN:
         return "Too few iterations"
     if iterations > ITERATIONS_MAX:
@@ -147,9 +148,9 @@ def credential_text(value: ScramCredential) -> str:
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """Parses a text of `credential_text` or of Kafka.
+    """Parses a text that `credential_text` or Kafka wrote.
 
-    Raises ValueError, whose message has no values, for other text.
+    Raises ValueError for other text; its message does not contain values of the text.
     """
     fields = dict(part.partition("=")[::2] for part in text.split(","))
     try:

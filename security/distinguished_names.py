@@ -23,7 +23,7 @@ _WORDS: Final = {
     bytes.fromhex("0992268993f22c640119"): "DC",
     bytes.fromhex("0992268993f22c640101"): "UID",
 }
-"""The keywords of RFC 2253 by the encoded object identifier."""
+"""The keywords of RFC 2253, by the encoded object identifier of the attribute."""
 _STRINGS: Final = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E))
 """Tags of the ASN.1 strings that are written as text."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')

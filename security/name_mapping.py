@@ -22,8 +22,8 @@ NAME_CHARS_MAX = 4096
 """The maximum length of a distinguished name; a longer name does not match any rule."""
 
 _BREAKS = frozenset("\r\x85\u2028\u2029")
-"""Line terminators that RE2's dot matches and Java's does not. A name with one of these does not
-match any pattern."""
+"""Line terminators that RE2's dot matches but Java's dot does not. A name with such a character
+does not match any pattern."""
 _PART = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(
     rf"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?))"
@@ -73,7 +73,8 @@ class MappingRules:
 
 
 def parse_mapping_rules(text: str) -> MappingRules:
-    """The rules in the setting. Raises ValueError with a message for users for an invalid rule."""
+    """Returns the rules in the setting. Raises ValueError with a message for users if a rule is
+    invalid."""
     rules: list[_Rule] = []
     position = 0
     while text[position:].strip():
@@ -120,7 +121,7 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 
 def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
-    """The parts of a replacement, read as in Java.
+    """Returns the parts of a replacement, parsed as in Java.
 
     Raises ValueError for a replacement that fails in Java for every name.
     """
@@ -146,8 +147,8 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
 
 
 def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
-    """The group's number, and the digits after it that do not belong to the number; a literal text
-    if the group does not exist."""
+    """Returns the group's number, and the digits after it that are not part of the number; a
+    literal text if the group does not exist."""
     if group > groups:
         return [f"${group}{digits}"]
     while digits and group * 10 + int(digits[0]) <= groups:

@@ -24,7 +24,7 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a client that is not authenticated, on PLAINTEXT or on TLS without a client
 certificate."""
 EVERYBODY: Final = "User:*"
-"""The only wildcard for the principal of an ACL entry."""
+"""The only wildcard that is valid as the principal of an ACL entry."""
 
 
 def user(name: str) -> Principal:

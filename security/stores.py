@@ -29,8 +29,8 @@ _PEM_COLUMNS: Final = 64
 
 
 def pem(text: str, *ending: str) -> str:
-    """The PEM blocks of a text whose label ends with ``ending``, split into lines, because a
-    property may have a whole block in one line."""
+    """Returns the PEM blocks of a text whose label ends with ``ending``. The blocks are split into
+    lines, because a property may have a whole block in one line."""
     return "".join(
         f"-----BEGIN {found['what']}-----\n{_lines(found['body'])}-----END {found['what']}-----\n"
         for found in _BLOCK.finditer(text)
@@ -52,8 +52,8 @@ class StoreError(ValueError):
 
 
 def certificates_in(data: bytes, place: str, password: str | None) -> str:
-    """The certificates of a truststore as PEM. Raises StoreError if it has none or can't be
-    read."""
+    """Returns the certificates of a truststore as PEM. Raises StoreError if the truststore has no
+    certificate or can't be read."""
     if data.startswith(_JKS):
         found = "".join(map(_pem_of, _trusted(data, place, password)))
     elif data[:1] == bytes([_DER_SEQUENCE]):
@@ -68,7 +68,8 @@ def certificates_in(data: bytes, place: str, password: str | None) -> str:
 
 
 def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The private key of a keystore, and its certificates, as PEM. Raises StoreError."""
+    """Returns the private key of a keystore, and the certificates of the key, as PEM. Raises
+    StoreError."""
     if data.startswith(_JKS):
         raise StoreError(
             f"{place} is a JKS keystore, whose keys only Java can read: convert it"
@@ -107,7 +108,7 @@ def _text(data: bytes, place: str) -> str:
 
 
 def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The key as PEM, "" without a key, and the certificates as PEM."""
+    """Returns the private key as PEM, or "" without a key, and the certificates as PEM."""
     try:
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -171,7 +172,7 @@ class _Reader:
         self._position = 0
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Returns the next ``size`` bytes."""
         taken = self._data[self._position : self._position + size]
         if len(taken) < size:
             raise StoreError(f"{self._place} is a truncated JKS")
@@ -179,7 +180,7 @@ class _Reader:
         return taken
 
     def number(self, size: int) -> int:
-        """The next unsigned number."""
+        """Returns the next ``size`` bytes as an unsigned number."""
         return int.from_bytes(self.take(size))
 
     def certificate(self, version: int) -> bytes:

@@ -45,7 +45,8 @@ class Token(NamedTuple):
 
 
 class Lifetimes(NamedTuple):
-    """``delegation.token.max.lifetime.ms`` and ``delegation.token.expiry.time.ms``."""
+    """The values of ``delegation.token.max.lifetime.ms`` and
+    ``delegation.token.expiry.time.ms``."""
 
     longest_ms: int = 604_800_000
     expiry_ms: int = 86_400_000
@@ -62,8 +63,8 @@ def password_of(token_id: str, secret: bytes) -> str:
 
 
 def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> ScramCredential:
-    """The SCRAM credential of a token; this takes milliseconds and must not run on the event
-    loop."""
+    """Returns the SCRAM credential of a token. This takes milliseconds and must not run on the
+    event loop."""
     drawn = hmac.digest(secret, b"salt of " + token_id.encode(), "sha256")
     salt = salt_of(int.from_bytes(drawn) & ((1 << SALT_BITS) - 1))
     password = password_of(token_id, secret).encode()
@@ -72,7 +73,7 @@ def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> Sc
 
 
 def wrong_renewer(renewers: tuple[Principal, ...]) -> int:
-    """INVALID_PRINCIPAL_TYPE if a renewer is not a user, NONE otherwise."""
+    """Returns INVALID_PRINCIPAL_TYPE if a renewer is not a user, otherwise NONE."""
     return NONE if all(each.type == USER for each in renewers) else INVALID_PRINCIPAL_TYPE
 
 
@@ -85,8 +86,8 @@ def new_token(
     lifetimes: Lifetimes,
     now_ms: int,
 ) -> Token:
-    """A new token whose lifetime is ``asked_ms``, limited to the maximum; the maximum if
-    ``asked_ms`` is 0 or negative."""
+    """Returns a new token with a lifetime of ``asked_ms``, limited to the maximum; with the maximum
+    lifetime if ``asked_ms`` is 0 or negative."""
     longest_ms = lifetimes.longest_ms if asked_ms <= 0 else min(asked_ms, lifetimes.longest_ms)
     ends_ms = now_ms + longest_ms
     expires_ms = min(ends_ms, now_ms + lifetimes.expiry_ms)
@@ -94,24 +95,25 @@ def new_token(
 
 
 def may_change(token: Token, who: Principal) -> bool:
-    """Whether a principal may renew or expire a token; a requester who is not the owner may not."""
+    """Returns whether a principal may renew or expire a token. A requester that is not the owner
+    may not."""
     return who in (token.owner, *token.renewers)
 
 
 def is_about(token: Token, who: Principal) -> bool:
-    """Whether a token names a principal, who may therefore describe the token."""
+    """Returns whether a token names a principal, which may therefore describe the token."""
     return who in (token.owner, token.requester, *token.renewers)
 
 
 def is_over(token: Token, now_ms: int) -> bool:
-    """Whether a token has expired, so that it can't be used or renewed."""
+    """Returns whether a token has expired, so that clients can't use or renew the token."""
     return now_ms >= min(token.expires_ms, token.ends_ms)
 
 
 def renewed(
     token: Token, who: Principal, period_ms: int, lifetimes: Lifetimes, now_ms: int
 ) -> Token | int:
-    """The token with the expiry of a renewal, or the error code."""
+    """Returns the token with its expiry after a renewal, or the error code."""
     if is_over(token, now_ms):
         return DELEGATION_TOKEN_EXPIRED
     if not may_change(token, who):
@@ -121,7 +123,7 @@ def renewed(
 
 
 def expired(token: Token, who: Principal, period_ms: int, now_ms: int) -> Token | int | None:
-    """The token with another expiry, None if it expires now, or the error code."""
+    """Returns the token with its new expiry, None if the token expires now, or the error code."""
     if not may_change(token, who):
         return DELEGATION_TOKEN_OWNER_MISMATCH
     if period_ms < 0:

@@ -1,1 +1,2 @@
-"""Access control lists: the entries, their index, and the decision by the entries."""
+"""Access control lists: their entries, the index of the entries, and the decision by the
+entries."""

@@ -28,7 +28,7 @@ from security.principal import EVERYBODY
 
 
 class Rule(Enum):
-    """The reason of a decision that was not made by an entry."""
+    """The reason of a decision that was not made by an ACL entry."""
 
     SUPER_USER = "super.users names the principal"
     NO_ACL_ALLOWS = "no ACL matches, and allow.everyone.if.no.acl.found is true"
@@ -37,7 +37,7 @@ class Rule(Enum):
 
 
 class Decision(NamedTuple):
-    """A decision, and the entry or rule that made it."""
+    """An authorization decision, and the ACL entry or rule from which it follows."""
 
     is_allowed: bool
     rule: AclEntry | Rule
@@ -48,11 +48,11 @@ _NO_ACL_ALLOWS = Decision(True, Rule.NO_ACL_ALLOWS)
 _NO_ACL_DENIES = Decision(False, Rule.NO_ACL_DENIES)
 _NOTHING_ALLOWS = Decision(False, Rule.NOTHING_ALLOWS)
 _A_NAME = "hardcode"
-"""The name of a resource without entries, as in Kafka."""
+"""The placeholder name of a resource that has no entries, as in Kafka."""
 
 
 class AclRules:
-    """Decides by an index of entries, by the rules in the module's docstring."""
+    """Decides by an index of ACL entries, according to the rules in the module's docstring."""
 
     def __init__(
         self, index: AclIndex, super_users: Container[str] = (), *, allow_everyone: bool = False
@@ -64,7 +64,8 @@ class AclRules:
     def verdict(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> Decision:
-        """The decision; ``principal`` is ``Type:name``, ``host`` an address without a slash."""
+        """Returns the decision for an operation on a resource. ``principal`` is ``Type:name``,
+        ``host`` an address without a slash."""
         if principal in self._super_users:
             return _SUPER_USER
         return self._verdict(principal, host, operation, self.index.covering(kind, name))
@@ -72,8 +73,8 @@ class AclRules:
     def _verdict(
         self, principal: str, host: str, operation: Operation, patterns: list[Pattern]
     ) -> Decision:
-        """The decision by the entries of ``patterns``, which are all patterns that cover the
-        resource."""
+        """Returns the decision by the entries of ``patterns``, which must be all patterns that
+        cover the resource."""
         if not patterns:
             return self._without_acl
         allowed_by = None
@@ -97,10 +98,11 @@ class AclRules:
     def may_somewhere(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
     ) -> Generator[None, None, bool]:
-        """Whether a resource of a type may exist on which the operation is allowed.
+        """Returns whether the operation is allowed on at least one conceivable resource of a type.
 
         An allow entry counts unless a deny entry with the same name, or with a prefix of the name,
-        covers all of its resources. Runs in steps: 20,000 entries of each kind take 40 ms.
+        covers all of its resources. The generator works in steps: 20,000 entries of each kind take
+        40 ms.
         """
         if self.verdict(principal, host, operation, kind, _A_NAME).is_allowed:
             return True

@@ -19,13 +19,13 @@ from security.acls.model import (
 
 
 class AclFilter(NamedTuple):
-    """The required fields of an entry. None, and ANY, match every value."""
+    """The required fields of an entry. None or ANY matches every value."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
     pattern_type: PatternType = PatternType.ANY
-    """ANY: entries with exactly ``name``, literal or prefixed. MATCH: entries whose pattern covers
-    ``name``."""
+    """With ANY the filter matches entries with exactly ``name``, literal or prefixed. With MATCH it
+    matches entries whose pattern covers ``name``."""
     principal: str | None = None
     host: str | None = None
     operation: Operation = Operation.ANY
@@ -58,7 +58,7 @@ class AclFilter(NamedTuple):
 
     @property
     def wrong(self) -> str | None:
-        """Kafka's message for an invalid filter; None for a valid filter."""
+        """Returns Kafka's message for an invalid filter; None for a valid filter."""
         if not (self.resource_type and self.pattern_type):
             return "Unknown patternFilter."
         return None if self.operation and self.permission else "Unknown entryFilter."

@@ -1,4 +1,4 @@
-"""The index of the ACL entries, so that a decision reads only few entries.
+"""The index of the ACL entries, which limits a decision to few entries.
 
 Literal patterns are indexed by type and name, prefixed patterns by type and prefix, and the entries
 of a pattern by principal. Prefixes of a name are looked up only in the lengths of existing
@@ -26,15 +26,15 @@ from security.acls.model import (
 )
 
 AT_A_TIME = 100
-"""The number of entries of a pattern that are read between two pauses; they take half a
-millisecond, including the encoding."""
+"""The number of entries of a pattern that are read between two pauses. Reading and encoding them
+takes half a millisecond."""
 
 _Of = dict[str, dict[AclEntry, None]]
 """The entries of one pattern, by principal."""
 
 
 class AclIndex:
-    """All entries; ``epoch`` rises with each change, so that decisions can be cached."""
+    """All ACL entries. ``epoch`` increases with each change, so that decisions can be cached."""
 
     __slots__ = (
         "_count", "_lengths", "_lengths_sorted", "_patterns", "_prefixes", "_principals", "epoch",
@@ -45,8 +45,8 @@ class AclIndex:
         self._principals: dict[tuple[ResourceType, str, Operation], dict[AclEntry, None]] = {}
         """The entries by resource type, principal and operation."""
         self._prefixes: dict[ResourceType, dict[str, Pattern]] = {}
-        """The prefixed patterns by type and prefix: the lookup of a string takes a tenth of the
-        time of a pattern's."""
+        """The prefixed patterns by type and prefix. A lookup by a string takes a tenth of the time
+        of a lookup by a pattern."""
         self._lengths: dict[ResourceType, Counter[int]] = {}
         """The number of prefixes of each length, by type."""
         self._lengths_sorted: dict[ResourceType, list[int]] = {}
@@ -67,7 +67,7 @@ class AclIndex:
         return entry in self._patterns.get(entry.pattern, {}).get(entry.principal, ())
 
     def add(self, entry: AclEntry) -> bool:
-        """Add an entry; returns False if it already exists."""
+        """Adds an entry; returns False if the entry already exists."""
         pattern, principal = entry.pattern, entry.principal
         of = self._patterns.get(pattern)
         if of is None:
@@ -85,7 +85,7 @@ class AclIndex:
         return True
 
     def remove(self, entry: AclEntry) -> bool:
-        """Remove an entry; returns False if it does not exist."""
+        """Removes an entry; returns False if the entry does not exist."""
         if entry not in self:
             return False
         pattern, principal = entry.pattern, entry.principal
@@ -156,7 +156,7 @@ class AclIndex:
         return found
 
     def entries_of(self, pattern: Pattern, principal: str) -> Iterable[AclEntry]:
-        """A pattern's entries for a principal, which is compared as a string."""
+        """Returns a pattern's entries for a principal; principals are compared as strings."""
         return self._patterns[pattern].get(principal, ())
 
     def entries_for(
@@ -190,5 +190,5 @@ def is_about(entry: AclEntry, host: str, operation: Operation) -> bool:
 
 
 def denies(entry: AclEntry) -> bool:
-    """Whether an entry denies."""
+    """Returns whether an entry is a deny entry."""
     return entry.permission == Permission.DENY

@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 ANYTHING: Final = "*"
-"""The wildcard: as the name of a literal pattern it means every resource of the type, as a host
-every host."""
+"""The wildcard. As the name of a literal pattern it matches every resource of the type; as a host
+it matches every host."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of a resource of type CLUSTER."""
 
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """The way in which a pattern covers names; ANY and MATCH are used only in filters."""
+    """How a pattern covers names; ANY and MATCH are used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -67,7 +67,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an entry allows or denies; ANY is used only in filters."""
+    """Allow or deny; ANY is used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -136,7 +136,7 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations on a resource of a type (KIP-430 returns them as bits)."""
+"""The operations on each type of resource (KIP-430 returns them as bits)."""
 
 GRANTS: Final = {
     Operation.DESCRIBE: frozenset(
@@ -144,8 +144,8 @@ GRANTS: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""The operations that imply the operation in the key: an entry that allows one of them also allows
-the key.
+"""For each operation, the operations that imply it: an entry that allows one of these operations
+also allows the operation in the key.
 
 A deny entry does not imply other operations.
 """
@@ -166,9 +166,9 @@ def spelled(member: IntEnum) -> str:
 
 
 def wrong_with(entry: AclEntry) -> str | None:
-    """Kafka's message for an entry that can't be stored; None for a valid entry.
+    """Returns Kafka's message for an entry that can't be stored; None for a valid entry.
 
-    Source: Kafka ``AclApis``, ``AclControlManager`` and the answers of 4.3.1. Kafka accepts any
+    Source: Kafka ``AclApis``, ``AclControlManager`` and the responses of 4.3.1. Kafka accepts any
     host, and a principal without a name, although such an entry never matches a client.
     """
     pattern, principal, _, operation, permission = entry

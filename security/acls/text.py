@@ -1,4 +1,4 @@
-"""Entries as texts: Kafka's JSON, as stored in ZooKeeper and in Muster's file, and sentences.
+"""ACL entries as texts: as Kafka's JSON, which ZooKeeper and Muster's file store, and as sentences.
 
 Source: Kafka 3.9 ``ZkData`` and ``AclEntry``; the names of operations are read in upper or lower
 case.
@@ -51,7 +51,7 @@ def _plain(text: str) -> str:
 
 
 def json_of(entry: AclEntry) -> dict[str, str]:
-    """The JSON of an entry, as in the node of its pattern."""
+    """Returns the JSON of an entry, as stored in the node of its pattern."""
     return {
         "principal": entry.principal,
         "permissionType": spelled(entry.permission),
@@ -88,6 +88,6 @@ def sentence(rule: AclEntry | Rule) -> str:
 
 
 def type_of(text: str) -> ResourceType:
-    """The resource type with this name; raises ValueError with a message for users if it is
-    unknown."""
+    """Returns the resource type with this name; raises ValueError with a message for users if the
+    name is unknown."""
     return member_of(ResourceType, text)

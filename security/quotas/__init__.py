@@ -1,1 +1,1 @@
-"""Quotas: the quota that applies to a client, its current use, and the throttle time."""
+"""Quotas: determines the quota that applies to a client, its current use, and the throttle time."""

@@ -1,7 +1,7 @@
 """Quota entities: the quota that applies to a client, and the clients that share a quota.
 
-An entity names a user, a client id, a user and a client id, or an address. Each part may be the
-default, which applies to all names without a separate quota. The most specific quota applies,
+An entity consists of a user, a client id, a user and a client id, or an address. Each part may be
+the default, which applies to all names without a separate quota. The most specific quota applies,
 separately for each key. Source: KIP-13, 55, 124, 257, 546, 599, 612; Kafka 3.9
 ``ClientQuotaManager``, ``ClientQuotaControlManager``.
 """
@@ -32,13 +32,13 @@ OF_CLIENTS: Final = (
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
 
 ABSENT: Final = ""
-"""The value of a part that an entity does not have; in a quota a user, client id or address is
-never empty."""
+"""The value of a part that an entity does not have. In a quota, the name of a user, client id or
+address is never empty."""
 
 
 class Entity(NamedTuple):
-    """A quota entity: the name of each part; None: the default; `ABSENT`: the entity does not have
-    the part."""
+    """A quota entity, with the name of each part. None is the default entity; `ABSENT` means that
+    the entity does not have the part."""
 
     user: str | None = ABSENT
     client_id: str | None = ABSENT
@@ -73,15 +73,15 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def named_parts(entity: Entity) -> list[tuple[str, str | None]]:
-    """(type, name) of each part of an entity, as in requests and files."""
+    """Returns the type and the name of each part of an entity, as in requests and files."""
     named = zip((USER, CLIENT_ID, IP), entity, strict=True)
     return [(kind, name) for kind, name in named if name != ABSENT]
 
 
 def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
-    """A message for users about a quota that the entity can't have; None for a valid quota.
+    """Returns a message for users about a quota that the entity can't have; None for a valid quota.
 
-    ``value`` is None to remove the quota.
+    A ``value`` of None removes the quota.
     """
     allowed = (CONNECTION_CREATION_RATE,) if entity.ip != ABSENT else OF_CLIENTS
     if key not in allowed:
@@ -101,21 +101,22 @@ def address_of(text: str) -> str:
 
 
 Quotas = Mapping[Entity, Mapping[str, float]]
-"""The configured quotas: entity to key to value."""
+"""The configured quotas: for each entity, the value of each quota key."""
 
 
 class Found(NamedTuple):
     """The quota that applies to a client."""
 
     entity: Entity
-    """The entity with the quota."""
+    """The entity that has the quota."""
     value: float
     shared_by: tuple[str, str]
-    """User and client id of the clients that share the quota; "": all users or all client ids."""
+    """User and client id of the clients that share the quota; "" means all users or all client ids.
+    """
 
 
 def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | None:
-    """The most specific quota of a user's client, or None."""
+    """Returns the most specific quota of a user's client; None if no quota applies."""
     for entity, shared_by in (
         (Entity(user, client_id), (user, client_id)),
         (Entity(user, None), (user, client_id)),
@@ -133,7 +134,7 @@ def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | Non
 
 
 def quota_of_address(quotas: Quotas, address: str) -> float | None:
-    """The rate of new connections for an address, or None."""
+    """Returns the quota of new connections per second for an address; None if no quota applies."""
     for entity in (Entity(ip=address), Entity(ip=None)):
         value = quotas.get(entity, {}).get(CONNECTION_CREATION_RATE)
         if value is not None:
@@ -142,7 +143,7 @@ def quota_of_address(quotas: Quotas, address: str) -> float | None:
 
 
 class UnknownKind(ValueError):
-    """An unknown entity type."""
+    """The type of an entity is unknown."""
 
 
 class Component(NamedTuple):
@@ -150,10 +151,10 @@ class Component(NamedTuple):
 
     kind: str
     is_any: bool = False
-    """Whether the component matches every name, including the default; if not, it matches only
+    """True if the component matches every name, including the default; False if it matches only
     ``name``."""
     name: str | None = None
-    """The name to match; None: the default."""
+    """The name that the component matches; None for the default."""
 
 
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:

@@ -1,4 +1,4 @@
-"""The number of partitions that one request may create or delete.
+"""The quota of partitions that requests may create or delete.
 
 For a client that understands THROTTLING_QUOTA_EXCEEDED, topics are rejected when the bucket is
 overdrawn; the topic that overdraws the bucket is still created or deleted. For an older client all
@@ -14,17 +14,18 @@ from security.quotas.token_bucket import TokenBucket
 
 
 class Mutations:
-    """The mutations of a request without a quota."""
+    """The created and deleted partitions of a request without a quota."""
 
     __slots__ = ()
 
     def take(self, partitions: int) -> bool:  # noqa: ARG002
-        """Whether ``partitions`` partitions may be created or deleted; if so, they are counted."""
+        """Returns whether ``partitions`` partitions may be created or deleted; if so, counts
+        them."""
         return True
 
     @property
     def wait_ms(self) -> int:
-        """The throttle time for the client, in milliseconds."""
+        """Returns the throttle time for the client, in milliseconds."""
         return 0
 
 
@@ -32,7 +33,7 @@ UNBOUND = Mutations()
 
 
 class BoundMutations(Mutations):
-    """The mutations of a request with a quota; ``now_ms`` is monotonic."""
+    """The created and deleted partitions of a request with a quota; ``now_ms`` is monotonic."""
 
     __slots__ = ("_is_over", "_is_strict", "_now_ms", "_tokens")
 
@@ -55,6 +56,6 @@ class BoundMutations(Mutations):
 
     @property
     def wait_ms(self) -> int:
-        """Implements Mutations.wait_ms; 0 if no partition was rejected, even if the bucket is
-        overdrawn."""
+        """Implements Mutations.wait_ms. Returns 0 if no partition was rejected, even if the bucket
+        is overdrawn."""
         return self._tokens.wait_ms(self._now_ms()) if self._is_over else 0

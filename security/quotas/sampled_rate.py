@@ -1,11 +1,11 @@
 """The rate per second of an amount, over the last windows of time.
 
-An amount is added to the open window. When the open window is as old as a window lasts, the next
-amount opens a new window, which replaces the oldest one. A window that got no amount for the
-duration of all windows is emptied at the next read. The rate is the sum of the windows, divided by
-the time since the oldest window began.
+An amount is added to the open window. When the open window has its full length, the next amount
+opens a new window, which replaces the oldest window. A window that got no amount for the duration
+of all windows is emptied at the next read. The rate is the sum of the windows, divided by the time
+since the oldest window began.
 
-The divisor is at least one window for replication (`SampledRate`; Kafka's ``SimpleRate``). For
+For replication (`SampledRate`; Kafka's ``SimpleRate``) the divisor is at least one window. For
 clients (`ClientRate`; Kafka's ``Rate``) it is at least all windows except one, so that a burst
 after a pause is averaged over ten seconds instead of one second.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 class _Window:
-    """A period of time, and the amount in it."""
+    """A period of time, and the amount that was recorded in this period."""
 
     __slots__ = ("amount", "began_ms", "last_ms")
 
@@ -30,14 +30,14 @@ class _Window:
 
 
 class SampledRate:
-    """The rate of an amount over the last windows, as described in the module. Times are
+    """The rate of an amount over the last windows; the module's docstring has the rules. Times are
     monotonic."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self.window_ms = window_ms
         self._most = windows + 1
-        """The number of windows: one more than configured, because the oldest window is only partly
-        within the measured time."""
+        """The number of windows. It is one more than configured, because the oldest window is only
+        partly within the measured time."""
         self._span_ms = windows * window_ms
         self._windows: list[_Window] = []
         self._open = 0
@@ -57,8 +57,8 @@ class SampledRate:
         return total * 1000 / self._measured_ms(now_ms - since_ms)
 
     def _measured_ms(self, elapsed_ms: int) -> int:
-        """The time in ms by which the amounts are divided, if the oldest window began
-        ``elapsed_ms`` ago."""
+        """Returns the time in ms by which the sum of the windows is divided, if the oldest window
+        began ``elapsed_ms`` ago."""
         return max(elapsed_ms, self.window_ms)
 
     def _whole(self, now_ms: int) -> tuple[float, int]:
@@ -97,12 +97,12 @@ class ClientRate(SampledRate):
         return elapsed_ms + max(0, missing) * self.window_ms
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """Subtract a recorded amount that was not sent."""
+        """Subtracts an amount that was recorded but not sent."""
         self._current(now_ms).amount -= amount
 
     def wait_ms(self, allowed_per_second: float, now_ms: int) -> int:
-        """Milliseconds without amounts after which the rate is the allowed rate; 0 if the rate does
-        not exceed it."""
+        """Returns the milliseconds without amounts after which the rate equals the allowed rate; 0
+        if the rate does not exceed the allowed rate."""
         total, since_ms = self._whole(now_ms)
         measured_ms = self._measured_ms(now_ms - since_ms)
         if total * 1000 <= allowed_per_second * measured_ms:

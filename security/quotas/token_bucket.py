@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """One entity's permits. Times are monotonic."""
+    """The permits of one quota entity. Times are monotonic."""
 
     __slots__ = ("_now_ms", "_permits", "_rate", "_windows_s")
 
@@ -37,7 +37,7 @@ class TokenBucket:
         return self._permits
 
     def take(self, permits: float, now_ms: int) -> bool:
-        """Take permits; returns False, without taking permits, if the bucket is overdrawn."""
+        """Takes permits. Returns False and takes none if the bucket is overdrawn."""
         if self.permits(now_ms) < 0:
             return False
         self._permits -= permits

@@ -1,2 +1,2 @@
-"""SASL logins: the client's and the server's side of each mechanism, and the server's exchange of
+"""SASL logins: the client and the server of each mechanism, and the server's exchange of
 messages."""

@@ -1,10 +1,9 @@
-"""The client's side of each mechanism, for commands, the pipeline, and connections between brokers.
+"""The client of each mechanism, for commands, the pipeline, and connections between brokers.
 
-A login sends its first message, and then an answer to each message of the broker, until the login
-has no further answer. The client's options in ``sasl.jaas.config`` are also read here. Source: RFC
-4616, 5802, 7628; Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``,
-which do not use channel binding and do not normalise names (`ScramFormatter.normalize` is plain
-UTF-8).
+A login sends its first message, and then a response to each message of the broker until the login
+is complete. The client's options in ``sasl.jaas.config`` are also parsed here. Source: RFC 4616,
+5802, 7628; Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``, which do
+not use channel binding and do not normalise names (`ScramFormatter.normalize` is plain UTF-8).
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from security.sasl.scram import TOKEN_LOGIN
 
 MECHANISMS: Final = (plain.MECHANISM, *BY_NAME, oauthbearer.MECHANISM)
 ITERATIONS_MAX: Final = 10_000_000
-"""The maximum number of iterations, which take some seconds of CPU, so that a server can't make a
-client compute for hours."""
+"""The maximum number of iterations, which take some seconds of CPU. Without a limit a server could
+make a client compute for hours."""
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _NO_BINDING: Final = "n,,"
@@ -46,21 +45,22 @@ class Credentials:
     secret: str = field(repr=False)
     """The password, the HMAC of a delegation token, or the token of OAUTHBEARER."""
     by_token: bool = False
-    """Whether the name is a delegation token's id."""
+    """True if the name is the id of a delegation token."""
 
 
 class ClientLogin(Protocol):
     """One login by one mechanism."""
 
     def first(self) -> bytes:
-        """The first message."""
+        """Returns the client's first message."""
 
     def answer(self, message: bytes) -> bytes | None:
-        """The answer to the broker's message; None: no answer. Raises NotBelieved."""
+        """Returns the client's response to the broker's message; None if the login needs no further
+        message. Raises NotBelieved."""
 
 
 def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
-    """A login by one of `MECHANISMS`; ``nonce`` must be new and unpredictable."""
+    """Returns a login by one of `MECHANISMS`; ``nonce`` must be new and unpredictable."""
     if mechanism == plain.MECHANISM:
         return PlainClient(who)
     if mechanism == oauthbearer.MECHANISM:
@@ -69,14 +69,14 @@ def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
 
 
 def module_of(mechanism: str) -> str:
-    """The Java class whose options configure a mechanism."""
+    """Returns the name of the Java class whose options configure a mechanism."""
     if mechanism == plain.MECHANISM:
         return plain.MODULE
     return OAUTHBEARER_MODULE if mechanism == oauthbearer.MECHANISM else SCRAM_MODULE
 
 
 def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
-    """The credentials in the options of a module. Raises JaasError."""
+    """Returns the credentials in the options of a login module. Raises JaasError."""
     expected = module_of(mechanism)
     if module.name != expected:
         raise JaasError(f"{module.name:.60} does not support {mechanism}: use {expected}")
@@ -94,11 +94,11 @@ class PlainClient:
         self._who = who
 
     def first(self) -> bytes:
-        """The name and the password: the only message."""
+        """Returns the only message, which contains the name and the password."""
         return f"\0{self._who.name}\0{self._who.secret}".encode()
 
     def answer(self, message: bytes) -> None:
-        """Returns None, because the broker's message is empty."""
+        """Returns None, because the broker's message is empty and needs no response."""
 
 
 class OAuthBearerClient:
@@ -111,18 +111,18 @@ class OAuthBearerClient:
         self._token = who.secret
 
     def first(self) -> bytes:
-        """The token."""
+        """Returns the first message, which contains the token."""
         return f"{_NO_BINDING}\x01auth=Bearer {self._token}\x01\x01".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """None if the token is accepted; after an error message, the confirmation of this
-        message."""
+        """Returns None if the broker accepted the token; after an error message, the client's
+        confirmation of the message."""
         return _HEARD if message else None
 
 
 class ScramClient:
-    """SCRAM: the client and the broker each prove that they know the password, without sending
-    it."""
+    """SCRAM: the client and the broker each prove that they know the password, without sending the
+    password."""
 
     def __init__(self, mechanism: ScramMechanism, who: Credentials, nonce: str) -> None:
         self._mechanism = mechanism
@@ -134,11 +134,11 @@ class ScramClient:
         self._signature: bytes | None = None
 
     def first(self) -> bytes:
-        """The name and the nonce."""
+        """Returns the first message, which contains the name and the nonce."""
         return f"{_NO_BINDING}{self._first_bare}".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """The client's proof; None after the broker's own proof."""
+        """Returns the message with the client's proof; None after the broker's proof."""
         if self._signature is None:
             return self._proof(message)
         self._verify(message, self._signature)

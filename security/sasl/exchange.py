@@ -37,14 +37,15 @@ class Mechanism(Protocol):
     """One login by one mechanism."""
 
     def tries(self, message: bytes) -> str | None:
-        """The name whose secret the next message tries; None: the message tries no secret."""
+        """Returns the name whose secret the next message tries; None if the message does not try a
+        secret."""
 
     def step(self, message: bytes) -> Step:
-        """The result of the client's next message."""
+        """Handles the client's next message, and returns its result."""
 
 
 class Then(Enum):
-    """The next step of the connection, after the answer."""
+    """The next step of the connection after the response."""
 
     GO_ON = "the answer is sent; the next frame belongs to the login"
     SERVE = "the request is served as after a login; the next frame belongs to the login"
@@ -58,10 +59,11 @@ class Reply(NamedTuple):
 
     then: Then
     answer: Mapping[str, Any] | bytes | None = None
-    """The body of the response, or the bytes of a raw frame; None: no answer."""
+    """The body of the response, or the bytes of a raw frame; None if no response is sent."""
     error_code: int = NONE
     reason: str | None = None
-    """The reason why the login failed, only for the operator; None if it did not fail."""
+    """The reason why the login failed, which only the operator may see; None if the login did not
+    fail."""
 
 
 class Login(NamedTuple):
@@ -71,7 +73,8 @@ class Login(NamedTuple):
     mechanism: str
     by_token: bool
     expires_ms: int | None
-    """Monotonic time in ms after which only SaslHandshake is served; None: no limit."""
+    """Monotonic time in ms after which the connection serves only SaslHandshake; None for no limit.
+    """
 
 
 class _State(Enum):
@@ -85,9 +88,9 @@ class _State(Enum):
 class Exchange:
     """The SASL exchange of one connection.
 
-    ``offered`` has a function that creates a login for each enabled mechanism, in the order of the
-    SaslHandshake response; ``session_ms`` has ``connections.max.reauth.ms`` of each mechanism, 0:
-    no limit.
+    ``offered`` has a function for each enabled mechanism that creates a login, in the order of the
+    SaslHandshake response. ``session_ms`` has ``connections.max.reauth.ms`` of each mechanism; 0
+    means no limit.
     """
 
     def __init__(
@@ -99,17 +102,18 @@ class Exchange:
         self._mechanism_name = ""
         self._mechanism: Mechanism | None = None
         self._refusal: str | None = None
-        """The reason why the mechanism rejects the login, as long as the client must still confirm
-        the error message; else None."""
+        """The reason why the mechanism rejects the login, until the client has confirmed the error
+        message; otherwise None."""
         self._renewal_began_ms: int | None = None
         self.login: Login | None = None
-        """The completed login; None before the first login. A re-authentication replaces it."""
+        """The last completed login; None before the first login. A re-authentication replaces the
+        login."""
         self.takes_raw = False
         """Whether the next frame is a raw token."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the next frame is for `request` or `token`."""
+        """Returns whether the next frame must be passed to `request` or `token`."""
         return self._state != _State.COMPLETE
 
     @property
@@ -118,14 +122,15 @@ class Exchange:
         return self._mechanism_name
 
     def tries(self, token: bytes) -> str | None:
-        """The name whose secret the next token tries; None: the token tries no secret."""
+        """Returns the name whose secret the next token tries; None if the token does not try a
+        secret."""
         return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
-        """Handle a request before the login is complete.
+        """Handles a request that arrives before the login is complete.
 
-        ``body`` has the fields of SaslHandshake and SaslAuthenticate; for other requests it is not
-        read.
+        ``body`` has the fields of SaslHandshake and SaslAuthenticate; it is not read for other
+        requests.
         """
         match self._state:
             case _State.INITIAL | _State.HANDSHAKE:
@@ -164,7 +169,7 @@ class Exchange:
                 raise AssertionError("the login is complete")
 
     def served(self, error_code: int) -> None:
-        """Note that ApiVersions was answered; after an error the client may send ApiVersions
+        """Records that ApiVersions was answered; after an error the client may send ApiVersions
         again."""
         if error_code == NONE:
             self._state = _State.HANDSHAKE
@@ -181,7 +186,8 @@ class Exchange:
                 return Reply(Then.FAIL, None, SASL_AUTHENTICATION_FAILED, reason)
 
     def renew(self, version: int, body: Mapping[str, Any], now: Now) -> Reply | None:
-        """Handle a SaslHandshake after the login; None: the caller answers ILLEGAL_SASL_STATE."""
+        """Handles a SaslHandshake after the login; returns None if the caller must reply
+        ILLEGAL_SASL_STATE."""
         assert self.login is not None
         began_ms = self._renewal_began_ms
         if self.login.expires_ms is None or (
@@ -210,7 +216,8 @@ class Exchange:
         return Reply(Then.GO_ON, {"error_code": NONE, **answer})
 
     def _step(self, token: bytes, now: Now) -> Step:
-        """The mechanism's result for a token; an acceptance completes the login."""
+        """Passes a token to the mechanism and returns the result; an acceptance completes the
+        login."""
         assert self._mechanism is not None
         step = self._mechanism.step(token)
         self._refusal = step.refusal if isinstance(step, Challenge) else None

@@ -1,8 +1,8 @@
 """OAUTHBEARER: the client sends a token instead of a password. The caller passes the function that
 checks tokens.
 
-A rejection takes two messages: the client gets the reason, confirms the reason, and is then
-rejected. Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
+A rejection takes two messages: the client gets the reason, confirms it, and is then rejected.
+Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 MECHANISM: Final = "OAUTHBEARER"
 
 MESSAGE_BYTES_MAX: Final = 65536
-"""The maximum size of a message: a token may name a thousand groups. Kafka accepts the size of a
-frame."""
+"""The maximum size in bytes of a message. A token may be large, since it may name a thousand
+groups. Kafka's limit is the size of a frame."""
 
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -50,21 +50,22 @@ CheckToken = Callable[[str], TokenClaims | TokenRefused]
 
 
 class OAuthBearerServer:
-    """One login by OAUTHBEARER, on the server's side."""
+    """The server of one login by OAUTHBEARER."""
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
         self._refused: Refused | None = None
 
     def tries(self, message: bytes) -> str | None:
-        """The message itself, because the user's name is unknown before the token is checked.
+        """Returns the message itself, because the user's name is unknown before the token is
+        checked.
 
-        None after a rejection, because the client then only confirms the rejection.
+        Returns None after a rejection, because the client then only confirms the rejection.
         """
         return message.decode("latin-1") if self._refused is None else None
 
     def step(self, message: bytes) -> Step:
-        """The result of the client's next message."""
+        """Handles the client's next message, and returns its result."""
         if self._refused is not None:
             if message != _HEARD:
                 said = f"{self._refused.reason}; the client did not confirm the error message"

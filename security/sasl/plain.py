@@ -1,4 +1,5 @@
-"""PLAIN: the client sends the password itself, which is secret only on an encrypted connection.
+"""PLAIN: the client sends the password itself, so the password is secret only on an encrypted
+connection.
 
 Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose error messages the client gets.
 """
@@ -14,11 +15,11 @@ from security.sasl.steps import Accepted, Refused, Step, too_long
 MECHANISM: Final = "PLAIN"
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 MESSAGE_BYTES_MAX: Final = 16384
-"""The maximum size of the message; Kafka accepts the size of a frame."""
+"""The maximum size in bytes of the message. Kafka's limit is the size of a frame."""
 _USER: Final = "user_"
 _NOBODYS: Final = b"\0"
-"""The value that is compared with the client's password if the user is unknown; a password never
-has this byte."""
+"""The value that is compared with the client's password if the user is unknown. A password never
+contains this byte."""
 
 
 def users_of(options: Mapping[str, str]) -> dict[str, str]:
@@ -31,13 +32,14 @@ def users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def tried_name(message: bytes) -> str | None:
-    """The name whose password this message tries; None if `log_in` does not compare a password."""
+    """Returns the name whose password this message tries; None if `log_in` does not compare a
+    password."""
     tokens = message.split(b"\0", 3) if len(message) <= MESSAGE_BYTES_MAX else ()
     return tokens[1].decode(errors="replace") if len(tokens) == 3 and tokens[1] else None
 
 
 def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
-    """The result of the only message of PLAIN."""
+    """Handles the only message of PLAIN, and returns its result."""
     refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
     if refused is not None:
         return refused

@@ -1,8 +1,8 @@
-"""SCRAM-SHA-256 and -512: the server's side.
+"""The server of SCRAM-SHA-256 and SCRAM-SHA-512.
 
 A login has four messages: the client's name and nonce; the salt, iterations and joined nonce; the
-client's proof; the server's proof. The exchange does not reveal whether a name exists: an unknown
-name always gets the same salt and iterations, which are similar to those of users, and its proof is
+client's proof; the server's proof. The exchange does not reveal whether a name exists. An unknown
+name always gets the same salt and iterations, which look like those of users, and its proof is
 computed in the same way. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``,
 ``ScramFormatter``.
 """
@@ -22,8 +22,8 @@ TOKEN_LOGIN: Final = "tokenauth"
 """The extension which states that the client's name is the id of a delegation token."""
 
 MESSAGE_BYTES_MAX: Final = 4096
-"""The maximum size of a client's message, which takes 0.5 ms to parse. Kafka accepts the size of a
-frame."""
+"""The maximum size in bytes of a client's message; a message of this size takes 0.5 ms to parse.
+Kafka's limit is the size of a frame."""
 
 # One regex step matches a run of ordinary letters, because a step per letter costs 200 bytes and
 # 0.2 us.
@@ -51,7 +51,7 @@ class ScramServer:
         self._server_nonce = server_nonce
         self._decoy = decoy
         self._shown: ScramCredential
-        """The user's credential, or a decoy."""
+        """The credential that the login uses: the user's credential, or a decoy."""
         self._name = ""
         self._by_token = False
         self._nonce = b""
@@ -60,12 +60,12 @@ class ScramServer:
         """The client's and the server's first message, in the form that the proof covers."""
 
     def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's message has the name
-        """The name in the first message, whose password the final message proves; None before the
-        first message."""
+        """Returns the name in the first message, whose password the final message proves; None
+        before the first message."""
         return self._name if self._said else None
 
     def step(self, message: bytes) -> Step:
-        """The result of the client's next message."""
+        """Handles the client's next message, and returns its result."""
         refused = too_long(message, self._mechanism.mechanism, MESSAGE_BYTES_MAX)
         if refused is not None:
             return refused
@@ -105,8 +105,8 @@ class ScramServer:
         return Challenge(answer)
 
     def _known(self) -> Found | None:
-        """The current credential of the name; None if it does not exist or has too few
-        iterations."""
+        """Returns the current credential of the name; None if the credential does not exist or has
+        too few iterations."""
         known = self._find(self._name, self._by_token)
         return known if known and known.credential.iterations >= ITERATIONS_MIN else None
 

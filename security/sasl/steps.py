@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 
 class Challenge(NamedTuple):
-    """A message that the client must answer."""
+    """A message to which the client must respond."""
 
     message: bytes
     refusal: str | None = None
-    """The reason, for the operator, if the message reports a rejection to the client; else None."""
+    """The reason for the operator if the message reports a rejection to the client; otherwise None.
+    """
 
 
 class Accepted(NamedTuple):
@@ -19,9 +20,9 @@ class Accepted(NamedTuple):
     message: bytes
     """The last message to the client, which may be empty."""
     name: str
-    """The name of the principal, which is a user."""
+    """The name of the principal, whose type is User."""
     expires_ms: int | None = None
-    """Wall time in ms at which the credential, such as a token, expires; None: no limit."""
+    """Wall time in ms at which the credential, such as a token, expires; None for no limit."""
     by_token: bool = False
     """Whether the login used a delegation token."""
 
@@ -31,7 +32,7 @@ class Refused(NamedTuple):
 
     reason: str
     to_client: str | None = None
-    """The error message for the client; None: the general message that the credentials are
+    """The error message for the client; None for the general message that the credentials are
     invalid."""
     message: bytes = b""
 
@@ -40,7 +41,7 @@ Step = Challenge | Accepted | Refused
 
 
 def too_long(message: bytes, mechanism: str, bytes_max: int) -> Refused | None:
-    """The rejection of a message above the limit; None for a shorter message."""
+    """Returns the rejection of a message above the limit; None for a shorter message."""
     if len(message) <= bytes_max:
         return None
     return Refused(f"message of {len(message)} bytes exceeds the limit of {mechanism}, {bytes_max}")
