@@ -1,4 +1,4 @@
-"""The source of all random values and of the clock of `client/`."""
+"""The only source of random values, and the clock, of `client/`."""
 
 from __future__ import annotations
 

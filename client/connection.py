@@ -27,11 +27,12 @@ VERSION_CAPS: Mapping[str, int] = {
     "OffsetFetch": 9,
     "Produce": 12,
 }
-"""The newest version of each API that has topic names: later versions have only topic ids."""
+"""The newest version of each API that still has topic names; later versions have only topic ids."""
 MAX_RESPONSE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 20
 _RENEWED_AT = 0.85
-"""The share of a login's lifetime after which it is renewed, as in Kafka's own clients."""
+"""The fraction of a login's lifetime after which the client logs in again, as in Kafka's own
+clients."""
 
 
 class Sent(NamedTuple):
@@ -59,7 +60,7 @@ class Connection:
         security: Security = PLAINTEXT,
         left_s: Callable[[], float] | None = None,
     ) -> None:
-        """``left_s`` returns the time left for connecting, in seconds."""
+        """``left_s`` returns how many seconds are left for connecting."""
         self.host = host
         self.port = port
         self.address = name_of((host, port))
@@ -73,10 +74,11 @@ class Connection:
         self._answered_id = 0
         """The correlation id of the last response received."""
         self._renew_s: float | None = None
-        """The monotonic time at which the client logs in again, before the broker closes the
-        expired session; None: never."""
+        """The monotonic time in seconds at which the client logs in again, before the broker closes
+        the expired session; None if the session does not expire."""
         self._received = bytearray()
-        """The received part of an incomplete response: Ctrl-C may interrupt a read."""
+        """The received part of an incomplete response. A read that Ctrl-C interrupted continues
+        with this part."""
         self._socket = self._connect(left)
         try:
             self.ranges = self._versions(left())
@@ -94,7 +96,7 @@ class Connection:
             self._renew_s = monotonic_s() + _RENEWED_AT * lifetime_ms / 1000
 
     def _renew(self) -> None:
-        """Log in again if the login must be renewed and no response is outstanding."""
+        """Logs in again if the login must be renewed and no response is outstanding."""
         if self._renew_s is None or self._answered_id < self._correlation_id:
             return
         if monotonic_s() >= self._renew_s:
@@ -125,7 +127,7 @@ class Connection:
 
     @property
     def is_here(self) -> bool:
-        """Whether the broker runs on this machine."""
+        """Returns whether the broker runs on the same machine as the client."""
         return bool(self._socket.getpeername()[0] == self._socket.getsockname()[0])
 
     def supports(self, name: str, version: int) -> bool:
@@ -154,7 +156,7 @@ class Connection:
     def send(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Sent:
-        """Send one request without waiting for its response, which `receive` returns."""
+        """Sends one request without waiting for the response; `receive` returns the response."""
         api = BY_NAME[name]
         version = self.version_of(name) if version is None else version
         self._renew()
@@ -196,8 +198,8 @@ class Connection:
             ) from None
 
     def exchange(self, token: bytes, timeout_s: float) -> bytes:
-        """Send bytes without a request header, as SASL did before Kafka 1.0; return the
-        response."""
+        """Sends bytes without a request header, as clients did for SASL before Kafka 1.0; returns
+        the response."""
         try:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(token)) + token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ClientError(Exception):
-    """A request can't be sent, or the broker rejected it."""
+    """A request can't be sent, or the broker rejected the request."""
 
 
 class NotAskable(ClientError):

@@ -1,4 +1,4 @@
-"""Reads the files that a client's settings name."""
+"""Reads the files that are named in a client's settings."""
 
 from __future__ import annotations
 

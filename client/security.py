@@ -1,7 +1,7 @@
 """The security of a connection: TLS by the standard library, and SASL.
 
-The mechanisms are those of `security/sasl/client_side.py`. For brokers before Kafka 1.0
-(SaslHandshake version 0), SASL messages are sent without a request header.
+The mechanisms are in `security/sasl/client_side.py`. For brokers before Kafka 1.0 (SaslHandshake
+version 0), SASL messages are sent without a request header.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Caller(Protocol):
 
 @dataclass(frozen=True)
 class Tls:
-    """Trusted certificates, and the client's own key and certificates, in PEM."""
+    """The trusted certificates, and the client's private key and certificates, in PEM."""
 
     trusted: str | None = None
-    """The trusted certificates; None: the certificates that this machine trusts."""
+    """The trusted certificates; None for the certificates that this machine trusts."""
     certificates: str | None = None
-    """The client's own certificate, followed by its chain."""
+    """The client's certificate, followed by its chain."""
     key: str | None = field(default=None, repr=False)
     key_password: str = field(default="", repr=False)
     check_host: bool = True
@@ -93,7 +93,7 @@ class Login:
     mechanism: str
     who: Credentials
     token_file: str | None = None
-    """The file with the OAUTHBEARER token; it is read at each login, since the token may be
+    """The file with the OAUTHBEARER token. The file is read at each login, since the token may be
     renewed."""
 
     def credentials(self) -> Credentials:
@@ -115,7 +115,8 @@ class Login:
 
 @dataclass(frozen=True)
 class Security:
-    """The security settings of Kafka's clients; picklable. Its repr has no password and no key."""
+    """The security settings of Kafka's clients. The object can be pickled; its repr contains no
+    password and no key."""
 
     tls: Tls | None = None
     login: Login | None = None
@@ -169,7 +170,7 @@ PLAINTEXT: Final = Security()
 
 
 class _Authentication:
-    """SaslHandshake, followed by the tokens of the mechanism."""
+    """One login: SaslHandshake, then the tokens of the mechanism."""
 
     def __init__(self, caller: Caller, login: Login, left_s: Callable[[], float]) -> None:
         self._caller = caller
@@ -179,7 +180,8 @@ class _Authentication:
         self._lifetime_ms = 0
 
     def run(self) -> int:
-        """Log in; returns the milliseconds until the login must be renewed, 0 for never."""
+        """Logs in; returns the milliseconds until the login must be renewed, 0 if a renewal is not
+        needed."""
         from client.chance import fresh_nonce
         from security.sasl.client_side import NotBelieved, client_login
 

@@ -33,7 +33,7 @@ _KEY: Final = "ssl.keystore.key"
 _KEY_PASSWORD: Final = "ssl.key.password"
 _CHECK: Final = "ssl.endpoint.identification.algorithm"
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
-"""Ignored: the type of a file is detected from its content."""
+"""Properties that are ignored, because the type of a file is detected from its content."""
 _CALLBACKS: Final = ("sasl.login.callback.handler.class", "sasl.login.class")
 """Java's properties for getting a token; ignored, since Muster's client reads the token from a file
 or a property."""
@@ -59,15 +59,16 @@ _KNOWN: Final = frozenset(
 
 
 class Settings(NamedTuple):
-    """The security settings of a file, and its ignored properties."""
+    """The security settings in a file of client properties, and the names of its ignored
+    properties."""
 
     security: Security
     unknown: tuple[str, ...]
 
 
 def read_settings(file: Path) -> Settings:
-    """Return the settings in a file of client properties. Raises ClientError that names the invalid
-    property."""
+    """Returns the settings in a file of client properties. Raises ClientError with the name of the
+    first invalid property."""
     try:
         pairs = parse(read_bytes(file).decode())
     except UnicodeDecodeError:
@@ -79,7 +80,7 @@ def read_settings(file: Path) -> Settings:
 
 
 def settings_of(pairs: Mapping[str, str]) -> Settings:
-    """Return the settings in ``pairs`` of property and value."""
+    """Returns the settings in ``pairs``, a mapping from property to value."""
     protocol = pairs.get("security.protocol", PROTOCOLS[0]).upper()
     if protocol not in PROTOCOLS:
         raise ClientError(

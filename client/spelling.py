@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 MOST_PARTITIONS: Final = 100_000
-"""More partitions than any topic has: a larger number is a typing error."""
+"""A number that exceeds the partitions of any topic: a larger number is a typing error."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_MS = re.compile(r"\d{13}")
@@ -22,14 +22,15 @@ LONGEST_MS: Final = 36_525 * _UNITS_MS["d"]
 
 
 class MisspelledError(ValueError):
-    """A value can't be parsed; the message says how to write it."""
+    """A value can't be parsed; the message describes the correct spelling."""
 
 
 def time_ms(text: str) -> int:
-    """Return the milliseconds since 1970 of an ISO 8601 time, which is in UTC unless it has a zone,
-    as in Apache's tools.
+    """Returns the milliseconds since 1970 of an ISO 8601 time. A time without a zone is in UTC, as
+    in Apache's tools.
 
-    Thirteen digits are milliseconds since 1970, as in JSON and in Kafka's records.
+    A number of thirteen digits is taken as milliseconds since 1970, as in JSON and in Kafka's
+    records.
     """
     text = text.strip()
     if _EPOCH_MS.fullmatch(text):

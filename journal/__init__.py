@@ -8,10 +8,10 @@ one structure:
 - A *ring* has the last entries of one kind, up to a maximum. A later version of an entry has the
   same key and replaces the earlier version.
 - A *page* has the entries of one name, such as a group, a transactional id or a partition. It
-  consists of rings, and marks the entries to be saved.
+  consists of rings, and marks the entries that must be saved.
 - `Pages` has the pages of all names, up to a maximum of bytes. The page without events for the
   longest time is dropped first; a single page drops its oldest entries.
-- `Unsaved` has the new and changed entries that are to be saved, each once, in the state at the
+- `Unsaved` has the new and changed entries that must be saved, each entry once, in its state at the
   time of the save. Some entries are saved only when they are old enough.
 - A `Form` converts entries to lines, and lines to entries.
 

@@ -16,7 +16,7 @@ Fields = dict[str, Any]
 
 
 class Entry(Protocol):
-    """One past event, as a journal keeps it."""
+    """One past event that a journal keeps."""
 
     def size(self) -> int:
         """Estimated memory of the entry in bytes: its objects and its texts."""
@@ -30,12 +30,13 @@ class Entry(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Recurring:
-    """An entry of a repeated event: how often the event happened, and which count is saved."""
+    """An entry of a repeated event: it counts the occurrences of the event, and stores which count
+    was saved last."""
 
     count: int = 0
     saved_count: int = 0
     saved_ms: int = 0
-    """``saved_count`` is the count at the last save, ``saved_ms`` the time of that save (wall)."""
+    """The wall time in ms of the last save; ``saved_count`` is the count at this save."""
 
     @property
     def key(self) -> Hashable:
@@ -43,8 +44,8 @@ class Recurring:
         raise NotImplementedError
 
     def is_due(self, now: Now) -> bool:
-        """Whether to save the entry: at the 1st, 2nd, 4th, 8th ... event, and once in
-        `SAVED_AGAIN_MS`."""
+        """Returns whether the entry must be saved: after the 1st, 2nd, 4th, 8th ... event, and
+        otherwise at most once in `SAVED_AGAIN_MS`."""
         return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= SAVED_AGAIN_MS
 
     def saved(self, now_ms: int) -> None:

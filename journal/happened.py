@@ -1,8 +1,8 @@
 """The entries of the cluster's journal and their lines.
 
 An entry is about a name: a partition, a broker, a topic, or the controller. The broker that
-observes an event writes the entry: the controller writes why it moved a leader, a leader writes why
-a replica left the ISR. The lines are in docs/formats/journals.md.
+observes an event writes the entry: the controller writes why it changed a leader, a leader writes
+why a replica left the ISR. The lines are in docs/formats/journals.md.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from journal.unsaved import Unsaved
 
 NOBODY = -1
 CONTROLLER = "controller"
-"""The name of the controller's page; it is not the name of a partition, since these end in a
-number."""
+"""The name of the controller's page. It can't be the name of a partition, since partition names end
+in a number."""
 SESSION = "zookeeper"
 """The name of the page of this broker's ZooKeeper session."""
 
 KEPT = 16
-"""The maximum number of entries kept for each kind and name."""
+"""The maximum number of entries that are kept for each kind and name."""
 _NAME_BYTES = 500
 _ENTRY_BYTES = 750
 
@@ -50,7 +50,7 @@ class Kind(StrEnum):
 
 
 class Happened(NamedTuple):
-    """One event of the cluster."""
+    """One past event of the cluster."""
 
     at_ms: int
     kind: Kind
@@ -81,7 +81,7 @@ class Happened(NamedTuple):
 
     @classmethod
     def read(cls, fields: Fields) -> Happened:
-        """Return the entry with the fields of a line."""
+        """Returns an entry with these fields of a line."""
         rest = fields.copy()
         del rest["name"]
         values: dict[str, Any] = {
@@ -122,7 +122,8 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 class HappenedPage(Page):
-    """The page of one name, with a ring for each kind of entry. Its entries do not change."""
+    """The page of one name, with a ring for each kind of entry. The entries of the page do not
+    change."""
 
     __slots__ = ("_kinds",)
 
@@ -140,7 +141,7 @@ class HappenedPage(Page):
         return None if ring is None else ring.last
 
     def add(self, entry: Happened) -> None:
-        """Add a new entry, and mark it to be saved."""
+        """Adds a new entry, and marks the entry for saving."""
         self.restore(entry)
         self.save((*entry.ring, self._kinds[entry.ring].number), entry)
 
@@ -171,7 +172,8 @@ def of_partition(topic: str, partition: int) -> str:
 
 
 def of_broker(broker: int) -> str:
-    """The name of a broker's page; it has a space, which no topic name has."""
+    """Returns the name of a broker's page. The name has a space, so that it differs from all topic
+    names."""
     return f"broker {broker}"
 
 

@@ -1,7 +1,8 @@
 """The lines of a journal's file; docs/formats/journals.md describes them.
 
 A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
-Damage by a crash or a disk therefore ends at the next line feed, and later lines are read.
+Damage by a crash or a disk therefore affects only the text up to the next line feed; later lines
+can be read.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ class Form:
     """The name of the journal's file in the data directory; the older half of the journal has this
     name with a suffix."""
     header: str
-    """The field of the first line that has the version."""
+    """The field of the file's first line that contains the format's version."""
     version: int
     name: str
     """The field of a line that contains the name of the entry's page."""
     kinds: Mapping[str, Callable[[Fields], Entry]]
-    """For each `kind` of line, the function that makes an entry from the line's fields; it raises
-    errors for invalid fields."""
+    """For each `kind` of line, the function that creates an entry from the line's fields. The
+    function raises an error for invalid fields."""
     says_gone: Callable[[Fields], bool] = lambda _: False
     """Returns whether a line reports that the object of its name was deleted."""
 
@@ -93,21 +94,21 @@ def fields_of(line: bytes) -> Fields:
 
 
 def text_of(value: Any) -> str:
-    """Return a field that must be text. Raises TypeError for other values."""
+    """Returns ``value`` if it is a string. Raises TypeError for other values."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
 
 
 def number_of(value: Any) -> int:
-    """Return a field that must be a whole number. Raises TypeError for other values."""
+    """Returns ``value`` if it is a whole number. Raises TypeError for other values."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is not a number")
     return value
 
 
 def listed_of(value: Any) -> list[Any]:
-    """Return a field that must be a list. Raises TypeError for other values."""
+    """Returns ``value`` if it is a list. Raises TypeError for other values."""
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is not a list")
     return value

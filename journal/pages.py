@@ -24,7 +24,7 @@ KeptT = TypeVar("KeptT", bound=Sized)
 
 
 class Bytes:
-    """The estimated memory of the entries of some rings, in bytes."""
+    """A counter of the estimated memory, in bytes, of the entries of several rings."""
 
     __slots__ = ("count",)
 
@@ -43,7 +43,7 @@ class Ring(Generic[KeptT]):
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
         """``counted`` counts the bytes of all rings of the same page."""
         self.number = 0
-        """The last key that is a number; numbered entries have their number as key."""
+        """The last numeric key; a numbered entry has its number as key."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -65,10 +65,10 @@ class Ring(Generic[KeptT]):
         return self._kept[next(reversed(self._kept))][0] if self._kept else None
 
     def put(self, key: Hashable, entry: KeptT, size: int = -1) -> None:
-        """Add an entry as the newest; it replaces the entry with the same key.
+        """Adds an entry as the newest entry, in place of an entry with the same key.
 
-        With ``size`` -1 the entry is measured now; another ``size`` is for an entry that is
-        measured later.
+        With ``size`` -1 the entry is measured now; another ``size`` is an estimate for an entry
+        that is measured later.
         """
         kept = self._kept
         if isinstance(key, int):
@@ -137,7 +137,7 @@ class Page:
         """The total bytes of this page when `Pages` last counted them."""
         self.rings: list[Ring[Any]] = []
         self.loads = 0
-        """The number of loads of the log whose results this page includes."""
+        """The number of loads of the log up to which this page includes the results."""
         self._unsaved = unsaved
 
     def ring(self, most: int) -> Ring[Any]:
@@ -165,7 +165,7 @@ class Page:
         raise NotImplementedError
 
     def save(self, key: Hashable, entry: Entry) -> None:
-        """Mark a new or changed entry to be saved."""
+        """Marks a new or changed entry for saving."""
         if self._unsaved is not None:
             self._unsaved.mark(self.name, key, entry)
 
@@ -184,7 +184,7 @@ Fold = Callable[[PageT, Any, Now], None]
 
 
 OBSERVED_MAX = 64
-"""The maximum number of queued events. Each uses at most as much memory as a record."""
+"""The maximum number of queued events. A queued event needs at most as much memory as a record."""
 
 
 class Pages(Generic[PageT]):
@@ -205,15 +205,15 @@ class Pages(Generic[PageT]):
         unsaved: Unsaved | None,
         name_of: Callable[[Any], str] = str,
     ) -> None:
-        """``unsaved`` collects the entries to be saved; it is None if the journal is not saved.
-        ``name_of`` returns the name that an event is about."""
+        """``unsaved`` collects the entries that must be saved; it is None if the journal is not
+        saved. ``name_of`` returns the name of an event's page."""
         self.observed: deque[tuple[Any, Now]] = deque()
-        """The queued events, each with the time at which it was emitted; they have not changed a
-        page yet."""
+        """The queued events, each with the time at which it was emitted. Queued events have not
+        changed a page yet."""
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
-        """The number of loads of the log, each of which may add facts about a name."""
+        """The number of loads of the log so far. Each load may add facts about a name."""
         self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
@@ -227,7 +227,7 @@ class Pages(Generic[PageT]):
         return self._bytes
 
     def get(self, name: str) -> PageT | None:
-        """Return the page of a name; None if it has no events, or if they were dropped."""
+        """Returns the page of a name; None if the page does not exist or was dropped."""
         self.fold_observed()
         page = self._pages.get(name)
         if page is not None and page.loads != self.loads:
@@ -241,9 +241,9 @@ class Pages(Generic[PageT]):
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Queue an event with the time at which it was emitted; callers pass events in order.
+        """Queues an event with the time at which it was emitted; callers pass events in order.
 
-        An event without a name may be large, and is applied at once.
+        An event without a name may be large, and is therefore applied immediately.
         """
         self.observed.append((event, now))
         if len(self.observed) >= OBSERVED_MAX or type(event) not in self.folds:
@@ -258,7 +258,7 @@ class Pages(Generic[PageT]):
             self.fold(*self.observed.popleft())
 
     def fold(self, event: Any, now: Now) -> None:
-        """Apply one event to the page of its name."""
+        """Applies one event to the page of the event's name."""
         fold = self.folds.get(type(event))
         if fold is None:
             self.fold_other(event, now)
@@ -277,7 +277,7 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def save_counts(self) -> None:
-        """Mark unsaved counts and young entries to be saved, before a stop."""
+        """Marks unsaved counts and young entries for saving, before a stop."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -285,7 +285,7 @@ class Pages(Generic[PageT]):
                 page.save_counts()
 
     def turn_to(self, name: str) -> PageT:
-        """Return the page of a name that has a new event; afterwards the caller must call
+        """Returns the page of a name that has a new event. Afterwards the caller must call
         `count`."""
         page = self._pages.pop(name, None)
         if page is None:
@@ -296,7 +296,7 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Add the facts to a page that are only in the log."""
+        """Adds the facts that only the log has to a page."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:
@@ -319,10 +319,10 @@ class Pages(Generic[PageT]):
                 self.unsaved.young.pop(name, None)
 
     def forget_oldest(self) -> bool:
-        """Drop the page whose last event is the oldest; if only one page exists, drop its oldest
-        entry.
+        """Drops the page whose last event is the oldest. If only one page exists, drops the oldest
+        entry of this page.
 
-        Return whether something was dropped.
+        Returns whether a page or an entry was dropped.
         """
         page = next(iter(self._pages.values()), None)
         if page is None:

@@ -1,6 +1,7 @@
 """Shortens the texts that journals keep, and estimates their memory.
 
-Texts come from clients, and ids may be 32 kB long: a journal keeps both ends of a long text.
+Texts come from clients, and ids may be 32 kB long. A journal keeps the start and the end of a long
+text.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Source(StrEnum):
 
 
 def cut(text: str, at_most: int) -> str:
-    """Return the text, or both ends of a text longer than ``at_most``: the unique part of an id is
-    often at its end."""
+    """Returns the text, or the start and the end of a text longer than ``at_most``: the unique part
+    of an id is often at the end of the id."""
     if len(text) <= at_most:
         return text
     end = (at_most - 3) // 2

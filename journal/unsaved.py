@@ -1,4 +1,4 @@
-"""The new and changed entries of a journal, to be saved for the next run.
+"""The new and changed entries of a journal that must be saved for the next run.
 
 An entry that changes again before `take` returns it is returned once, in its last state. A journal
 that is not saved has no `Unsaved`.
@@ -22,14 +22,14 @@ class Unsaved:
     __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when the first entry, or the first young entry, is added, and when a
-        journal has queued events that may produce one."""
+        """``wake`` is called when the first entry, or the first young entry, is added, and when the
+        journal has queued events that may produce an entry."""
         self.wake = wake
         self.lost = 0
         """The number of entries that were dropped because `UNSAVED_MAX` entries waited."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
-        """Entries that are saved only when they are old, by name, oldest first: the key, the entry,
-        and the monotonic time from which the entry is old."""
+        """Entries that are saved only when they are old, by name, the oldest first: the key, the
+        entry, and the monotonic time in ms at which the entry becomes old."""
         self._entries: dict[tuple[str, str, Hashable], Entry] = {}
         """The waiting entries, by name, type of entry, and key among the entries of that type."""
 
@@ -37,8 +37,8 @@ class Unsaved:
         return len(self._entries)
 
     def mark(self, name: str, key: Hashable, entry: Entry) -> None:
-        """Add a new or changed entry; ``key`` distinguishes it from other entries of the same
-        type."""
+        """Adds a new or changed entry; ``key`` distinguishes the entry from other entries of the
+        same type."""
         place = (name, type(entry).__name__, key)
         entries = self._entries
         if place in entries or len(entries) < UNSAVED_MAX:
@@ -55,7 +55,8 @@ class Unsaved:
             self.wake()
 
     def ripen(self, now: Now | None) -> None:
-        """Mark the young entries that are old enough at ``now``; None: all young entries."""
+        """Marks the young entries that are old enough at ``now``, or all young entries if ``now``
+        is None."""
         while self.young:
             name = next(iter(self.young))
             key, entry, old_ms = self.young[name]
@@ -65,7 +66,7 @@ class Unsaved:
             self.mark(name, key, entry)
 
     def take(self, at_most: int) -> list[tuple[str, Entry]]:
-        """Remove the first ``at_most`` entries; return their names, and copies in their present
-        state."""
+        """Removes the first ``at_most`` entries; returns their names with copies of the entries in
+        their present state."""
         places = list(islice(self._entries, at_most))
         return [(place[0], self._entries.pop(place).copied()) for place in places]

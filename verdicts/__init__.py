@@ -1,1 +1,2 @@
-"""Pure code for the health of a group: facts in, one verdict and its sentences out."""
+"""Pure code that determines the health of a group: from facts it computes one verdict, and
+sentences that explain the verdict."""

@@ -25,24 +25,26 @@ class MemberFacts(NamedTuple):
     client: str | None = None
     host: str | None = None
     silent_ms: int | None = None
-    """The time since the member's last request; None if unknown, or while a request is parked."""
+    """The time since the member's last request; None if the time is unknown or a request of the
+    member is parked."""
     is_heard: bool = True
-    """Whether the member counts as alive after ``silent_ms``; the collector of the facts decides.
-    """
+    """True if the member counts as alive although it has been silent for ``silent_ms``; the
+    collector of the facts decides."""
     session_timeout_ms: int | None = None
     closed_for_ms: int | None = None
-    """The time since the member's connection closed; None if it is open or unknown."""
+    """The time since the member's connection closed; None if the connection is open or its state is
+    unknown."""
     session_left_ms: int | None = None
-    """The time until the member's session expires; None if unknown, or while a request is parked.
-    """
+    """The time until the member's session expires; None if the time is unknown or a request of the
+    member is parked."""
 
 
 class HoldFacts(NamedTuple):
     """The oldest open transaction of a partition, at which read_committed consumers stop."""
 
     transactional_id: str | None
-    """None if the broker knows no id of this producer: the transaction hangs, unless
-    ``is_elsewhere`` is true."""
+    """The transactional id; None if this broker can't map the producer to an id. The transaction
+    then hangs, unless ``is_elsewhere`` is true."""
     producer_id: int
     producer_epoch: int
     offset: int
@@ -50,7 +52,7 @@ class HoldFacts(NamedTuple):
     since_ms: int
     """The start of the transaction."""
     ends_ms: int | None = None
-    """The time at which the transaction times out; None while it is ending, or if it is hanging."""
+    """The time at which the transaction times out; None if the transaction is ending or hanging."""
     client: str | None = None
     host: str | None = None
     is_elsewhere: bool = False
@@ -65,7 +67,8 @@ class PartitionFacts(NamedTuple):
     committed: int | None = None
     """The committed offset; None without a commit."""
     log_start: int | None = None
-    """The log start offset; like ``log_end``, None if this broker does not have the partition."""
+    """The log start offset. Like ``log_end`` it is None if this broker does not have the partition.
+    """
     log_end: int | None = None
     committed_ms: int | None = None
     """The time of the last commit, even of the same offset."""
@@ -84,8 +87,8 @@ class PartitionFacts(NamedTuple):
     concern the owner.
     """
     hold: HoldFacts | None = None
-    """The transaction that the group waits for, if the group has read all records before the
-    transaction and none after."""
+    """The transaction that blocks the group: the group has read all records before the transaction,
+    and no record after its start."""
 
     @property
     def unread(self) -> int | None:
@@ -98,21 +101,22 @@ class PartitionFacts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of records that were deleted before the group read them."""
+        """The number of records that were deleted before the group could read them."""
         if self.committed is None or self.log_start is None:
             return 0
         return max(0, self.log_start - self.committed)
 
     @property
     def above(self) -> int:
-        """The distance of the committed offset above the log end offset; 0 if it is not above."""
+        """The number of offsets by which the committed offset exceeds the log end offset; 0 if it
+        does not exceed it."""
         if self.committed is None or self.log_end is None:
             return 0
         return max(0, self.committed - self.log_end)
 
 
 class AwaitedFacts(NamedTuple):
-    """A running phase of a rebalance and the members that it waits for."""
+    """A running phase of a rebalance, and the members for which the phase waits."""
 
     phase: str
     """"join", "sync", or "revoke" in a consumer group; other phases wait for time only."""
@@ -146,10 +150,11 @@ class ReturnFacts(NamedTuple):
     streak: StreakFacts | None = None
     """The whole series of returns; None if returns are not counted."""
     ways: Sequence[tuple[str, int]] = ()
-    """How often the client lost its member id in each way, such as ``restarted``
+    """The number of times that the client lost its member id in each `Way`, such as ``restarted``
     (verdicts/flapping_words); empty if unknown."""
     instance: str | None = None
-    """The group.instance.id of a static member that was away for longer than its session."""
+    """The group.instance.id of a static member that was away for longer than its session timeout.
+    """
     away_ms: int | None = None
     """How long the static member was away before its last return."""
 
@@ -195,7 +200,8 @@ class GroupFacts(NamedTuple):
     """Kafka's name of the state, such as Stable."""
     state_since_ms: int | None = None
     protocol_type: str | None = None
-    """None or "" if no member ever joined: the clients of the group use assign()."""
+    """The group's protocol type; None or "" if no member ever joined, because the clients of the
+    group use assign()."""
     members: Sequence[MemberFacts] = ()
     partitions: Sequence[PartitionFacts] = ()
     all_read: int = 0
@@ -214,9 +220,11 @@ class GroupFacts(NamedTuple):
     last_why: str | None = None
     """The cause of the last rebalance in ``rebalances_ms``, in words."""
     reads_nothing_since_ms: int | None = None
-    """The time since which no member has read although records wait; the judge computes it."""
+    """The time since which no member has read although records wait. The judge computes this field.
+    """
     state_counts_from_ms: int | None = None
-    """The time from which the present state counts: pauses of the broker do not count."""
+    """The time from which the present state counts. The time is after the last pause of the broker,
+    because pauses do not count."""
 
     @property
     def counts_from_ms(self) -> int | None:

@@ -25,7 +25,8 @@ class Mark(NamedTuple):
     fenced: FencedFacts | None = None
     """FLAPPING: the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()
-    """REFUSED: the clients that got the same error, the most recently rejected client first."""
+    """REFUSED: the clients whose joins got the same error, the most recently rejected client first.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,6 @@ class Finding:
     sentence: str
     """The problem, its start, and the affected members."""
     advice: str
-    """The next step for an operator; "" if none is needed."""
+    """The next step for an operator; "" if no step is needed."""
     command: str | None
     """A command to copy, without --bootstrap."""

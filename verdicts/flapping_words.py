@@ -27,7 +27,7 @@ _DOES: Mapping[str, str] = {
     "join_timed_out": "was removed (it did not rejoin in time) and rejoined",
     "removed": "was removed and rejoined",
 }
-"""The client's behaviour, for each way in which it lost its last member id
+"""The client's behaviour, for each `Way` in which a client lost its last member id
 (`coordinator.classic.member_restarts.Way`)."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
@@ -168,7 +168,7 @@ def returned_again(returned: ReturnFacts, times: int) -> str:
 
 
 def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns the behaviour of a client that lost its old member ids in ``ways``."""
+    """Returns the behaviour of a client that lost its old member ids as counted in ``ways``."""
     if not ways:
         return _UNKNOWN
     is_mixed = len(ways) > 1 and not is_restart(ways)
@@ -181,7 +181,7 @@ def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
 
 
 def what_helps(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns the advice against the way in which a client lost most of its member ids."""
+    """Returns the advice against the most frequent cause of the client's lost member ids."""
     most = max(ways, key=lambda each: each[1], default=("left", 0))
     return _HELPS.get(most[0], _HELPS["left"])
 

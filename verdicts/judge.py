@@ -101,7 +101,7 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
 
 
 def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
-    """Sort key: by verdict, and within one verdict by affected records or by age."""
+    """Returns the sort key of a mark: its verdict, then affected records or age."""
     first = mark.partitions[0] if mark.partitions else None
     size = 0
     if mark.verdict is Verdict.OUT_OF_RANGE and first is not None:
@@ -121,7 +121,7 @@ class _Rules:
         self.now_ms = now_ms
 
     def _for(self, since_ms: int) -> int:
-        """Returns the time since ``since_ms``, at least 0, since clocks may be set back."""
+        """Returns the milliseconds from ``since_ms`` to now; 0 if clocks were set back."""
         return max(0, self.now_ms - since_ms)
 
     # -- offsets outside their log
@@ -192,8 +192,8 @@ class _Rules:
     # -- reading
 
     def reads_nothing_since(self) -> int | None:
-        """Returns when a member last made progress, if unread records wait and the progress is at
-        least ``stalled_ms`` ago; otherwise None."""
+        """Returns the time at which a member last made progress, if unread records wait and the
+        progress was at least ``stalled_ms`` ago; otherwise None."""
         if not self.facts.members:
             return None
         stood = []
@@ -235,7 +235,7 @@ class _Rules:
         return bool(self.facts.members) or self._has_recent_non_member_commit()
 
     def _held_back(self, held: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """Yields a mark for each transaction that has held readers back for too long."""
+        """Yields a mark for each transaction that has blocked readers for too long."""
         by_producer: dict[int, list[PartitionFacts]] = {}
         for each in held:
             if each.hold is not None:
@@ -247,8 +247,8 @@ class _Rules:
                 yield Mark(Verdict.HELD_BACK, since_ms, tuple(found), found[0].owner)
 
     def _concerns(self, each: PartitionFacts) -> bool:
-        """Returns whether the group should read the partition. Partitions that it does not read any
-        more do not count, since their lag grows forever."""
+        """Returns whether the group should read the partition. A partition that the group has
+        stopped reading does not count, since its lag grows forever."""
         if each.owner is not None:
             return self._may_be_read(each)
         if self.facts.subscribed is not None:
@@ -287,8 +287,8 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """Returns when a client last made progress, if that time is at least ``abandoned_ms`` ago;
-        otherwise, or if the time is unknown, None."""
+        """Returns the time at which a client last made progress, if this was at least
+        ``abandoned_ms`` ago; otherwise, or if the time is unknown, None."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
         if not stood:  # read once over the wire: the members may have left a moment ago
@@ -339,8 +339,8 @@ class _Rules:
     def _of_unowned(self, each: PartitionFacts) -> Verdict:
         """Returns the verdict of a stuck partition without an owner.
 
-        Either clients use assign() and commit repeatedly while they read, or an operator has set
-        the offset by a single commit.
+        Such a partition belongs to clients that use assign() and commit repeatedly while they read,
+        or an operator has set its offset by a single commit.
         """
         stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
@@ -393,7 +393,7 @@ def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, in
 
 
 def _waits_since(each: PartitionFacts) -> int:
-    """Returns since when readers wait in a partition: the transaction is open, and the readers have
-    read all records before the transaction."""
+    """Returns the time since when readers wait in a partition: since then the transaction is open
+    and the readers have read all records before it."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
-"""Old names of verdicts, accepted until the release after 0.1."""
+"""Former names of verdicts, by which commands still accept them until the release after 0.1."""
 
 
 class Verdict(StrEnum):
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     STUCK_RECORD = "STUCK_RECORD"
     """One partition is stuck at a record while the owner's other partitions of the topic move."""
     FLAPPING = "FLAPPING"
-    """A client, or the whole group, rejoins again and again."""
+    """A client rejoins repeatedly, or the whole group rebalances repeatedly."""
     ABANDONED = "ABANDONED"
     """The group has no members but has unread records."""
     LAGGING = "LAGGING"

@@ -12,7 +12,8 @@ Key = TypeVar("Key")
 
 
 class Others:
-    """The progress of a group's partitions, by owner and topic; computed once per judgement."""
+    """The progress of the partitions of a group, per owner and topic; computed once per
+    judgement."""
 
     def __init__(
         self,
@@ -21,11 +22,12 @@ class Others:
         backlog_before_ms: int,
     ) -> None:
         self.unread: Counter[tuple[str | None, str]] = Counter()
-        """The number of partitions with unread records."""
+        """The number of partitions with unread records, by owner and topic."""
         self.moved: dict[str, int] = {}
         """For each topic: when the committed offset of one of its partitions last moved."""
         self.read_to: dict[tuple[str | None, str], int] = {}
-        """The record time up to which the partitions whose offsets move have been read."""
+        """The record time up to which an owner has read a topic's partitions, by owner and topic;
+        only partitions whose offsets move count."""
         self.catching_up: dict[str | None, int] = {}
         """For each owner: when the offset of a partition with old unread records last moved."""
         for each in partitions:

@@ -1,4 +1,5 @@
-"""The texts of REFUSED: which clients can't join a group, why, and what to change."""
+"""The texts of REFUSED: the clients that can't join a group, the reason, and the required
+change."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def span(milliseconds: int) -> str:
 
 
 def since(wall_ms: int | None) -> str:
-    """Returns " since" and the time, as the end of a clause; "" if the time is unknown."""
+    """Returns " since" and the time, as the last part of a clause; "" if the time is unknown."""
     return "" if wall_ms is None else f" since {instant(wall_ms)}"
 
 
@@ -53,7 +53,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def verb(number: int, one: str, many: str) -> str:
-    """Returns the word for one object or the word for several objects, by ``number``."""
+    """Returns ``one`` if ``number`` is 1, otherwise ``many``."""
     return one if number == 1 else many
 
 
@@ -66,7 +66,8 @@ def named(member: MemberFacts) -> str:
 
 
 def reads_nothing(facts: GroupFacts) -> str:
-    """Returns the end of a sentence: since when no member of the group has read; "" if one has."""
+    """Returns the last part of a sentence, about the time since which no member of the group has
+    read; "" if a member has read."""
     if facts.reads_nothing_since_ms is None:
         return ""
     return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"

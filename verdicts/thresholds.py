@@ -13,15 +13,16 @@ class Thresholds:
     blocked_ms: int = 10_000
     """How long a rebalance may wait for a member."""
     refused_ms: int = 600_000
-    """How long a client counts after its last rejected join, unless it has joined since."""
+    """How long the last rejected join of a client counts, unless the client has joined since."""
     held_back_ms: int = 30_000
     """How long readers may wait for an open transaction."""
     stalled_ms: int = 30_000
-    """How long a committed offset may stay unchanged while unread records wait."""
+    """How long a committed offset may stay unchanged although unread records wait."""
     stuck_record_ms: int = 30_000
-    """As ``stalled_ms``, for a partition whose owner reads other partitions of the topic."""
+    """How long a committed offset may stay unchanged although unread records wait, for a partition
+    whose owner reads other partitions of the topic."""
     flapping_ms: int = 300_000
-    """The period in which returns and rebalances count."""
+    """The period in which returns and rebalances are counted."""
     flapping_returns: int = 3
     """The number of returns at which a client flaps."""
     flapping_rebalances: int = 8
@@ -33,8 +34,8 @@ class Thresholds:
 
     @classmethod
     def of(cls, settings: Mapping[str, int]) -> Thresholds:
-        """Returns the thresholds in ``settings``, which has them by name; a missing setting has its
-        default."""
+        """Returns the thresholds in ``settings``, a mapping from setting name to value; a missing
+        setting has its default."""
         given = {field: settings[name] for name, field in SETTINGS.items() if name in settings}
         for old, name in OLD_SETTINGS.items():
             field = SETTINGS[name]

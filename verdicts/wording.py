@@ -51,7 +51,7 @@ def finding(mark: Mark, facts: GroupFacts) -> Finding:
 
 
 def nothing_wrong(facts: GroupFacts) -> Finding:
-    """Returns the finding of a group that is OK: how many records are unread."""
+    """Returns the finding of a group that is OK, which reports the number of unread records."""
     owned = [each for each in facts.partitions if each.owner is not None]
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
@@ -108,7 +108,8 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
 
 
 _OMITS = {"sync": "sync", "revoke": "give up its partitions"}
-"""The request that the coordinator waits for, by phase."""
+"""The action that an awaited member does not take, by phase; in other phases the member does not
+rejoin."""
 
 
 def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
@@ -307,7 +308,8 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
-    """Returns a clause: the last heartbeat or request of a member that a rebalance awaits."""
+    """Returns a clause about the last heartbeat or request of a member for which a rebalance
+    waits."""
     if member.closed_for_ms is not None:
         closed = f"the member's connection closed {span(member.closed_for_ms)} ago"
         return closed + _session_left(member)
@@ -371,7 +373,8 @@ def spelled(partitions: Iterable[PartitionFacts]) -> str:
 
 
 def _stands(each: PartitionFacts, subject: str) -> str:
-    """Returns a clause: the offset at which a partition is stuck, and since when."""
+    """Returns a clause with the offset at which a partition is stuck and the time since when it is
+    stuck."""
     at = since(each.stands_since_ms)
     if each.committed is None:
         return f"{subject} has had unread records{at} and has no committed offset"
