@@ -54,7 +54,8 @@ class _Asked:
 
     def __init__(self) -> None:
         self.errors: dict[str, dict[int, int]] = {}
-        """By topic and partition: the error code, or NONE if the partition can be added."""
+        """The error code of each partition, by topic and partition; NONE if the partition can be
+        added."""
         self.any_bad = False
         """True if a partition has an error; then no partition is added."""
 
@@ -135,7 +136,7 @@ def _handle_of_broker(services: Services, request: Request) -> Steps:
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
     answers: list[tuple[_Asked, bool]] = []
-    """Each transaction, and whether `gather` gets a reply for it."""
+    """Each transaction, and True if `gather` gets a reply for the transaction."""
     for transaction in transactions:
         asked = yield from _looked_up(services, transaction["topics"])
         submitted = not asked.any_bad and bool(transaction["transactional_id"])
@@ -182,7 +183,8 @@ def _submit_of_broker(
 def _looked_up(
     services: Services, topics: list[dict[str, Any]], unwritable: Set[str] = frozenset()
 ) -> Generator[None, None, _Asked]:
-    """Looks up the partitions; ``unwritable`` topics are denied to the sender."""
+    """Looks up the partitions of a transaction. The sender may not write to the topics in
+    ``unwritable``."""
     asked = _Asked()
     for topic in topics:
         name = topic["name"]
@@ -217,8 +219,9 @@ def _results(
 ) -> Generator[None, None, EncodedArray]:
     """Returns the topics of the response.
 
-    ``reply`` is one error code for all partitions, or a code for each partition in order. None:
-    some partitions have errors of their own, and the others get OPERATION_NOT_ATTEMPTED.
+    ``reply`` is one error code for all partitions, or a code for each partition in order. It is
+    None if some partitions have errors of their own; then all other partitions get
+    OPERATION_NOT_ATTEMPTED.
     """
     codes: Iterator[int | None] = (
         repeat(reply) if reply is None or isinstance(reply, int) else iter(reply)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ALTER_CONFIGS = cluster(Operation.ALTER_CONFIGS)
 KEPT_TOGETHER = 1000
-"""The most entities that are stored at once, in 2 ms."""
+"""The most entities that are stored in one step, which takes 2 ms."""
 
 
 class Refused(Exception):
@@ -49,9 +49,8 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
     await slices.pause()
     times: dict[Entity, int] = {}
     read: list[tuple[Entity, Edit] | str] = []
-    """The change of each entry, or its error as text: a stored exception would keep this frame and
-    all its objects alive.
-    """
+    """The change that each entry requests, or the error as text: a stored exception would keep this
+    frame and all its objects alive."""
     for entry in value["entries"]:
         try:
             entity = await _entity(services, slices, entry["entity"])

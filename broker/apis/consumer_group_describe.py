@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe (69): members, epochs and assignments of consumer groups (KIP-848).
 
-v0; v1 the type of each member (KIP-1099). A group of another type, or an unknown one, gets
-GROUP_ID_NOT_FOUND: Java's admin client then sends DescribeGroups.
+Versions: v0; v1 the type of each member (KIP-1099). A group of another type, or an unknown group,
+gets GROUP_ID_NOT_FOUND: Java's admin client then sends DescribeGroups.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _handle(services: Services, request: Request) -> Steps:
 def _group(
     services: Services, request: Request, reply: ConsumerDescribeReply
 ) -> Generator[None, None, dict[str, Any]]:
-    """One group of the response; refused as a whole if the client may not describe a topic."""
+    """Returns one group of the response; the whole group is refused if the client may not describe
+    a topic."""
     if reply.error_code:
         return {
             "error_code": reply.error_code,
@@ -92,7 +93,7 @@ def _group(
 
 
 def _names(registry: Registry, reply: ConsumerDescribeReply) -> Iterator[str | None]:
-    """The names of all topics in the group's assignments; None for a deleted topic."""
+    """Yields the names of all topics in the group's assignments; None for a deleted topic."""
     seen: set[bytes] = set()
     for member in reply.members:
         for assignment in (member.assignment, member.target):
@@ -129,7 +130,8 @@ def _member(registry: Registry, member: DescribedConsumer) -> dict[str, Any]:
 
 
 def _assignment(registry: Registry, assignment: Assignment) -> dict[str, Any]:
-    """An assignment with the names of its topics; a deleted topic is left out, as in Kafka."""
+    """Returns an assignment with the names of its topics; deleted topics are omitted, as in
+    Kafka."""
     return {
         "topic_partitions": [
             {"topic_id": topic_id, "topic_name": name, "partitions": list(partitions)}

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (68): a member of a consumer group joins, stays or leaves (KIP-848).
 
-v0; v1 subscription by regex, and member ids that the client makes (KIP-1082).
+Versions: v0; v1 subscription by regex, and member ids that the client makes (KIP-1082).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READ = group(Operation.READ)
 _DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
 _FIRST_WITH_OWN_IDS = 1
 _NAMES = 6
-"""The index of the subscribed topics in a decoded request."""
+"""The index of the subscribed topic names in a decoded request."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -101,7 +101,8 @@ def _heartbeat(services: Services, request: Request, decoded: Any) -> None:
 
 
 def _fresh_member_id(services: Services) -> str:
-    """A random UUID as Kafka writes it; Kafka too makes none that begins with a dash."""
+    """Returns a random UUID in Kafka's text form. As in Kafka, the text does not begin with a
+    dash."""
     while (text := uuid_text(services.time.fresh_id())).startswith("-"):
         pass
     return text

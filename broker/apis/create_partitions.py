@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _ALTER = Each(Operation.ALTER, ResourceType.TOPIC)
 FIRST_STRICT = 3
-"""From this version on, a request beyond the client's quota is refused (KIP-599)."""
+"""The first version in which a request beyond the client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
@@ -128,7 +128,7 @@ def _more(services: Services, wanted: dict[str, Any]) -> int:
 def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
     """Returns the requested replicas; None if the broker chooses the replicas.
 
-    Raises Refused if the topic can't get these partitions.
+    Raises Refused if the request is invalid for the topic.
     """
     name, count = wanted["name"], wanted["count"]
     topic = services.registry.topic(name)

@@ -68,13 +68,13 @@ _DESCRIBE_CONFIGS = HandlerAcl(
     is_logged=False,
 )
 FIRST_STRICT = 6
-"""From this version on, a request beyond the client's quota is refused (KIP-599)."""
+"""The first version in which a request beyond the client's quota is refused (KIP-599)."""
 THROTTLED_MESSAGE = "The throttling quota has been exceeded."
 NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
 
 
 class Made(NamedTuple):
-    """A topic that was created, or that validation accepted."""
+    """A topic that was created, or whose creation was validated."""
 
     topic_id: bytes
     assignment: Assignment

@@ -48,12 +48,12 @@ _DESCRIBE = HandlerAcl(
     Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to see that a topic exists"
 )
 FIRST_STRICT = 5
-"""From this version on, a request beyond the client's quota is refused (KIP-599)."""
+"""The first version in which a request beyond the client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
 Target = tuple[str | None, bytes]
-"""A topic's name, None if unknown, and the topic's id, zero if unknown."""
+"""The name of a topic, None if unknown, and the id of the topic, zero if unknown."""
 
 
 def _handle(services: Services, request: Request) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
-"""The match types of a component of the filter."""
+"""The values of the match type in a filter component."""
 MATCHED_AT_ONCE = 1000
 """The most entities that are matched in one step, in less than a millisecond."""
 

@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers of partitions with their open transactions (KIP-664)."""
+"""DescribeProducers (61): the producers of partitions, each with its open transaction (KIP-664)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def _described(
 
 
 def _follows_and_is_stable(partition: Partition) -> bool:
-    """Whether this broker is a follower of the partition and all its records are stable.
+    """True if this broker is a follower of the partition and all records of the partition are
+    stable.
 
     Such a follower responds too, since operators search single replicas for hanging transactions.
     """
@@ -135,7 +136,8 @@ def _follows_and_is_stable(partition: Partition) -> bool:
 
 
 class _Waiting:
-    """A ticket that waits until records are stable, or for the reason why they can't be."""
+    """A ticket that waits until the records are stable, or for the reason why the records can't
+    become stable."""
 
     __slots__ = ("answered",)
 

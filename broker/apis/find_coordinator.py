@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
-"""Types of keys."""
+"""The types of keys in a request."""
 _FIRST_WITH_SHARE = 6
 _DESCRIBE = {
     _GROUP: of_each(ResourceType.GROUP, Operation.DESCRIBE),
     _TRANSACTION: of_each(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),
 }
-"""The right that a key needs, by the type of the key."""
+"""The right that a client needs for a key, by the type of the key."""
 _OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
 """The topic whose partition leaders are the coordinators, by the type of the key."""
@@ -103,7 +103,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 async def is_made(services: Services, owned: OwnedTopic) -> bool:
-    """Creates a coordinator's topic if it is missing; False if it can't be created now."""
+    """Creates a coordinator's topic if the topic does not exist; returns False if it can't be
+    created now."""
     try:
         await services.topics.ensure_owned(owned)
     except (TopicExists, CannotChange):  # temporary
@@ -142,7 +143,7 @@ def _find(
 
 
 def _coordinator(services: Services, request: Request, name: str, key: str) -> BrokerNode | None:
-    """Returns the broker that leads a key's partition; None without a leader.
+    """Returns the broker that leads a key's partition; None if the partition has no leader.
 
     The number of partitions is the runtime's, since metadata may lack some partitions at first.
     """

@@ -1,4 +1,4 @@
-"""InitProducerId (22): the producer id and epoch with which a producer begins.
+"""InitProducerId (22): the producer id and epoch with which a producer starts to write.
 
 Versions: v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED in place
 of INVALID_PRODUCER_EPOCH; v5 clients know TRANSACTION_ABORTABLE; v6 two-phase commit (KIP-939),
@@ -58,7 +58,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _begin_if_allowed(services: Services, request: Request) -> Steps:
-    """Continues if the client has WRITE on any topic, which is enough (KIP-679)."""
+    """Continues the request if the client has WRITE on any topic, which is enough (KIP-679)."""
     is_writer = yield from services.authorizer.allows_somewhere(
         request.connection, _WRITE_ANY.operation, _WRITE_ANY.kind, api=API.name
     )

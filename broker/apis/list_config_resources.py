@@ -1,7 +1,7 @@
-"""ListConfigResources (74): resources with settings.
+"""ListConfigResources (74): the resources that have settings.
 
-In Muster, client metrics and broker loggers have no settings. Groups are listed that have their
-own settings.
+In Muster, client metrics and broker loggers have no settings. A group is listed if it has settings
+of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _WITHOUT_SETTINGS = (8, 16)
-"""Broker loggers, client metrics."""
+"""The codes of the resource types without settings: broker loggers and client metrics."""
 
 
 def _handle(services: Services, request: Request) -> Steps:

@@ -66,16 +66,18 @@ _KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PE
 """Special timestamps whose offsets are known without a read of the log's files."""
 
 LOOKUPS_AT_ONCE = 50
-"""The most partitions of a topic that one job of a thread looks up."""
+"""The most partitions of a topic that one job in a thread looks up."""
 
 _NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
-"""The errors while a new leader does not know its high watermark (KIP-207), by version."""
+"""The errors while a new leader does not know its high watermark (KIP-207): the error, the error in
+older versions, and the first version with the newer error."""
 
 Entry = dict[str, Any]
 
 
 class Found(NamedTuple):
-    """An offset, the timestamp of its record and its leader epoch; -1 if not found."""
+    """An offset, the timestamp of its record, and its leader epoch; each is -1 if no offset was
+    found."""
 
     timestamp: int = -1
     offset: int = -1
@@ -199,7 +201,7 @@ def find(partition: Partition, timestamp: int, end: int) -> Found:
 
 
 def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
-    """Whether the offset may be after the high watermark that a new leader knows.
+    """True if the offset may be after the high watermark that a new leader knows.
 
     Until the leader has learned the high watermark from its followers, a consumer could get an
     offset before its position.

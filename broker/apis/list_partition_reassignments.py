@@ -27,7 +27,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 DENIAL = {**error_fields(CLUSTER_AUTHORIZATION_FAILED), "topics": []}
-"""The response without DESCRIBE on the cluster."""
+"""The response to a client without DESCRIBE on the cluster."""
 
 
 SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((DESCRIBE,)))

@@ -81,7 +81,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
-    """Yields the ids of a shard in parts; only None if one call can list all ids of the shard."""
+    """Yields the ids of a shard in parts; yields only None if one call can list all ids of the
+    shard."""
     known = hosted.core.view.transactions
     if len(known) <= IDS_AT_ONCE:
         yield None

@@ -130,7 +130,7 @@ def _answer_ids(
 
 
 def _answer_allowed(services: Services, request: Request, names: Sequence[str]) -> Steps:
-    """Answers a request by names when the authorizer is active.
+    """Answers a request by topic names when the authorizer is active.
 
     A topic that the client may not describe is denied whether or not it exists. A topic that the
     request would create is denied if the client may not create it.
@@ -302,8 +302,8 @@ def _answer(
     *,
     is_all: bool = False,
 ) -> Steps:
-    """Responds. With ``is_all`` the response and the audit log omit topics that the client may not
-    describe."""
+    """Completes the request. With ``is_all`` the response and the audit log omit topics that the
+    client may not describe."""
     value = request.value
     wanted = value["include_topic_authorized_operations"]
     hides = is_all and services.authorizer.judges
@@ -349,7 +349,8 @@ def _answer(
 def _described(
     services: Services, request: Request, topic: Topic, brokers: Collection[int]
 ) -> Generator[None, None, dict[str, Any]]:
-    """Returns the entry of a topic; an error if the topic was deleted during this request."""
+    """Returns the entry of a topic; the entry has an error if the topic was deleted during this
+    request."""
     there = services.registry.topic(topic.name)
     if there is None:
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)

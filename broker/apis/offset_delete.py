@@ -1,8 +1,8 @@
 """OffsetDelete (47): deletes committed offsets of topics that no member subscribes to.
 
-v0, not flexible (KIP-496). A request with many partitions is handled in parts, and other requests
-are served between the parts. If a part fails, the offsets of the earlier parts have been deleted,
-and the client has to retry the whole request.
+Versions: v0, not flexible (KIP-496). A request with many partitions is handled in parts, and other
+requests are served between the parts. If a part fails, the offsets of the earlier parts have been
+deleted, and the client has to retry the whole request.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _handle(services: Services, request: Request) -> Steps:
 def _pieces(asked: Sequence[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
     """Yields the topics and partitions in parts of at most PARTITIONS_PER_PIECE partitions.
 
-    Without partitions it yields one empty part, since the coordinator may have an error for the
-    group.
+    If the request has no partitions, yields one empty part, since the coordinator may have an error
+    for the group.
     """
     piece: list[TopicPartitions] = []
     room = PARTITIONS_PER_PIECE

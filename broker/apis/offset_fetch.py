@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
 
 OFFSETS_AT_ONCE = 2_500
-"""The most offsets that one call to a shard fetches, in 1 ms; each topic counts as one more. A
-single topic may exceed the limit.
-"""
+"""The most offsets that one call to a shard fetches, in 1 ms; each topic counts as one more offset.
+A single topic may exceed the limit."""
 ENCODED_AT_ONCE = 5_000
 """The most offsets of a response that the event loop's thread encodes, in 2 ms."""
 
@@ -50,15 +49,15 @@ _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
 
 @slotted(frozen=True)
 class _Asked:
-    """One group of a request."""
+    """A group that a request names."""
 
     group_id: str
     topics: Topics | None
-    """The topics in the request's form; None: all topics of the group."""
+    """The topics as the request encodes them; None for all topics of the group."""
     replies: range = range(0)
-    """The indexes of the coordinator's replies."""
+    """The indexes of the replies that the coordinator sends for the group."""
     failed: Sequence[Any] = ()
-    """The response for topics that no call fetches."""
+    """The response entries for topics that no call fetches."""
     error_code: int = NONE
     """The error of a group that no call fetches."""
 
@@ -83,7 +82,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bool:
-    """Whether the request has one group, and the group and its topics are known to be allowed."""
+    """True if the request has one group, and if the group and its topics are known to be
+    allowed."""
     if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
         return False
     group_id, _, _, topics = groups[0]
@@ -95,7 +95,7 @@ def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bo
 
 
 def _are_few(services: Services, group_id: str, topics: Topics | None) -> bool:
-    """Whether one call may fetch the offsets of ``topics``; None: all topics of the group."""
+    """True if one call may fetch the offsets of ``topics``; None means all topics of the group."""
     if topics is not None:
         return len(topics) + sum([len(topic[1]) for topic in topics]) <= OFFSETS_AT_ONCE
     view = services.groups.view_of(group_id)
@@ -192,7 +192,8 @@ def _answered(
 
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
-    """Yields the topics of each call; only None if one call may fetch all topics of the group."""
+    """Yields the topics of each call; yields only None if one call may fetch all topics of the
+    group."""
     named: Iterator[tuple[Any, Sequence[int]]]
     if topics is not None:
         named = iter(topics)
@@ -223,7 +224,8 @@ def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Finds the name of a topic in the request's form; None for an unknown id."""
+    """Returns a function that finds the name of a topic from its name or id in the request; None
+    for an unknown id."""
     return services.registry.topic_name if request.api_version >= _FIRST_WITH_IDS else str
 
 

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36) outside of a login: an error.
+"""SaslAuthenticate (36) outside of a login, which is an error.
 
 Versions: v1 session lifetime; v2 flexible. During a login or reauthentication,
 `broker/authentication/` answers.

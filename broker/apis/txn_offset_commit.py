@@ -78,7 +78,7 @@ def _handle_allowed(services: Services, request: Request, decoded: Any) -> Steps
 def _look_up(
     services: Services, request: Request, decoded: Any, denied: Sequence[Any] = ()
 ) -> None:
-    """Submits the commit, once the group's partition is in the transaction."""
+    """Submits the commit as soon as the group's partition is in the transaction."""
     version = request.api_version
     (
         transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
@@ -132,7 +132,8 @@ class _Ticket:
 
 
 def _as_known(error: int, version: int) -> int:
-    """Returns the error of the whole request that a version knows (KAFKA-7296, KIP-890).
+    """Returns the error of the whole request as this version of the request knows it (KAFKA-7296,
+    KIP-890).
 
     A client retries after COORDINATOR_LOAD_IN_PROGRESS, and fails after NETWORK_EXCEPTION.
     """
@@ -148,7 +149,7 @@ def _as_known(error: int, version: int) -> int:
 def _must_be_added(
     services: Services, enlisted: Enlisted, hosted: HostedGroups, elsewhere: bool
 ) -> bool:
-    """Whether the group's partition must be added to, or verified in, the transaction first.
+    """True if the group's partition must first be added to the transaction, or verified in it.
 
     The partition is verified if another broker coordinates the transaction. Returns False if the
     shard can't be written.

@@ -40,9 +40,9 @@ _ALTER_OR_BROKER = AnyOf(
     (cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))
 )
 _BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
-"""The client ids with which brokers send the request."""
+"""The client ids that brokers have when they send the request."""
 _STEP = 500
-"""The transactional ids that one step searches."""
+"""The number of transactional ids that one step searches."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -117,9 +117,8 @@ def _denial(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_broker(services: Services, request: Request) -> bool:
-    """Whether another broker of the cluster sent the request: its client id contains its broker
-    id.
-    """
+    """True if another broker of the cluster sent the request: its client id contains its broker
+    id."""
     named = _BROKER.fullmatch(request.client_id or "")
     if services.enlisting is None or named is None:
         return False
@@ -128,7 +127,8 @@ def _is_broker(services: Services, request: Request) -> bool:
 
 
 def _open_since(place: Partition, marker: Marker) -> int | None:
-    """Returns when (Unix ms) the producer last wrote to its transaction; None: none is open."""
+    """Returns the time (Unix ms) of the producer's last write to its open transaction; None without
+    an open transaction."""
     producers = place.log.producers
     if marker.producer_id not in producers.open_transactions:
         return None
@@ -160,7 +160,8 @@ def _report_ended(
 
 
 def _id_of(services: Services, producer_id: int) -> Generator[None, None, str]:
-    """Returns the transactional id with a producer id; "" if none has it. Searches in steps."""
+    """Returns the transactional id that has the producer id; "" if no transactional id has it.
+    Searches in steps."""
     for hosted in list(services.transactions.hosted_shards):
         ids = list(hosted.core.view.transactions.values())
         for start in range(0, len(ids), _STEP):

@@ -29,9 +29,9 @@ class Answer:
         found: Sequence[Fetched],
         replica_id: int,
     ) -> None:
-        """``replica_id`` is the broker that fetches; -1 for a consumer."""
+        """``replica_id`` is the id of the broker that fetches; -1 for a consumer."""
         self.partitions = 0
-        """Partitions in the response."""
+        """The number of partitions in the response."""
         self._replica_id = replica_id
         self._request = request
         self._session = session
@@ -40,11 +40,11 @@ class Answer:
         self._found = found
         self._topics: dict[TopicKey, list[Fetched]] = {}
         self._sizes: dict[TopicKey, int] = {}
-        """Bytes by topic, for topics with records in the response."""
+        """The size of the records in the response in bytes, by topic."""
         self._worst = NONE
 
     def steps(self) -> Iterator[None]:
-        """Collects the response, partition by partition."""
+        """Collects the response, one partition in each step."""
         session = self._session
         for wanted, entry in zip(self._wanted, self._found, strict=True):
             if entry is NO_NEWS:
@@ -68,7 +68,7 @@ class Answer:
         return encode(request.correlation_id, 0, NONE, session_id, self._topics.items())
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
-        """Completes the request with ``frame``; None: encodes the response first."""
+        """Completes the request with ``frame``; encodes the response first if ``frame`` is None."""
         if self._replica_id >= 0:
             self._count_replicated(services)
         else:
@@ -93,7 +93,8 @@ class Answer:
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """Whether an incremental response must include this partition; stores the values it sends."""
+    """True if an incremental response must include this partition; stores the values that the
+    response sends."""
     news = (
         entry.size_bytes > 0
         or entry.error_code != NONE

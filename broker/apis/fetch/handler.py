@@ -54,7 +54,7 @@ ENCODED_AT_ONCE = 200
 """The most partitions of a response that the event loop's thread encodes, in 1 ms."""
 _FIRST_WITH_SESSIONS, _FIRST_WITH_IDS = 7, 13
 _LOOKS_PER_CLOCK = 32
-"""The partitions that are read between two reads of the clock, in about 1 ms."""
+"""The partitions that are read between two reads of the clock, which takes about 1 ms."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -68,7 +68,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 class Fetching:
-    """One request, from its first read of the logs to its response."""
+    """One Fetch request, from its first read of the logs to its response."""
 
     def __init__(self, services: Services, request: Request) -> None:
         """Raises FetchSessionError."""
@@ -104,11 +104,13 @@ class Fetching:
         self.max_bytes = request.fetched_at_most(max_bytes)
         self.min_bytes = min(min_bytes, self.max_bytes)
         self._opens: type[Session] | None = None
-        """The kind of session that the response opens."""
+        """The class of the session that the response opens; None if the response opens no session.
+        """
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
-        """True when the wait has ended: the response then has the bytes that are available."""
+        """True when the wait for more bytes has ended: the response then has the bytes that are
+        available."""
         self.looking = False
         """True while a read of the logs continues in slices."""
         self.again = False
@@ -208,7 +210,8 @@ class Fetching:
         answer.send(self.services)
 
     def _judge(self) -> Steps | None:
-        """Denies topics that the client may not read; returns the steps that remain to do so."""
+        """Denies topics that the client may not read; returns the remaining steps if the
+        authorization is not complete."""
         services, request = self.services, self.request
         topics = [wanted.topic for wanted in self.wanted]
         if self.reader.replica_id >= 0:
@@ -231,19 +234,19 @@ class Fetching:
         return self.services.registry.topic_name(topic) if isinstance(topic, bytes) else topic
 
     def _deny(self, topics: Set[TopicKey]) -> None:
-        """Answers these topics with TOPIC_AUTHORIZATION_FAILED."""
+        """Sets the response for these topics to TOPIC_AUTHORIZATION_FAILED."""
         if topics:
             self.reader = DenyingReader(self.reader, topics)
             self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
-        """Authorizes topics within this turn's time; False if the time is not enough."""
+        """Authorizes topics within this turn's time; returns False if the time does not suffice."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
 
     def _look_at_once(self, look: Look) -> None:
-        """Reads within this turn's time. Raises Elsewhere."""
+        """Reads the logs within this turn's time. Raises Elsewhere."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         while look.left and ticks_ns() < until_ns:
@@ -253,7 +256,8 @@ class Fetching:
     def _look_later(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Continues in slices: with the authorization ``judging``, or a ``look`` that has begun."""
+        """Continues the request in slices: the authorization ``judging``, or the read ``look`` that
+        has begun."""
         if self.waiter is None and self.max_wait_ms > 0:
             self._wait()  # records appended during the read must be noticed
         self.looking = True

@@ -17,7 +17,8 @@ logger = structlog.get_logger(__name__)
 
 
 class Converted(NamedTuple):
-    """Message sets for an old client, or an error; ``records`` counts the converted records."""
+    """Message sets for an old client, or an error; ``records`` is the number of converted
+    records."""
 
     error_code: int
     data: bytes = b""

@@ -47,17 +47,16 @@ READ_AT_ONCE = 64 * 1024
 records need no file descriptor until the response is sent.
 """
 FILES_MAX = 32
-"""The most files that a response keeps open until it is sent; further partitions return records in
-the next response.
-"""
+"""The most files that a response keeps open until the response is sent; further partitions return
+records in the next response."""
 
 
 NO_NEWS = Fetched(-1)
-"""The result for a partition of a session without any change, which the response omits."""
+"""The result for an unchanged partition of a session, which the response omits."""
 
 
 class Elsewhere(Exception):
-    """The next partition needs a thread, since ``job`` waits for the disk or takes long.
+    """The next partition must be read in a thread, since ``job`` waits for the disk or takes long.
 
     The caller runs the job and passes its result or exception to the next `Look.step`.
     """
@@ -79,31 +78,32 @@ class Done(NamedTuple):
 
 
 class Look:
-    """One pass over the logs, partition by partition: call ``step`` until ``left`` is 0."""
+    """One read of the logs, partition by partition: call ``step`` until ``left`` is 0."""
 
     def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
         self._reader = reader
         self._wanted = wanted
         self._turn = 0
-        """The index of the partition that is read first."""
+        """The index in ``wanted`` of the partition that is read first."""
         if reader.version < _FIRST_WITH_MAGIC_2 and max_bytes > CONVERTED_BYTES_MAX and wanted:
             self._turn = reader.services.time.chance.randrange(len(wanted))
             max_bytes = CONVERTED_BYTES_MAX
         self._max_bytes = max_bytes
         self.found: list[Fetched] = []
-        """The results of the wanted partitions, in their order once ``left`` is 0."""
+        """The results of the partitions read so far; complete and in the order of the wanted
+        partitions when ``left`` is 0."""
         self.size_bytes = 0
-        """Bytes of records found so far."""
+        """The number of bytes of the records found so far."""
         self.left = len(wanted)
-        """Partitions still to be read."""
+        """The number of partitions that are not read yet."""
         self._read_bytes = 0
-        """Bytes of records that are already in memory."""
+        """The number of bytes of records that are already in memory."""
         self._files = 0
         """The number of slices of files that are not in memory."""
 
     def step(self, done: Done | None = None) -> None:
-        """Reads the next partition. After Elsewhere, the next call reads the same partition
-        again."""
+        """Reads the next partition. If the step raised Elsewhere, the next call reads the same
+        partition again."""
         index = self._turn + len(self.found)
         if index >= len(self._wanted):
             index -= len(self._wanted)
@@ -129,7 +129,7 @@ class Look:
 
 
 class Reader:
-    """Reads for one request of ``version``, once or several times."""
+    """Reads the logs for one Fetch request of ``version``, once or several times."""
 
     def __init__(
         self, services: Services, version: int, read_committed: bool, replica_id: int
@@ -138,16 +138,18 @@ class Reader:
         self.version = version
         self.read_committed = read_committed
         self.replica_id = replica_id
-        """The broker that follows a partition led here; negative for a consumer."""
+        """The id of the broker that fetches as a follower of partitions led by this broker;
+        negative for a consumer."""
         self.is_client = False
         """True if the request claims to come from a broker, but not on the inter-broker
         listener.
         """
         self.only_news = False
-        """True in an incremental session: the response has only partitions that have changed."""
+        """True in an incremental session: the response contains only partitions that have changed.
+        """
         self.replica: ReplicaSession | None = None
-        """The fetch session if a follower sent the request: unchanged partitions of the session are
-        skipped."""
+        """The fetch session of the follower that sent the request: unchanged partitions of the
+        session are skipped. None for a consumer."""
         self.takes_position = True
         """True at the first read, which records the request's offset as the replica's position.
 
@@ -199,15 +201,15 @@ class Reader:
             return Fetched(wanted.partition, self._known(KAFKA_STORAGE_ERROR))
 
     def _known(self, error_code: int) -> int:
-        """``error_code``, or NOT_LEADER_OR_FOLLOWER for clients that are too old to know
-        KAFKA_STORAGE_ERROR and would not look for another leader.
-        """
+        """Returns ``error_code``, but NOT_LEADER_OR_FOLLOWER to a client that is too old to know
+        KAFKA_STORAGE_ERROR and would not look for another leader."""
         if error_code == KAFKA_STORAGE_ERROR and self.version < _FIRST_WITH_STORAGE_ERROR:
             return NOT_LEADER_OR_FOLLOWER
         return error_code
 
     def _for_follower(self, partition: Replica | None, wanted: Wanted) -> Fetched | None:
-        """Returns the result for a replica that is refused or has all records; None: read the log.
+        """Returns the result for a replica that is refused or has all records; None if the log must
+        be read.
 
         ``partition`` is None on a standalone broker, which has no followers.
         """
@@ -240,7 +242,7 @@ class Reader:
         return None
 
     def _holds_back(self, partition: Replica) -> bool:
-        """Whether the replica is not in the ISR, and replication exceeds its quota."""
+        """True if the replica is not in the ISR and replication exceeds its quota."""
         led = partition.led
         if led is None or self.replica_id in led.state.isr:
             return False
@@ -359,16 +361,15 @@ class DenyingReader(Reader):
         self._denied = denied
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """Refuses a denied topic; reads others as `Reader.partition` does."""
+        """Refuses a denied topic; reads other topics as `Reader.partition` does."""
         if wanted.topic in self._denied:
             return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
         return super().partition(wanted, room, first, done)
 
 
 def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
-    """Whether ``end`` is in a later segment than ``offset``, as in Kafka's DelayedFetch.tryComplete
-    (case F).
-    """
+    """True if ``end`` is in a later segment than ``offset``, as in Kafka's DelayedFetch.tryComplete
+    (case F)."""
     segments = log.segments
     return segments.at(end).base_offset > segments.at(offset).base_offset
 

@@ -21,11 +21,12 @@ class Fetched:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted_transactions: Sequence[tuple[int, int]] | None = None
-    """Producer ids and first offsets; None for read_uncommitted."""
+    """The producer id and first offset of each aborted transaction; None for read_uncommitted."""
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
     diverging: tuple[int, int] | None = None
-    """An epoch and its end offset in this log, if the reader's log has diverged (KIP-595)."""
+    """An epoch and the epoch's end offset in this log, if the reader's log has diverged (KIP-595).
+    """
     more_follows: bool = False
     """True if the records are in an older segment than the log end: appends can't lengthen this
     response, so the response does not wait for appends.

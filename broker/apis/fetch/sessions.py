@@ -1,4 +1,5 @@
-"""Incremental fetch sessions (KIP-227): a client's partitions, kept between its requests.
+"""Incremental fetch sessions (KIP-227): a client's partitions, which the broker stores between the
+client's requests.
 
 A session keeps its partitions in the order in which they are read. A partition that returned data
 moves to the end, so that full responses do not always omit the same partitions. A session belongs
@@ -37,9 +38,9 @@ _INT_MAX = 2**31 - 1
 
 TopicKey = str | bytes
 Key = tuple[TopicKey, int]
-"""A topic's name, or its id from version 13 on, and a partition."""
+"""A partition: the topic's name (its id from version 13 on) and the partition's index."""
 Owner = tuple[Principal, int]
-"""A principal, and the id of the broker that follows, or -1 for a consumer."""
+"""The owner of a session: a principal, and the id of the follower; -1 for a consumer."""
 CONSUMER = -1
 
 
@@ -58,12 +59,12 @@ class Wanted:
 
     @property
     def key(self) -> Key:
-        """Topic and partition."""
+        """Returns the topic and the index of the partition."""
         return self.topic, self.partition
 
 
 class Session:
-    """One client's session."""
+    """An incremental fetch session of one client."""
 
     __slots__ = ("created_ms", "epoch", "owner", "partitions", "session_id", "used_ms", "uses_ids")
 
@@ -80,7 +81,7 @@ class Session:
         self.partitions: dict[Key, Wanted] = {entry.key: entry for entry in wanted}
         self.uses_ids = uses_ids
         self.epoch = 1
-        """The epoch of the next request."""
+        """The epoch that the client's next request must have."""
         self.created_ms = self.used_ms = now_ms
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
@@ -103,14 +104,14 @@ class Session:
             entry.high_watermark = -1
 
     def gave_data(self, key: Key) -> None:
-        """Moves a partition that has returned data after the others."""
+        """Moves a partition that has returned data to the end of the read order."""
         entry = self.partitions.pop(key, None)
         if entry is not None:
             self.partitions[key] = entry
 
 
 class ReplicaSession(Session):
-    """The session of another broker, which follows partitions led here."""
+    """The fetch session of another broker that follows partitions led by this broker."""
 
     __slots__ = ("_due", "_through_ms", "wake")
 
@@ -124,14 +125,14 @@ class ReplicaSession(Session):
     ) -> None:
         super().__init__(session_id, owner, wanted, uses_ids, now_ms)
         self._due = dict(self.partitions)
-        """The partitions that may have changed."""
+        """The partitions that may have changed since their last read."""
         self._through_ms = now_ms
-        """The time (monotonic ms) at which all partitions were last made due."""
+        """The time (monotonic ms) at which all partitions were last marked to be read."""
         self.wake: Callable[[], None] | None = None
-        """Makes the waiting request read again."""
+        """A function that makes the waiting request read again; None without a waiting request."""
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Implements `Session.update`; the partitions of the request become due."""
+        """Implements `Session.update`; the partitions of the request are marked to be read."""
         wanted, forgotten = list(wanted), list(forgotten)
         super().update(wanted, forgotten)
         for entry in wanted:
@@ -140,20 +141,21 @@ class ReplicaSession(Session):
             self._due.pop(key, None)
 
     def gave_data(self, key: Key) -> None:
-        """Implements `Session.gave_data`; the partition stays due."""
+        """Implements `Session.gave_data`; the partition remains marked to be read."""
         super().gave_data(key)
         entry = self._due.pop(key, None)
         if entry is not None:
             self._due[key] = entry
 
     def look_through(self, now_ms: int) -> None:
-        """Makes all partitions due if LOOKED_THROUGH_MS have passed since the last time."""
+        """Marks all partitions to be read if LOOKED_THROUGH_MS have passed since they were last
+        marked."""
         if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
             self._through_ms = now_ms
             self._due = dict(self.partitions)
 
     def due(self) -> list[Wanted]:
-        """Returns the partitions to read now."""
+        """Returns the partitions that may have changed and are read now."""
         return list(self._due.values())
 
     def quiet(self, wanted: Wanted) -> None:
@@ -161,7 +163,8 @@ class ReplicaSession(Session):
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:
-        """Makes a changed partition due; with ``wake`` the waiting request reads it at once."""
+        """Marks a changed partition to be read; with ``wake`` the waiting request reads the
+        partition at once."""
         if self.partitions.get(wanted.key) is wanted:
             self._due[wanted.key] = wanted
             if wake and self.wake is not None:
@@ -169,7 +172,7 @@ class ReplicaSession(Session):
 
 
 class FetchSessionError(Exception):
-    """The request does not match its session; ``error_code`` is for the response."""
+    """The request does not match its session; ``error_code`` is the error for the response."""
 
     def __init__(self, error_code: int) -> None:
         super().__init__(error_code)
@@ -177,7 +180,7 @@ class FetchSessionError(Exception):
 
 
 class FetchSessions:
-    """The sessions of one broker, at most ``slots``."""
+    """The fetch sessions of one broker; ``slots`` is the most sessions."""
 
     def __init__(self, slots: int, chance: Random) -> None:
         self.slots = slots
@@ -202,7 +205,8 @@ class FetchSessions:
         uses_ids: bool,
         now_ms: int,
     ) -> Session | None:
-        """Returns an incremental request's updated session; None: it has no partitions left.
+        """Returns the updated session of an incremental request; None if the session has no
+        partitions left.
 
         Raises FetchSessionError.
         """
@@ -262,5 +266,5 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """Returns the epoch after ``epoch``; it wraps to 1, never to 0."""
+    """Returns the epoch after ``epoch``; the highest epoch is followed by 1, never by 0."""
     return 1 if epoch < 0 or epoch == _INT_MAX else epoch + 1

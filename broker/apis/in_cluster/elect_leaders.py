@@ -82,7 +82,7 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
 
 
 def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
-    """Whether this broker's metadata has the elected leader, or the topic was deleted."""
+    """True if this broker's metadata has the elected leader, or if the topic was deleted."""
     found = cache.partition(*place)
     if found is None:
         return True  # the topic was deleted

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 SURE_WITHIN_S = 5.0
-"""The longest time in seconds that a request waits for ZooKeeper and the controller."""
+"""The maximum time in seconds for which a request waits for ZooKeeper and the controller."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 COUNTED_BYTES = 64 * 1024
-"""A request below this size is decoded within 5 ms, whatever it names."""
+"""A request below this size in bytes is decoded within 5 ms, however many partitions it names."""
 DECODED_AT_ONCE = 1000
 """The most topics and partitions of a larger request that the event loop's thread decodes."""
 
@@ -61,7 +61,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _names_many(request: Request) -> bool:
-    """Whether the request names more than DECODED_AT_ONCE partitions; reads no records."""
+    """True if the request names more than DECODED_AT_ONCE partitions; no records are read."""
     try:
         API.count_elements(request.api_version, request.buffer, request.position, DECODED_AT_ONCE)
     except TooManyElements:
@@ -98,9 +98,8 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 
 
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
-    """Whether a request can start at once, since it is not transactional or its transactional id
-    and topics are known to be allowed.
-    """
+    """True if a request can start at once, since it is not transactional or its transactional id
+    and topics are known to be allowed."""
     transactional_id, _, _, topics = decoded
     if not has_transactional(topics):
         return True
@@ -111,17 +110,18 @@ def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Finds the name of a topic in the request's form; None for an unknown id."""
+    """Returns a function that finds the name of a topic from its name or id in the request; None
+    for an unknown id."""
     return services.registry.topic_name if request.api_version >= FIRST_WITH_IDS else str
 
 
 def _denied(
     services: Services, request: Request, decoded: Decoded
 ) -> Generator[None, None, Set[str | bytes]]:
-    """Returns the topics of a transactional request that the client may not write.
+    """Returns the topics of a transactional request to which the client may not write.
 
-    The broker must not add these topics to the transaction. Raises Refused without WRITE on the
-    transactional id.
+    The broker must not add these topics to the transaction. Raises Refused if the client has no
+    WRITE on the transactional id.
     """
     transactional_id, _, _, topics = decoded
     if transactional_id is None or not is_allowed(services, request, _WRITE_ID, transactional_id):

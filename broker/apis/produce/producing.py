@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 WRITE = of_each(ResourceType.TOPIC, Operation.WRITE)
 ADMIN_CLIENT_ID = "__admin_client"
-"""The only client that Kafka allows to write internal topics."""
+"""The client id of the only client that Kafka allows to write to internal topics."""
 _FIRST_WITH_ONE_BATCH = 3
 
 
 def has_transactional(topics: Topics) -> bool:
-    """Whether a request has transactional records."""
+    """True if a request has transactional records."""
     for _, partitions in topics:
         for _, data in partitions:
             if is_transactional(data):
@@ -64,21 +64,21 @@ def has_transactional(topics: Topics) -> bool:
 
 @slotted
 class Place:
-    """One partition of a request."""
+    """A partition that a request names."""
 
     answers: list[Answer]
     """The list to which the partition's response is appended."""
     entry: TopicLogs | None
-    """The topic, which was looked up at its first partition."""
+    """The topic as it was found at its first partition; None if the topic is unknown."""
     partition: int
     data: bytes | None
 
 
 class Producing:
-    """One Produce request, partition by partition.
+    """The work of one Produce request, partition by partition.
 
-    Small work is done while the request is handled. From the first larger partition on, or when the
-    turn's time is used up, the remaining work is done while the request is parked: in slices, with
+    Small work is done when the request is handled. From the first larger partition on, or when the
+    turn's time is used up, the request is parked and the remaining work is done in slices, with
     long checks in the worker's thread. A topic is looked up again after each wait.
     """
 
@@ -89,7 +89,7 @@ class Producing:
         decoded: Decoded,
         denied: Set[str | bytes] = frozenset(),
     ) -> None:
-        """``denied`` topics get TOPIC_AUTHORIZATION_FAILED. Raises Refused."""
+        """The partitions of ``denied`` topics get TOPIC_AUTHORIZATION_FAILED. Raises Refused."""
         transactional_id, self.acks, self.timeout_ms, topics = decoded
         refused = [topic for topic in topics if topic[0] in denied] if denied else []
         if refused:
@@ -105,10 +105,10 @@ class Producing:
             )
         self.now_ms = services.time.now().wall_ms
         self.answers: list[tuple[Any, list[Answer]]] = []
-        """The responses known so far by topic: first the ``denied`` topics, then the others in the
-        request's order."""
+        """The responses known so far by topic: first the ``denied`` topics, then the remaining
+        topics in the request's order."""
         self.unstable: list[Unstable] = []
-        """The responses that wait until their records are stable."""
+        """The results that wait until their records are stable."""
         for key, partitions in refused:
             self.answers.append((key, [_denial(index) for index, _ in partitions]))
         self._unknown = (
@@ -116,12 +116,12 @@ class Producing:
         )
         self._places = self._each(topics)
         self._next: Place | None = None
-        """The partition that needs too much work to be done at once."""
+        """The next partition, if it needs too much work to be done at once; otherwise None."""
 
     def _each(
         self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
     ) -> Iterator[Place | None]:
-        """Yields each partition, or None for a partition that already has its response."""
+        """Yields each partition; yields None for a partition that already has its result."""
         registry = self.services.registry
         judges = self.services.authorizer.judges
         by_id = self.version >= FIRST_WITH_IDS
@@ -149,7 +149,8 @@ class Producing:
     # -- within the handling of the request
 
     def done_at_once(self) -> bool:
-        """Appends until a partition takes too long; returns whether all partitions are done."""
+        """Appends records until a partition takes too long; returns True if all partitions are
+        done."""
         if self.transaction is not None and self.transaction.to_add:
             return False
         ticks_ns = self.services.time.ticks_ns
@@ -164,7 +165,8 @@ class Producing:
         return True
 
     def _partition(self, place: Place, entry: TopicLogs | None, budget: Budget) -> bool:
-        """Appends to one partition and answers; False if checking its records exceeds ``budget``.
+        """Appends to one partition and adds its result; returns False if the check of its records
+        exceeds ``budget``.
 
         ``entry`` is the current state of the topic. Also returns False for records of a shard's
         log, since these records must wait for the end of the shard's turn.
@@ -249,9 +251,8 @@ class Producing:
         produced: Produced,
         place: Place,
     ) -> None:
-        """Appends to the log of a shard after its loader has accepted the records; the shard is
-        then reloaded.
-        """
+        """Appends to the log of a shard after the shard's loader has accepted the records; the
+        shard is then reloaded."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         error_code = partition.serving_error(-1)
         if error_code:
@@ -276,7 +277,8 @@ class Producing:
         self._appended(entry, partition, produced, place, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
-        """Looks up the topic again, which may have more partitions; None if it was deleted."""
+        """Looks up the topic again, since it may have more partitions now; returns None if the
+        topic was deleted."""
         if entry is None:
             return None
         found = self.services.logs.topics.get(entry.topic.name)
@@ -331,7 +333,7 @@ class Producing:
         place: Place,
         info: AppendInfo,
     ) -> None:
-        """Answers for appended records, now or when the records may be acknowledged."""
+        """Adds the result for appended records, now or when the records may be acknowledged."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

@@ -1,4 +1,5 @@
-"""The response to a Produce: the results of its partitions, sent when all are known.
+"""The response to a Produce request: the results of its partitions, sent when all results are
+known.
 
 A result waits until its records are stable. `protocol/generated/produce.py` encodes the response.
 """
@@ -28,9 +29,10 @@ from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.slotted import slotted
 
 ANSWERED_AT_ONCE = 256
-"""The most partitions that the event loop's thread encodes: 2 ms if each has an error."""
+"""The most partitions of a response that the event loop's thread encodes: 2 ms if each has an
+error."""
 ALL = -1
-"""The acks of a producer that waits for all in-sync replicas."""
+"""The value of acks with which a producer waits for all in-sync replicas."""
 _WITHOUT_START = frozenset(
     (
         CORRUPT_MESSAGE,
@@ -44,14 +46,14 @@ _WITHOUT_START = frozenset(
 
 
 class Answer(NamedTuple):
-    """The result for one partition, in the order of the generated codec."""
+    """The result for one partition; the fields are in the order of the generated codec."""
 
     partition: int
     error_code: int
-    """0 if the records were appended."""
+    """The error code; 0 if the records were appended."""
     base_offset: int = -1
     log_append_time_ms: int = -1
-    """-1 unless the topic uses LogAppendTime."""
+    """The append time in Unix ms if the topic uses LogAppendTime; otherwise -1."""
     log_start_offset: int = -1
     record_errors: Sequence[RecordError] = ()
     message: str | None = None
@@ -134,7 +136,7 @@ def answer(
 
 @slotted
 class _Waiting:
-    """A request with partitions that are not stable yet."""
+    """A Produce request with partitions that are not stable yet."""
 
     missing: int
     answer: Callable[[], None]

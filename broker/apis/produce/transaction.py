@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Topics = Iterable[tuple[Any, Iterable[tuple[int, bytes | None]]]]
-"""The partitions and records of a decoded request, by the name or id of the topic."""
+"""The partitions and records of a decoded request, by topic name or id."""
 
 FIRST_WITH_IDS = 13
 _FIRST_WITH_ABORTABLE = 11
@@ -51,11 +51,11 @@ _ANOTHER_COORDINATOR = (
     NETWORK_EXCEPTION,
     NOT_COORDINATOR,
 )
-"""Errors that a producer expects of a coordinator and not of a partition's leader."""
+"""Errors that a producer expects from a coordinator but not from a partition's leader."""
 
 
 class Transaction:
-    """The one transaction of a request, with the rules of its producer."""
+    """The transaction of a request, with the rules of its producer."""
 
     def __init__(
         self,
@@ -65,17 +65,17 @@ class Transaction:
         topics: Topics,
         may_write_internal: bool,
     ) -> None:
-        """Raises Refused with an error for all partitions: then no records are appended."""
+        """Raises Refused with an error for all partitions, in which case no records are
+        appended."""
         self.to_add: dict[str, list[int]] = {}
-        """By topic: partitions that the broker must add to the transaction, or verify at another
-        broker.
-        """
+        """The partitions, by topic, that the broker must add to the transaction or verify at
+        another broker."""
         self._topics = topics
         self._may_write_internal = may_write_internal
         self._services = services
         self._version = request.api_version
         self._not_added = NONE
-        """The error code if the partitions could not be added, else NONE."""
+        """The error code of adding the partitions; NONE if no addition has failed."""
         self._answered: Answered = NOT_ASKED
         if transactional_id is None:
             raise Refused(
@@ -98,15 +98,15 @@ class Transaction:
             client_of(request),
         )
         self._is_elsewhere = self._enlisted.is_elsewhere(services)
-        """Whether another broker coordinates the transaction."""
+        """True if another broker coordinates the transaction."""
 
     @property
     def adds(self) -> bool:
-        """Whether the broker adds the partitions that are not in the transaction yet."""
+        """True if the broker adds the partitions that are not in the transaction yet."""
         return self._enlisted.rules == TV2
 
     def look_what_to_add(self) -> Iterator[None]:
-        """Fills ``to_add``, partition by partition."""
+        """Fills ``to_add``, one partition in each step."""
         registry = self._services.registry
         for key, partitions in self._topics if self.adds or self._is_elsewhere else ():
             name = key if self._version < FIRST_WITH_IDS else registry.topic_name(key)
@@ -127,7 +127,7 @@ class Transaction:
         return self._enlisted.must_be_added(self._services, partition)
 
     def _opens(self, partition: Partition, data: bytes | None) -> bool:
-        """Whether ``data`` would be the transaction's first records in the partition."""
+        """True if ``data`` would be the transaction's first records in the partition."""
         if not is_transactional(data) or self._enlisted.is_open(partition):
             return False
         assert data is not None
@@ -137,7 +137,7 @@ class Transaction:
             return False  # the append reports the error
 
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
-        """Raises Refused for a transaction error that precedes other refusals, as in Kafka.
+        """Raises Refused for a transaction error that precedes other errors, as in Kafka.
 
         Only requests of clients that add partitions themselves are checked.
         """
@@ -147,9 +147,8 @@ class Transaction:
                 raise self._refused(error)
 
     async def add(self) -> None:
-        """Adds all partitions of ``to_add`` or none, by one call; or sends one request to the other
-        broker that coordinates the transaction.
-        """
+        """Adds all partitions of ``to_add`` or none by one call, or by one request to the broker
+        that coordinates the transaction."""
         partitions = list(self.to_add.items())
         if self._is_elsewhere:
             self._answered = await self._enlisted.ask(self._services, partitions)

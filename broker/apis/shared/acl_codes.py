@@ -1,7 +1,8 @@
-"""The ACL entries and filters of requests, from and to the codes of Kafka's protocol.
+"""Converts the ACL entries and filters of requests from and to the codes of Kafka's protocol.
 
 Kafka can't parse a request with code 0 and closes the connection; so does Muster. Every other code
-that Kafka does not define is UNKNOWN: invalid in an entry, and matches nothing in a filter.
+that Kafka does not define becomes UNKNOWN, which is invalid in an entry and matches nothing in a
+filter.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def filter_of(value: Mapping[str, Any]) -> AclFilter:
 
 
 def codes_of(entry: AclEntry) -> dict[str, Any]:
-    """Returns the response fields of an entry, without those of its pattern."""
+    """Returns the response fields of an entry, without the fields of its resource pattern."""
     return {
         "principal": entry.principal,
         "host": entry.host,

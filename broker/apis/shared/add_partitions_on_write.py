@@ -38,16 +38,17 @@ Place = tuple[str, int]
 
 
 class Answered(NamedTuple):
-    """The answers of other brokers about the partitions of one request."""
+    """The replies of other brokers about the partitions of one request."""
 
     errors: Mapping[Place, int]
     before: Mapping[Place, object]
     """The state of the producer in each partition when the request was sent."""
 
     def error(self, partition: Partition, producer_id: int) -> int | None:
-        """Returns the error of appending records now; None: the partition was not in the request.
+        """Returns the error of appending records now; None if the partition was not in the request.
 
-        NETWORK_EXCEPTION, after which a producer retries, if the answer may be outdated.
+        If the reply may be outdated, the error is NETWORK_EXCEPTION, after which a producer
+        retries.
         """
         place = partition.topic, partition.index
         error = self.errors.get(place)
@@ -61,19 +62,21 @@ NOT_ASKED = Answered({}, {})
 
 
 class Enlisted(NamedTuple):
-    """A producer, its transaction, and the rules by which partitions are added."""
+    """A producer, its transaction, and the rules that determine how partitions are added to the
+    transaction."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     rules: int
-    """TV1: the producer adds partitions itself; TV2: the broker adds partitions."""
+    """The value TV1 if the producer adds partitions itself; the value TV2 if the broker adds
+    partitions."""
     client: Client
     group_id: str = ""
     """The group whose offsets the producer commits, for the journal; "" for Produce."""
 
     def is_open(self, partition: Partition) -> bool:
-        """Whether the transaction has records in the partition, so that no check is needed."""
+        """True if the transaction has records in the partition, so that no check is needed."""
         producers = partition.producers_of(self.producer_id)
         return producers.in_transaction(self.producer_id, self.producer_epoch)
 
@@ -112,7 +115,8 @@ class Enlisted(NamedTuple):
         return enabled or self.rules == TV2
 
     def is_elsewhere(self, services: Services) -> bool:
-        """Whether another broker coordinates the transaction and must be asked."""
+        """True if another broker coordinates the transaction, so that this broker must send it a
+        request."""
         return (
             services.enlisting is not None
             and bool(self.transactional_id)
@@ -130,11 +134,11 @@ class Enlisted(NamedTuple):
         return error
 
     def must_be_added(self, services: Services, partition: Partition) -> bool:
-        """Whether the broker must add the partition, or wait until the record that adds it is
+        """True if the broker must add the partition, or wait until the record that adds it is
         stable.
 
-        Until then the partition accepts no records of the transaction: if the record that adds the
-        partition were lost, no coordinator would end the transaction in this partition.
+        Until that record is stable the partition accepts no records of the transaction: if the
+        record were lost, no coordinator would end the transaction in this partition.
         """
         hosted = services.transactions.hosted_for(self.transactional_id)
         waits = hosted is not None and hosted.accepted > hosted.partition.high_watermark
@@ -143,8 +147,9 @@ class Enlisted(NamedTuple):
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; returns one error code for all partitions.
 
-        CONCURRENT_TRANSACTIONS is temporary, while the producer's previous transaction is being
-        completed. The call is retried, and returns this error only after a timeout.
+        While the producer's previous transaction is being completed, the coordinator replies
+        CONCURRENT_TRANSACTIONS. The call is then retried, and returns this error only after a
+        timeout.
         """
         if not self.transactional_id:
             return INVALID_REQUEST
@@ -168,7 +173,8 @@ class Enlisted(NamedTuple):
                 return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
-        """Asks the coordinating broker, which verifies partitions or, in TV2, adds all or none."""
+        """Sends the partitions to the coordinating broker, which verifies them or, in TV2, adds all
+        or none."""
         enlisting = services.enlisting
         assert enlisting is not None
         adds = self.rules == TV2
@@ -205,7 +211,8 @@ class _Pauses:
         self._until_ms = self._time.now().mono_ms + at_most_ms
 
     async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
-        """Calls ``wait`` with the pause in seconds; False, without a wait, after the timeout."""
+        """Calls ``wait`` with the pause in seconds. After the timeout it returns False and does not
+        wait."""
         if self._time.now().mono_ms + self._pause_ms > self._until_ms:
             return False
         await wait(self._pause_ms / 1000)

@@ -12,11 +12,12 @@ from broker.topics.replicas.roles import Role
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 
 COMPARES_REPLICAS = -2
-"""The replica id that a tool which compares replicas sends."""
+"""The replica id that a tool sends when it compares replicas."""
 
 
 def error_at(partition: Partition, error_code: int, replica_id: int) -> int:
-    """Returns ``error_code``, but NONE for a tool that compares replicas and reads a follower."""
+    """Returns NONE if a tool that compares replicas reads from a follower, and otherwise
+    ``error_code``."""
     replica = replica_of(partition)
     serves = (
         error_code == NOT_LEADER_OR_FOLLOWER

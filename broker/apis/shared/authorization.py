@@ -38,16 +38,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Right: TypeAlias = RequiredAcl | HandlerAcl | Each | Hides
-"""An operation on a type of resource."""
+"""The operation on a resource type that a client must be allowed to perform."""
 
 NOT_ASKED = -(1 << 31)
-"""The field of authorized operations (KIP-430) if the request does not ask for operations."""
+"""The value of the field of authorized operations (KIP-430) if the request does not ask for
+operations."""
 NAMES_KEPT = 10_000
 """The most names cached on a connection for one right. A full cache is cleared; the limit also
 bounds the work of clearing.
 """
 _ANSWERED_AT_ONCE_BYTES = 2048
-"""The most bytes of a denied request whose response the event loop's thread encodes."""
+"""The most bytes of a denied request whose response is encoded in the event loop's thread."""
 
 _WITH_SETTINGS = {
     2: ResourceType.TOPIC,
@@ -56,7 +57,8 @@ _WITH_SETTINGS = {
     16: ResourceType.CLUSTER,
     32: ResourceType.GROUP,
 }
-"""Types of resources with settings: topic, broker, its logger, client metrics, group."""
+"""Types of resources with settings, by code: topic, broker, broker logger, client metrics and
+group."""
 
 TEXTS: Mapping[int, str] = {
     TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
@@ -82,7 +84,7 @@ def is_allowed(
     count: int = 1,
     is_logged: bool = True,
 ) -> bool:
-    """Whether the client has a right to the resource ``name``, by default to the cluster.
+    """True if the client has a right to the resource ``name``, by default to the cluster.
 
     ``count`` is how often the request names the resource, for the audit log.
     """
@@ -106,7 +108,7 @@ def is_allowed(
 def are_known(
     services: Services, request: Request, right: Right, names: Collection[str | None]
 ) -> bool:
-    """Whether all names are known to be allowed, so that the authorizer is not needed."""
+    """True if all names are known to be allowed, so that the authorizer is not needed."""
     authorizer = services.authorizer
     return not authorizer.judges or _known(authorizer, request.connection, right).issuperset(names)
 
@@ -178,7 +180,8 @@ def split(
     elements: Sequence[T],
     name_of: Callable[[T], str | None],
 ) -> Generator[None, None, tuple[Sequence[T], Sequence[T]]]:
-    """Splits the elements of a request into allowed and denied ones; the work is done in steps.
+    """Splits the elements of a request into allowed elements and denied elements; the work is done
+    in steps.
 
     An element without a name counts as allowed: the handler returns an error for it.
     """
@@ -202,7 +205,8 @@ def split_resources(
     resources: Sequence[dict[str, Any]],
     is_left: Callable[[dict[str, Any]], bool],
 ) -> Generator[None, None, tuple[Sequence[dict[str, Any]], Mapping[int, Sequence[dict[str, Any]]]]]:
-    """Splits resources with settings into the allowed and, by error code, the denied ones.
+    """Splits resources with settings into allowed resources and denied resources, which are grouped
+    by error code.
 
     The work is done in steps. A resource of an unknown type, or for which ``is_left`` returns True,
     counts as allowed: the handler decides.

@@ -23,28 +23,31 @@ from protocol.errors import (
 from security.acls.model import Operation, ResourceType
 
 READ_TOPIC = Each(Operation.READ, ResourceType.TOPIC)
-"""The right to each topic of a commit."""
+"""The right that a commit needs on each of its topics."""
 Errors = int | Sequence[int]
 """One error code for all partitions of a topic, or one error code for each partition."""
 Encode = Callable[[int, int, Sequence[tuple[Any, Sequence[int], Errors]]], bytes]
-"""Makes a frame: correlation id, throttle time, and each topic with its partitions and errors."""
+"""A function that encodes a frame from the correlation id, the throttle time, and each topic with
+its partitions and errors."""
 
 
 class _Partly:
-    """A commit with unknown topics or partitions, kept until the coordinator's reply is merged."""
+    """A commit with unknown topics or partitions, stored until the coordinator's reply is
+    merged."""
 
     __slots__ = ("errors", "kept", "topics")
 
     def __init__(self, topics: list[Any]) -> None:
         self.topics = topics
         self.errors: list[Errors] = []
-        """By topic: the error codes, with 0 for partitions that the coordinator commits."""
+        """The error codes of each topic's partitions; 0 for a partition that the coordinator
+        commits."""
         self.kept: list[int] = []
-        """The topics passed to the coordinator, as indexes into ``topics``."""
+        """The indexes in ``topics`` of the topics that were passed to the coordinator."""
 
 
 class CommitTopics:
-    """The topics of one API's requests, and their responses."""
+    """Splits the topics in the requests of one API, and makes the responses."""
 
     def __init__(self, encode: Mapping[int, Encode]) -> None:
         self._encode = encode
@@ -59,7 +62,8 @@ class CommitTopics:
         by_id: bool = False,
         denied: Sequence[Any] = (),
     ) -> list[TopicOffsets]:
-        """Returns the part of ``topics`` that exists; prepares ``request`` to take a CommitReply.
+        """Returns the existing topics and partitions of ``topics``; prepares ``request`` to accept
+        a CommitReply.
 
         The response lists ``denied`` topics last, with TOPIC_AUTHORIZATION_FAILED.
         """
@@ -87,7 +91,7 @@ class CommitTopics:
         return kept
 
     def refuse(self, request: Request, topics: Sequence[Any], error_code: int) -> None:
-        """Responds with one error for all topics."""
+        """Responds with the same error for all topics."""
         request.context = topics
         self._answer(request, CommitReply(error_code))
 
@@ -130,7 +134,8 @@ class CommitTopics:
 def _existing(
     registry: Registry, partly: _Partly, topics: Sequence[Any], by_id: bool
 ) -> list[TopicOffsets]:
-    """Returns the existing partitions of a commit; adds other partitions' errors to ``partly``."""
+    """Returns the existing partitions of a commit; adds the errors of all other partitions to
+    ``partly``."""
     kept: list[TopicOffsets] = []
     for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(topics):
         topic = registry.topic_by_id(key) if by_id else registry.topic(key)

@@ -13,18 +13,21 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Answer = Callable[["Services", Request], Steps | None]
-"""Completes a request, or returns the steps that complete the request, as a handler does."""
+"""A function that completes a request, or returns the steps that complete the request, as a handler
+does."""
 
 
 BROKERS_WITHIN_S = 5.0
-"""How long a response waits for the first UpdateMetadata of the controller, in seconds."""
+"""The maximum time in seconds for which a response waits for the controller's first UpdateMetadata.
+"""
 
 
 def await_live_brokers(services: Services, request: Request, answer: Answer) -> Steps | None:
-    """Answers once the controller has sent the live brokers; a standalone broker answers at once.
+    """Answers the request once the controller has sent the live brokers; a standalone broker
+    answers at once.
 
     A broker that has just started in a cluster does not know the other brokers. librdkafka replaces
-    its list of brokers by the one in each response, and never recovers from an empty list.
+    its list of brokers by the list in each response, and never recovers from an empty list.
     """
     if services.cluster.has_brokers:
         return answer(services, request)
@@ -37,9 +40,8 @@ def await_live_brokers(services: Services, request: Request, answer: Answer) -> 
 def deferred_answer(
     there: Awaitable[bool], services: Services, request: Request, answer: Answer
 ) -> None:
-    """Answers when ``there`` returns True; closes the connection when it returns False, on
-    timeout.
-    """
+    """Answers the request when ``there`` returns True. If ``there`` returns False on timeout, the
+    connection is closed."""
     request.answer_later(_answer_once(there, services, request, answer))
 
 

@@ -6,7 +6,7 @@ CHARACTERS_MAX = 1000
 
 
 def shortened(message: str) -> str:
-    """Cuts an error text to CHARACTERS_MAX, since the text may repeat parts of the request."""
+    """Shortens an error text to CHARACTERS_MAX, since the text may repeat parts of the request."""
     if len(message) <= CHARACTERS_MAX:
         return message
     return message[:CHARACTERS_MAX] + " ..."

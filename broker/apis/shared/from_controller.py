@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ELEMENTS_MAX = 10_000_000
-"""The limit of elements in a request of the controller, which may name all partitions: more than a
-frame can contain."""
+"""The maximum number of elements in a request of the controller, which may name all partitions. The
+number is higher than a frame can contain."""
 
 Decode = Callable[[dict[str, Any]], Any]
 

@@ -13,7 +13,8 @@ from protocol.errors import NONE, NOT_COORDINATOR
 Reply = TypeVar("Reply")
 
 CALLS_AT_ONCE = 100
-"""The most calls in progress: at this number the handler waits until all have replies."""
+"""The maximum number of calls in progress; at this number the handler waits until all calls have
+replies."""
 
 
 class Gather(Generic[Reply]):
@@ -35,20 +36,21 @@ class Gather(Generic[Reply]):
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """Yields once after a call; if CALLS_AT_ONCE calls have no reply, waits for all replies."""
+        """Yields once after a call; if CALLS_AT_ONCE calls have no reply, waits for all their
+        replies."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()
         else:
             yield None
 
     def rest(self) -> Steps:
-        """Waits until every call made so far is answered."""
+        """Waits until every call made so far has a reply."""
         if self._missing:
             self._waiter = asyncio.get_running_loop().create_future()
             yield self._waiter
 
     def put(self, index: int, reply: Reply) -> None:
-        """Stores a reply."""
+        """Stores the reply to the call with this index."""
         self.replies[index] = reply
         self._missing -= 1
         if not self._missing and self._waiter is not None and not self._waiter.done():

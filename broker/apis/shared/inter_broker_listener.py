@@ -1,4 +1,4 @@
-"""Requests between brokers, which arrive on the inter-broker listener.
+"""Requests between brokers, which must arrive on the inter-broker listener.
 
 A sender on any other listener is a client, even if the request names a broker.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def comes_from_broker(services: Services, request: Request) -> bool:
-    """Whether a request arrived on the inter-broker listener; a standalone broker has none."""
+    """True if a request arrived on the inter-broker listener, which a standalone broker does not
+    have."""
     replicas = services.replicas
     return replicas is not None and services.advertised.listener(request) == replicas.listener
 
 
 def may_act_as_broker(services: Services, request: Request) -> bool:
-    """Whether the sender may act as a broker, and the request arrived on the inter-broker
-    listener.
-    """
+    """True if the sender may act as a broker and the request arrived on the inter-broker
+    listener."""
     allowed = is_allowed(services, request, CLUSTER_ACTION)
     return allowed and comes_from_broker(services, request)

@@ -1,4 +1,4 @@
-"""Reports to groups' journals the records that an admin request deleted before they were read.
+"""Reports unread records that an admin request deleted in the journals of the affected groups.
 
 In a cluster each broker writes the journals of the groups that it coordinates.
 """
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Moved = tuple[str, int, int, int]
-"""Topic, partition, the committed offset, and the new log start offset; -1: the topic is
-deleted.
-"""
+"""Topic, partition, committed offset, and new log start offset (-1 if the topic is deleted)."""
 Starts = Mapping[str, Mapping[int, int]]
-"""By topic and partition: the log start offset after records were deleted."""
+"""The log start offset after the deletion of records, by topic and partition."""
 
 
 def sender_of(request: Request) -> Sender:
@@ -56,11 +54,11 @@ async def readers_of(
 ) -> dict[str, dict[str, list[Moved]]]:
     """Returns the committed offsets in topics that are about to be deleted, by topic and group.
 
-    Exceptions are caught, so that the topics are deleted anyway; the offsets found before are
-    returned.
+    Exceptions are caught, so that the topics are deleted even after a failure; the offsets found
+    before the failure are returned.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
-    with services.groups.errors.reporting("committed offsets of deleted topics"):
+    with services.groups.errors.reporting("readers of deleted topics"):
         for topic in topics:
             if slices.over:
                 await slices.pause()

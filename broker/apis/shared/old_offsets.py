@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 READ_GROUP = group(Operation.READ)
-"""The right to the group of a commit."""
+"""The right that a commit needs on its group."""
 DESCRIBE_GROUP = of_each(ResourceType.GROUP, Operation.DESCRIBE)
 DESCRIBE_TOPIC = each_shown_topic()
-"""The rights to the group and the topics of a fetch."""
+"""The rights that a fetch needs on its group and topics."""
 _NAME = itemgetter("name")
 
 
 def commit(services: Services, request: Request) -> Steps:
-    """Stores all offsets of a request by one write, and then responds."""
+    """Stores all offsets of a request by a single write, and then responds."""
     value = request.value
     group_id = value["group_id"]
     if not is_allowed(services, request, READ_GROUP, group_id):

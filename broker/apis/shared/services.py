@@ -53,14 +53,13 @@ ALLOWS_ALL: Final = AllowsAll()
 
 @slotted(frozen=True)
 class Services:
-    """The parts of one broker. They do not change while the broker runs, and only the event loop's
-    thread uses them.
-    """
+    """The parts of one broker, which do not change while the broker runs. Only the event loop's
+    thread uses these parts."""
 
     config: Config
     """The current settings of the broker; dynamic configs change the values in place."""
     time: Time
-    """Wall clock in Unix milliseconds and monotonic clock; virtual in tests."""
+    """The wall clock in Unix milliseconds and the monotonic clock; both are virtual in tests."""
     served: Mapping[int, ServedApi]
     """The APIs that this broker serves and their versions, by API key, for ApiVersions."""
     advertised: Advertised
@@ -98,7 +97,7 @@ class Services:
     long_polls: LongPolls
     """Fetches that wait for fetch.min.bytes or fetch.max.wait.ms."""
     maintenance: Maintenance
-    """Retention, log cleaning and flushes."""
+    """Runs retention, log cleaning and flushes."""
     old_offsets: OldOffsets
     """Offsets of OffsetCommit and OffsetFetch version 0, by ZooKeeper's consumer paths."""
     fetch_sessions: FetchSessions
@@ -109,11 +108,11 @@ class Services:
     worker: Worker
     """One thread for pure computations that would block the event loop."""
     disk_reads: DiskReads
-    """Threads that read records from disk if the page cache does not have them."""
+    """Threads that read records from disk if the page cache does not have the records."""
     unsupported: Unsupported
     """Requests of APIs, versions and protocols that this broker does not serve, by client."""
     stuck_clients: StuckClients
-    """Clients that keep failing to find or join their group."""
+    """Clients that repeatedly fail to find or join their group."""
     quotas: QuotaChanges
     """Reads and changes client quotas (AlterClientQuotas, KIP-546)."""
     replicas: ReplicaManager | None = None
@@ -130,9 +129,8 @@ class Services:
     broker.
     """
     registration_fence: RegistrationFence | None = None
-    """Whether this broker's registration in ZooKeeper still has its broker epoch; None in a
-    standalone broker, which is never fenced.
-    """
+    """Checks that this broker's registration in ZooKeeper still has its broker epoch; None in a
+    standalone broker, which is never fenced."""
     authorizer: Authorizer = ALLOWS_ALL
     """Decides what a principal may do; handlers call it through
     `broker/apis/shared/authorization.py`.

@@ -1,4 +1,5 @@
-"""Code shared by the handlers of requests to the controller, which are calls to its host.
+"""Code shared by the handlers of requests to the controller; the requests become calls to the
+controller's host.
 
 The host of a broker that is not the controller replies NOT_CONTROLLER.
 """
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""The topic and the index of a partition."""
 
 
 def host_of(services: Services) -> ControllerHost:
@@ -48,7 +49,7 @@ def places(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> l
 
 
 def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Returns the results grouped by topic, in their order."""
+    """Returns the results grouped by topic, in the order of ``results``."""
     found: dict[str, list[dict[str, Any]]] = {}
     for (topic, _), result in results.items():
         found.setdefault(topic, []).append(result)

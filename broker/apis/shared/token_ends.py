@@ -26,9 +26,8 @@ _FAILED_MS = 0
 
 
 def may_ask(connection: Connection) -> bool:
-    """Whether the connection may send requests about tokens: the client has logged in, but not by a
-    token.
-    """
+    """True if the connection may send requests about tokens: the client has logged in, but without
+    a token."""
     if connection.login is not None:
         return not connection.login.by_token
     is_authenticated = connection.principal != ANONYMOUS

@@ -43,4 +43,4 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""Rows by API key, for a broker in a cluster, to which other brokers send requests too."""
+"""The served APIs by API key of a broker in a cluster, including the APIs for other brokers."""

@@ -128,6 +128,7 @@ def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
 
 
 SERVED_WITHOUT_CONSUMER_GROUPS = by_key(*_ROWS)
-"""Rows by API key, in the order of the keys, for a broker that serves only classic groups."""
+"""The served APIs by API key, in the order of the keys, for a broker that serves only classic
+groups."""
 SERVED = by_key(*_ROWS, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT)
-"""The same for a standalone broker that serves consumer groups too."""
+"""The served APIs by API key of a standalone broker, which serves consumer groups too."""

@@ -1,4 +1,5 @@
-"""The table of a cluster whose inter-broker protocol has no transactions: before 0.11.
+"""The table of served APIs in a cluster whose inter-broker protocol is older than 0.11 and has no
+transactions.
 
 InitProducerId is still served, as in Kafka 3.9: a producer may be idempotent, although brokers do
 not store its sequence numbers. The other APIs of transactions are not offered. A client that sends
@@ -101,4 +102,4 @@ _ROWS = (
 )
 
 SERVED_WITHOUT_TRANSACTIONS = SERVED_IN_CLUSTER | by_key(*_ROWS)
-"""Rows by API key, for an ``inter.broker.protocol.version`` below 0.11."""
+"""The served APIs by API key, for an ``inter.broker.protocol.version`` below 0.11."""

@@ -13,20 +13,20 @@ from protocol.api_keys import WRITE_TXN_MARKERS
 
 
 class Measures(NamedTuple):
-    """The quotas, the throttled connections, the fetch sessions, and the clock of quotas."""
+    """The quotas, the throttled connections, the fetch sessions, and the clock for quotas."""
 
     quotas: ClientQuotas
     throttles: Throttles
     fetch_sessions: FetchSessions
 
     def now_ms(self) -> int:
-        """Returns the time of the monotonic clock of quotas."""
+        """Returns the time in ms of the monotonic clock for quotas."""
         return self.quotas.time.now().mono_ms
 
 
 def is_of_brokers(row: ServedApi) -> bool:
-    """Whether an API is for brokers, which have no quota. A denied request counts against the quota
-    of the client.
+    """True if an API is for brokers, which have no quota. A denied request counts against the
+    client's quota.
 
     Operators may send WriteTxnMarkers too.
     """

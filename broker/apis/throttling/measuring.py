@@ -18,7 +18,8 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 
 
 class Measuring:
-    """Switches meters and address rates on and off with the quotas."""
+    """Starts and stops the measurement of requests and address rates when quotas are set and
+    removed."""
 
     def __init__(
         self,

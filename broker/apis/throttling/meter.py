@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">i")
 _NS_OF_A_PERCENT: Final = 10_000_000
-"""Nanoseconds in a percent of one second of the event loop's thread."""
+"""Nanoseconds in 1 % of a second of the event loop's thread."""
 _UNBOUND: Final = Shares()
 
 
@@ -46,27 +46,28 @@ class Meter:
         self._measures = measures
         self._ticks_ns = connection.ticks_ns
         self._worked_ns = 0
-        """Time spent on the request, without the piece of work in progress."""
+        """The time in ns spent on the request, without the piece of work in progress."""
         self._pieces = 0
-        """The nested pieces of work in progress; 0 while the request waits."""
+        """The number of nested pieces of work in progress; 0 if the request waits."""
         self._since_work_ns = 0
-        """The time at which the outermost piece in progress began."""
+        """The time in ns at which the outermost piece of work in progress began."""
         self._mutations: Mutations = UNBOUND
         self.shares = measures.quotas.shares_of(connection.principal.name, client_id)
 
     # -- time
 
     def begin(self) -> None:
-        """Notes the start of a piece of work.
+        """Records the start of a piece of work.
 
-        A piece may start inside another: steps that a handler passes to `work_off` start at once.
+        A piece may start inside another piece: steps that a handler passes to `work_off` start at
+        once.
         """
         if not self._pieces:
             self._since_work_ns = self._ticks_ns()
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """Notes the end of a piece of work; records the time of work after the response."""
+        """Records the end of a piece of work, and the time of any work after the response."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -77,7 +78,7 @@ class Meter:
             self.shares.request.use(worked_ns / _NS_OF_A_PERCENT, self._measures.now_ms())
 
     def _take_time(self) -> float:
-        """Returns the loop time used since the last call, in percent of a second."""
+        """Returns the time of the event loop used since the last call, in percent of a second."""
         worked_ns, self._worked_ns = self._worked_ns, 0
         if self._pieces:
             now_ns = self._ticks_ns()
@@ -123,9 +124,8 @@ class Meter:
     # -- calls of the request
 
     def park(self, request: Request) -> bool:
-        """Parks the request on its throttled connection; False if the connection is not
-        throttled.
-        """
+        """Parks the request if its connection is throttled; returns False if the connection is not
+        throttled."""
         return self._measures.throttles.park(request)
 
     def exempt(self) -> None:
@@ -133,7 +133,7 @@ class Meter:
         self.shares = _UNBOUND
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """Returns the bytes that a Fetch may read at once; see `Request`."""
+        """Returns the most bytes that a Fetch may read at once; see `Request`."""
         share = self.shares.fetch
         return asked_bytes if share is None else min(asked_bytes, share.at_once)
 
@@ -178,6 +178,7 @@ class Meter:
 
 
 def _size(buffer: bytes) -> int:
-    """Returns the bytes of a request's header and body; the buffer may begin with their length."""
+    """Returns the size in bytes of a request's header and body; the buffer may start with the
+    length field."""
     size = len(buffer)
     return size - 4 if _LENGTH.unpack_from(buffer)[0] == size - 4 else size

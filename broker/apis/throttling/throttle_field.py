@@ -26,13 +26,14 @@ _LENGTH_AND_CORRELATION: Final = 8
 
 
 def header_bytes(api_key: int, version: int) -> int:
-    """Returns the number of bytes before the body of a response: its length field and header."""
+    """Returns the number of bytes before the body of a response: the length field and the
+    header."""
     return _LENGTH_AND_CORRELATION + response_header_version(api_key, version)
 
 
 @cache
 def has_field(api_key: int, version: int) -> bool:
-    """Whether responses of this version have the field."""
+    """True if responses of this version have the field ``throttle_time_ms``."""
     return any(
         field.name == NAME and version in version_range(field.versions)
         for field in BY_KEY[api_key].response
@@ -41,8 +42,8 @@ def has_field(api_key: int, version: int) -> bool:
 
 @cache
 def fixed_place(api_key: int, version: int) -> int | None:
-    """Returns the position of the field in every frame of this version; None if the position varies
-    or the version lacks the field."""
+    """Returns the position of ``throttle_time_ms`` in every frame of this version; None if the
+    position varies or the version lacks the field."""
     place = header_bytes(api_key, version)
     for field in BY_KEY[api_key].response:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -56,7 +57,8 @@ def fixed_place(api_key: int, version: int) -> int | None:
 
 
 def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body:
-    """Returns the response with the throttle time; unchanged if it has no such field."""
+    """Returns the response with the throttle time set; a response without the field is returned
+    unchanged."""
     if not frame or not has_field(api_key, version):
         return frame
     place = fixed_place(api_key, version)
@@ -71,7 +73,8 @@ def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body
 
 
 def head_of(frame: Body) -> bytes:
-    """Returns a response up to its first part in a file, or else the whole response."""
+    """Returns the start of a response up to the first part that is in a file, or the whole
+    response."""
     if isinstance(frame, bytes):
         return frame
     parts = takewhile(lambda part: not isinstance(part, Slice), frame)
@@ -79,7 +82,7 @@ def head_of(frame: Body) -> bytes:
 
 
 def size_of(frame: Body) -> int:
-    """Returns the bytes of a response, including its length field."""
+    """Returns the size in bytes of a response, including its length field."""
     if isinstance(frame, bytes):
         return len(frame)
     return sum(part.length if isinstance(part, Slice) else len(part) for part in frame)

@@ -1,8 +1,9 @@
-"""Fetch under a quota: reads at most what the quota allows at once, and empties a larger response.
+"""Fetch under a quota: reads at most the bytes that the quota allows at once, and empties a larger
+response.
 
 An emptied response does not count: the client fetches the same records after the throttle time, and
-its session is as if nothing had been returned. Brokers have no quota: the handler exempts a request
-after it has authorized the sender as a broker (`Request.exempt`).
+its session is unchanged, as if the response had no records. Brokers have no quota: the handler
+exempts a request after it has authorized the sender as a broker (`Request.exempt`).
 
 Unlike in Kafka, a response that can never be within the quota, since one batch is larger than all
 windows allow, is sent in full once the client is within its quota; otherwise the client would wait
@@ -59,7 +60,8 @@ def _fields_at(request: Request) -> int:
 
 
 def _emptied(request: Request, frame: Body, sessions: FetchSessions) -> Body:
-    """Returns an empty response in place of ``frame``, but ``frame`` itself if it has an error."""
+    """Returns an empty response in place of ``frame``; returns ``frame`` itself if it has an
+    error."""
     version = request.api_version
     if version < _FIRST_WITH_SESSIONS:
         return request.frame({"responses": []})
