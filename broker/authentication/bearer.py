@@ -1,9 +1,9 @@
 """The signed tokens of OAUTHBEARER, which are verified with the issuer's keys.
 
-The keys are a JWKS (RFC 7517), in a file or at a URL. A thread reads them again periodically, and
-when a token names an unknown key; a login never waits for this. A token without a signature, or
-signed with a shared secret, is rejected. Log lines and errors contain no part of a token. Source:
-KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
+The keys are a JWKS (RFC 7517), in a file or at a URL. A thread reads the keys again periodically,
+and when a token names an unknown key; a login never waits for this read. A token without a
+signature, or signed with a shared secret, is rejected. Log lines and errors contain no part of a
+token. Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ ALGORITHMS: Final[Mapping[str, str]] = {
 }
 """The accepted signature algorithms, all asymmetric, each with the type of its keys."""
 HEADER_CHARACTERS_MAX: Final = 16384
-"""Longest accepted header of a token, in characters. The header is read before the signature is
-verified, in at most 2 ms."""
+"""The maximum length in characters of a token's header.
+
+The header is read before the signature is verified, in at most 2 ms.
+"""
 KEYS_BYTES_MAX: Final = 1 << 20
 READ_WITHIN_S: Final = 10
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 _UNREADABLE: Final = (OSError, ValueError, RecursionError, HTTPException)
-"""The exceptions when a response is not HTTP or not a JWKS."""
+"""The exceptions that mean that a response is not HTTP or not a JWKS."""
 
 
 @slotted(frozen=True)
@@ -229,7 +231,7 @@ def _read(url: str) -> bytes:
 
 
 def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
-    """Returns the keys for signatures by key id. Raises ValueError for a list without keys."""
+    """Returns the signature keys by key id. Raises ValueError for a list without keys."""
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):

@@ -15,33 +15,37 @@ from hashlib import blake2b
 from typing import Final
 
 FAILURES_AT_ONCE: Final = 20
-"""Number of failed logins in one queue after which further logins wait."""
+"""The number of failed logins in one queue; when a queue has reached this number, further logins
+wait."""
 TURN_MS: Final = 200
-"""Milliseconds between two turns of a queue, and after which one failure is forgotten."""
+"""The interval in ms between two turns of a queue; also the time after which one failure is
+forgotten."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
 """Maximum number of failed names per address with a separate queue, in addition to names that have
 logged in."""
 NAME_KEPT_MS: Final = 60_000
-"""Milliseconds for which a name counts towards `NAMES_MAX` after its failures were forgotten."""
+"""Milliseconds for which a name counts towards `NAMES_MAX` after all its failures were forgotten.
+"""
 ADDRESSES_MAX: Final = 10_000
 """Maximum number of remembered addresses with failures; the earliest failures are dropped first."""
 LET_IN_MAX: Final = 10_000
-"""Maximum number of remembered names that have logged in, over all addresses; the longest idle is
-dropped first."""
+"""Maximum number of remembered names that have logged in, over all addresses; the name that has
+been idle longest is dropped first."""
 _OTHERS: Final = b""
-"""The queue that the names of an address without a separate queue share."""
+"""The queue shared by all names of an address that have no separate queue."""
 
 
 class Guesses:
-    """The failed logins at all listeners of one broker, and over HTTP."""
+    """The failed logins at all listeners of one broker, including HTTP."""
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
         """The time at which all failures of a queue are forgotten, by address and queue; each
         failure adds `TURN_MS`."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
-        """Pairs of an address and the digest of a name that has logged in from this address."""
+        """Pairs of a client address and the digest of a user name that has logged in from this
+        address."""
 
     def __len__(self) -> int:
         return len(self._clear_ms)

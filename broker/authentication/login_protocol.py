@@ -1,9 +1,9 @@
-"""The protocol of a connection until its login succeeds; it is between transport and connection.
+"""The protocol of a connection until its login succeeds, between the transport and the connection.
 
-It owns the bytes of a login (frames of at most ``sasl.server.max.receive.size``, read one at a
-time), the delay before a failure is reported, and the deadline. `security/sasl/exchange.py` decides
-each frame. After the login the transport calls the connection directly, so that SASL costs nothing
-from then on; bytes after the last token are the connection's first input.
+The protocol owns the bytes of a login (frames of at most ``sasl.server.max.receive.size``, read one
+at a time), the delay before a failure is reported, and the deadline. `security/sasl/exchange.py`
+decides each frame. After the login the transport calls the connection directly, so that SASL costs
+nothing from then on; bytes after the last token are the connection's first input.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from security.sasl.exchange import (
 )
 
 READ_WITHIN_S: Final = 0.05
-"""Seconds between the response to a failed login and the close: if both arrive together,
-kafka-python reports only a lost connection."""
+"""Seconds between the response to a failed login and the close of the connection: if the response
+and the close arrive together, kafka-python reports only a lost connection."""
 FRAMES_MAX: Final = 64
 """Maximum number of frames of one login. A login needs at most six frames, unless the client tries
 ApiVersions in unknown versions."""
@@ -70,24 +70,25 @@ class LoginProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._received = bytearray()
         self._held_bytes = 0
-        """Bytes of this login that are counted in the total of all logins."""
+        """The bytes of this login that are counted in the total of all logins."""
         self._frames = 0
         self._client_id = ""
         self._has_ended = False
-        """Whether the login has succeeded or failed, so that no more bytes are read."""
+        """True if the login has succeeded or failed, so that no more bytes are read."""
         self._waits = False
-        """Whether a frame, and the bytes after the frame, wait for a turn."""
+        """True if a frame, and the bytes after the frame, wait for a turn."""
         self._tried: str | None = None
-        """The user name of the credentials in the current frame; None without one."""
+        """The user name in the credentials of the current frame; None if the frame has no
+        credentials."""
         self._deadline: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         self.address = ""
-        """The address under which failures of this peer are counted."""
+        """The address of the peer, under which its failed logins are counted."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Makes the server admit the connection, and starts the deadline of the login."""
+        """Admits the connection at the server, and starts the deadline of the login."""
         self._transport = cast(asyncio.Transport, transport)
         self._connection.connection_made(transport)
         if self._connection.closed:
@@ -119,17 +120,17 @@ class LoginProtocol(asyncio.Protocol):
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Does nothing: for a peer that does not read the few bytes of a login, the deadline
-        applies."""
+        """Does nothing: the deadline of the login also applies to a peer that does not read the few
+        bytes of a login."""
 
     def resume_writing(self) -> None:
-        """Does nothing, like `pause_writing`."""
+        """Does nothing, for the same reason as `pause_writing`."""
 
     # -- the calls of `Logins`
 
     @property
     def held_bytes(self) -> int:
-        """Number of received bytes of the incomplete frame."""
+        """Returns the number of received bytes of the incomplete frame."""
         return len(self._received)
 
     def cut(self, reason: str) -> None:
@@ -165,7 +166,7 @@ class LoginProtocol(asyncio.Protocol):
             self._logins.holds(more)
 
     def _may_be(self, size: int) -> bool:
-        """Whether the size of a frame is acceptable; if the size is not, the login fails."""
+        """Returns True if the size of a frame is acceptable; otherwise the login fails."""
         if self._received.startswith(_TLS) and self._frames == 0:
             self._fail(
                 "a TLS client connected to a listener without TLS:"
@@ -185,7 +186,7 @@ class LoginProtocol(asyncio.Protocol):
         return False
 
     def _take(self, frame: bytes) -> None:
-        """Handles one frame: immediately, or after a wait if recent logins of the same name
+        """Handles one frame: immediately, or after a wait if recent logins of the same user name
         failed."""
         try:
             if self._exchange.takes_raw:
@@ -282,8 +283,8 @@ class LoginProtocol(asyncio.Protocol):
         return b"".join((_LENGTH.pack(len(head) + len(body)), head, body))
 
     def _api_versions(self, header: RequestHeader, frame: bytes) -> None:
-        """Answers an ApiVersions request before the login, which is allowed once, and again after
-        an error."""
+        """Answers an ApiVersions request before the login. One such request is allowed, and another
+        request after an error."""
         reply = self._exchange.request(API_VERSIONS, header.api_version, {}, self._now())
         if reply.then != Then.SERVE:
             self._do(reply, lambda: self._encoded(reply, header, frame))
@@ -320,7 +321,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- ends
 
     def _let_in(self) -> None:
-        """Ends a successful login: from now on the connection itself reads and writes."""
+        """Ends a successful login: from then on the connection itself reads and writes."""
         self._end()
         connection, transport = self._connection, self._transport
         login = self._exchange.login

@@ -12,11 +12,11 @@ from broker.net.request import Handler, Route
 from broker.time import Time
 
 STRANGERS_MAX: Final = 2000
-"""If more connections than this have not logged in, the oldest one of the busiest address is
-closed."""
+"""If more connections than this have not logged in, the oldest of these connections from the
+busiest address is closed."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
-"""If the connections that have not logged in hold more undecoded bytes than this, the connection
-with the most bytes is closed."""
+"""If the connections that have not logged in have more undecoded bytes than this in total, the
+connection with the most bytes is closed."""
 LOGIN_S_MAX: Final = 10.0
 """Maximum duration of a login, in seconds. Apache Kafka closes only idle connections, after ten
 minutes."""
@@ -29,7 +29,8 @@ NO_MECHANISM: Final = "none"
 
 
 class Result(NamedTuple):
-    """The metric labels of a login's result; a client can't choose any of them freely."""
+    """The metric labels of a login's result; a client can't choose arbitrary values for the
+    labels."""
 
     listener: str
     mechanism: str
@@ -53,24 +54,24 @@ class Stranger(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Number of received bytes of the connection's incomplete message."""
+        """Returns the number of received bytes of the connection's incomplete message."""
 
     def cut(self, reason: str) -> None:
         """Closes the connection at once; ``reason`` is logged."""
 
 
 class Logins:
-    """The logins of one broker; only the event loop's thread may use it."""
+    """The logins of one broker; only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
         self.guesses = Guesses()
         self.counts = Counter[Result]()
         self.offered: list[tuple[str, str]] = []
-        """Pairs of a listener and one of the mechanisms that it offers."""
+        """Pairs of a listener and a mechanism that the listener offers."""
         self._lines = FailureLines(time)
         self._strangers: dict[Stranger, None] = {}
-        """Connections that have not logged in yet, oldest first."""
+        """The connections that have not logged in yet, oldest first."""
         self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
         self.held_bytes = 0
         self.routes: dict[Handler, dict[int, Route]] = {}
@@ -78,7 +79,7 @@ class Logins:
 
     @property
     def strangers(self) -> int:
-        """The number of connections that have not logged in yet."""
+        """Returns the number of connections that have not logged in yet."""
         return len(self._strangers)
 
     def came(self, stranger: Stranger) -> None:

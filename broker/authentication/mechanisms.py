@@ -15,13 +15,13 @@ from security.sasl.scram import ScramServer
 from security.sasl.steps import Step
 
 Begin = Callable[[], Mechanism]
-"""Starts one login with a mechanism."""
+"""A function that starts one login with a mechanism."""
 
 SERVED: Final = (PLAIN, *BY_NAME)
 
 
 class PlainServer:
-    """One login with PLAIN."""
+    """The login of one connection by PLAIN."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
@@ -31,17 +31,18 @@ class PlainServer:
         return tried_name(message)
 
     def step(self, message: bytes) -> Step:
-        """Decides the login, since PLAIN has only one message."""
+        """Accepts or rejects the login, since PLAIN has only one message."""
         return log_in(message, self._passwords)
 
 
 def plain(passwords: Mapping[str, str]) -> Begin:
-    """Returns the start of a PLAIN login for the users of a listener's ``sasl.jaas.config``."""
+    """Returns the function that starts a PLAIN login, for the users of a listener's
+    ``sasl.jaas.config``."""
     return lambda: PlainServer(passwords)
 
 
 def scram(name: str, find: Find, decoy: Decoy, time: Time) -> Begin:
-    """Returns the start of a SCRAM-SHA-256 or SCRAM-SHA-512 login."""
+    """Returns the function that starts a SCRAM-SHA-256 or SCRAM-SHA-512 login."""
     mechanism = BY_NAME[name]
 
     def begin() -> ScramServer:
@@ -58,11 +59,11 @@ class ListenerSasl:
     offered: Mapping[str, Begin]
     """The mechanisms by name, in the order of ``sasl.enabled.mechanisms``."""
     session_ms: Mapping[str, int]
-    """``connections.max.reauth.ms`` by mechanism; 0: sessions of this mechanism do not expire."""
+    """``connections.max.reauth.ms`` by mechanism; 0 if sessions of this mechanism do not expire."""
     frame_bytes_max: int = 524288
-    """``sasl.server.max.receive.size``"""
+    """The value of ``sasl.server.max.receive.size``."""
     failure_delay_ms: int = 100
-    """``connection.failed.authentication.delay.ms``"""
+    """The value of ``connection.failed.authentication.delay.ms``."""
 
     def exchange(self) -> Exchange:
         """Makes a new SASL exchange with one peer."""

@@ -42,12 +42,13 @@ class Session:
         self._exchange = exchange
         self._connection = connection
         self._address = network_of(connection.client_host[1:])
-        """The address under which failures of this peer are counted."""
+        """The address of the peer, under which its failed logins are counted."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
-        """Whether a re-authentication is in progress."""
+        """True while a re-authentication is in progress."""
         self._tried: str | None = None
-        """The user name of the credentials in the current request; None without one."""
+        """The user name in the credentials of the current request; None if the request has no
+        credentials."""
 
     def begin(self) -> None:
         """Starts the session after a login or a re-authentication."""
@@ -62,7 +63,7 @@ class Session:
             self._wait_for_end(login.expires_ms)
 
     def ended(self) -> None:
-        """Cancels the session's timer, since the connection has closed."""
+        """Cancels the session's timer, since the connection is closed."""
         self._cancel()
 
     def _cancel(self) -> None:
@@ -145,7 +146,7 @@ class Session:
             self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
 
     def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
-        """Continues the re-authentication after the wait for a turn."""
+        """Continues the re-authentication after it has waited for a turn."""
         self._timer = None
         began_ns = self._logins.time.ticks_ns()
         self._judge(request, body)

@@ -46,20 +46,20 @@ OWNED_MAX: Final = 1000
 """Maximum number of tokens of one owner. A token lasts a week by default; Kafka does not have such
 a bound."""
 TOKENS_MAX: Final = 5000
-"""Maximum number of tokens in total. Starting the broker takes 4 ms for each token, and each change
-writes all of them."""
+"""Maximum number of tokens in total. Each token adds 4 ms to the start of the broker, and each
+change writes all tokens."""
 NAMES_BYTES_MAX: Final = 4096
-"""Maximum number of bytes of the names of a token's owner and renewers together, in their text
-form."""
+"""Maximum total size in bytes of the names of a token's owner and renewers, in their text form."""
 AGAIN_MS: Final = 60_000
-"""Milliseconds between two log lines about tokens that were not created because of a bound."""
+"""The minimum interval in ms between two log lines about tokens that were not created because of a
+bound."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """The credentials of one token, for each enabled mechanism."""
 
 
 class CannotKeep(Exception):
-    """A token can't be stored; the exception's text is a sentence for the operator."""
+    """A token can't be stored; the exception's text is a complete sentence for the operator."""
 
 
 class TokenStore(Protocol):
@@ -79,7 +79,8 @@ class TokenStore(Protocol):
 
 
 class Tokens:
-    """The delegation tokens; only the event loop's thread may use it, except for `_derived`."""
+    """The delegation tokens of a broker. Only the event loop's thread may use this class, except
+    for `_derived`."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._secret = token_secret(config).encode()
@@ -106,8 +107,8 @@ class Tokens:
     # -- stored tokens
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Sets the store of changes. ``known`` are the store's tokens, each of which costs some ms
-        of computation."""
+        """Sets the store that receives changes. ``known`` has the store's tokens; each token takes
+        some ms of computation."""
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))
@@ -129,8 +130,8 @@ class Tokens:
             self._sweeping.cancel()
 
     async def update(self, token_id: str, token: Token | None) -> None:
-        """Takes over the changed state of a stored token; in a cluster another broker may have
-        changed it."""
+        """Stores in memory the changed state of a stored token; in a cluster another broker may
+        have changed the token."""
         if token is None:
             self._drop(token_id)
             return
@@ -213,7 +214,7 @@ class Tokens:
         return token
 
     def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
-        """Whether the new token exceeds a bound; logged at most once a minute."""
+        """Returns True if the new token exceeds a bound, which is logged at most once a minute."""
         if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
             reason = f"the names of owner and renewers exceed {NAMES_BYTES_MAX} bytes"
         elif self._owned[owner] >= OWNED_MAX:
@@ -292,8 +293,8 @@ class Tokens:
         return max(0, min(ends) - self._now_ms()) if ends else None
 
     def _fresh_id(self) -> str:
-        """Returns a new id in Kafka's form that does not begin with "-", so that command lines
-        can't mistake it for an option."""
+        """Returns a new id in Kafka's form that does not start with "-", so that command lines
+        can't mistake the id for an option."""
         while (found := uuid_text(self._time.fresh_id())).startswith("-"):
             pass
         return found

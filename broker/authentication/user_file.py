@@ -86,7 +86,7 @@ class UserFile:
         return altered, self.put(altered)
 
     def put(self, changed: Mapping[str, Credentials]) -> dict[str, dict[str, str]]:
-        """Writes the file with the changed users. Returns the file's content. Raises OSError."""
+        """Writes the file with the changed users; returns the new content. Raises OSError."""
         texts = {name: each for name, each in self._texts.items() if name not in changed}
         texts |= {name: _texts(each) for name, each in changed.items() if each}
         self._write(texts)

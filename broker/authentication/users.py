@@ -51,7 +51,7 @@ class UserStore(Protocol):
 
 
 class Upsertion(NamedTuple):
-    """A credential to set; its repr contains no secret."""
+    """A credential to set; the repr of this object contains no secret."""
 
     name: str
     mechanism_code: int
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
 
 class Users:
-    """The SCRAM users of a broker; only the event loop's thread may use it."""
+    """The SCRAM users of a broker; only the event loop's thread may use this class."""
 
     def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
         """Decoys for unknown names are computed from ``secret``, which stays the same after a
@@ -86,7 +86,7 @@ class Users:
         self._store = store
         self._known: dict[str, Credentials] = {}
         self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
-        """By mechanism: the number of users with each iteration count."""
+        """The number of users with each iteration count, by mechanism."""
         for name, credentials in known.items():
             self.update(name, credentials)
         self.secret = secret
@@ -104,7 +104,8 @@ class Users:
         return sorted(self._known)
 
     def finder(self, mechanism: ScramMechanism) -> Find:
-        """Returns the lookup of users for `ScramServer`; it does not find delegation tokens."""
+        """Returns the function with which `ScramServer` finds a user; it does not find delegation
+        tokens."""
 
         def find(name: str, by_token: bool) -> Found | None:
             found = None if by_token else self.of(name).get(mechanism)
@@ -113,8 +114,8 @@ class Users:
         return find
 
     def decoys(self, mechanism: ScramMechanism) -> Decoy:
-        """Returns the decoys for `ScramServer`. Decoys of users resemble the known users; decoys of
-        tokens are all alike."""
+        """Returns the function that makes decoys for `ScramServer`. Decoys of users resemble the
+        known users; decoys of tokens are all alike."""
 
         def decoy_of(name: str, by_token: bool) -> ScramCredential:
             # A client that tries a name as user and as token must not learn which of them exists.
@@ -125,7 +126,8 @@ class Users:
         return decoy_of
 
     def update(self, name: str, credentials: Credentials) -> None:
-        """Sets all credentials of a user after this broker or another has changed the store."""
+        """Sets all credentials of a user after this broker or another broker has changed the
+        store."""
         self._count(self._known.pop(name, {}), -1)
         if credentials:
             self._known[name] = dict(credentials)
@@ -168,7 +170,8 @@ class Users:
             return outcomes
 
     def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
-        """Returns the first error in the changes of one user, in Kafka's order; see `Outcome`."""
+        """Returns the result for the first error in the changes of one user, in Kafka's order; see
+        `Outcome`."""
         outcome = self._wrong_alone(changes[0])
         if not outcome.error_code and len(changes) > 1:
             said = "A user credential cannot be altered twice in the same request"

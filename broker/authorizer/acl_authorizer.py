@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 KEPT_MAX = 10_000
-"""Cached decisions of one type. When the same number of new decisions has been added, the old ones
-are dropped."""
+"""The number of cached decisions of one type. When so many new decisions have been added, the older
+decisions are dropped."""
 
 
 class _Who:
@@ -92,13 +92,13 @@ class AclAuthorizer:
         self.authorization_cache = AuthorizationCacheMemory()
         """Implements `Authorizer.authorization_cache`."""
         self.verdicts: Recent[Decision] = Recent()
-        """Decisions by principal, host, operation, resource type and name."""
+        """The cached decisions by principal, host, operation, resource type and name."""
         self.bits: Recent[int] = Recent()
         """The allowed operations on a resource as bits, by principal, host, resource type and
         name."""
         self._somewhere: Recent[bool] = Recent()
-        """Whether an operation is allowed on any resource of a type, by operation, resource type,
-        principal and host."""
+        """Cached answers whether an operation is allowed on any resource of a type, by operation,
+        resource type, principal and host."""
         self._epoch = index.epoch
         """The epoch of the ACLs on which the cached decisions are based."""
 

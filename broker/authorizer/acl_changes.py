@@ -27,7 +27,7 @@ class AclChanges:
 
     @property
     def index(self) -> AclIndex:
-        """The index of all ACLs."""
+        """Returns the index of all ACLs."""
         return self._store.index
 
     async def add(

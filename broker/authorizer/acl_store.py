@@ -27,15 +27,17 @@ FILE = "acls.json"
 VERSION = 1
 
 Outside = Callable[..., Awaitable[None]]
-"""Runs a function with its arguments in another thread than the loop's: `DiskChanges.run`."""
+"""A function that runs a function with its arguments outside the event loop's thread:
+`DiskChanges.run`."""
 
 
 class AclStore(Protocol):
-    """Stores the ACLs: in a file of a standalone broker, or in ZooKeeper nodes of a cluster."""
+    """Stores the ACLs: in a file (standalone broker) or in ZooKeeper nodes (broker in a
+    cluster)."""
 
     @property
     def index(self) -> AclIndex:
-        """All ACLs; only the loop's thread changes it."""
+        """Returns the index of all ACLs; only the event loop's thread changes the index."""
 
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
@@ -97,14 +99,15 @@ def _json_of(entry: AclEntry) -> dict[str, str]:
 
 
 class _Batch:
-    """Changes that are written together; if several change the same ACL, the last one applies."""
+    """ACL changes that are written together; if several changes concern the same ACL, the last
+    change applies."""
 
     def __init__(self) -> None:
         self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
-        """Lists of ACLs, each with True if they are to be added, or False if they are to be
+        """Lists of ACLs, each with True if the ACLs are to be added, or False if they are to be
         removed."""
         self.failed: str | None = "acls.json was not written"
-        """The reason why the changes are not in effect; None if they are in effect."""
+        """The reason why the changes are not in effect; None if the changes are in effect."""
 
 
 class FileAcls:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 LOG_EVERY_S = 60
 LINES_MAX = 100
-"""Maximum number of denials that are logged immediately in one minute, and of those logged when the
-minute ends."""
+"""Maximum number of denials that are logged immediately in one minute; also the maximum number of
+denials that are logged when the minute ends."""
 DENIALS_MAX = 1000
 """Maximum number of distinct denials in memory; the denial with the oldest last occurrence is
 dropped first."""
@@ -55,9 +55,9 @@ class Denial:
     name: str
     """The first `NAME_SHOWN` characters of the resource's name; "" for any resource of the type."""
     rule: str
-    """The ACL that decided, or the statement that no ACL matches."""
+    """The ACL that decided, or a text which says that no ACL matches."""
     count: int
-    """How often requests named the resource since the denial was recorded."""
+    """The number of times that requests named the resource since the denial was recorded."""
     first_ms: int
     last_ms: int
     """The time of the last occurrence, in Unix milliseconds."""
@@ -69,20 +69,20 @@ _Key = tuple[str, str, str, str, Operation, ResourceType, str]
 
 
 class Audit:
-    """The audit log of one broker; only the event loop's thread may use it."""
+    """The audit log of one broker; only the event loop's thread may use this class."""
 
     def __init__(self, time: Time, errors: InternalErrors | None = None) -> None:
         self._time = time
         self._errors = errors or InternalErrors()
         self.counts = Counter[tuple[str, Operation, ResourceType]]()
-        """Denials by API, operation and resource type."""
+        """The number of denials by API, operation and resource type."""
         self._denials: dict[_Key, Denial] = {}
         """The recorded denials by client, operation and resource; the latest denial is at the
         end."""
         self._lines = 0
-        """Number of denials that were logged immediately in the current minute."""
+        """The number of denials that were logged immediately in the current minute."""
         self._forgotten = 0
-        """Number of occurrences whose denial was dropped before they were logged."""
+        """Number of occurrences that were never logged, since their denial was dropped."""
         self._timer: asyncio.TimerHandle | None = None
 
     def denied(

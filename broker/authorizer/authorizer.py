@@ -20,16 +20,17 @@ class Authorizer(Protocol):
 
     @property
     def judges(self) -> bool:
-        """False if the authorizer allows everything, so that hot paths can skip the check."""
+        """Returns False if the authorizer allows everything, so that hot paths can skip the
+        check."""
 
     @property
     def epoch(self) -> int:
-        """A number that changes whenever earlier decisions of the authorizer may no longer be
-        valid."""
+        """Returns a number that changes whenever earlier decisions of the authorizer may no longer
+        be valid."""
 
     @property
     def authorization_cache(self) -> AuthorizationCacheMemory:
-        """The cache of allowed names that all connections share."""
+        """Returns the cache of allowed names that all connections share."""
 
     def allows(
         self,
@@ -42,7 +43,7 @@ class Authorizer(Protocol):
         count: int = 1,
         is_logged: bool = True,
     ) -> bool:
-        """Whether the peer of a connection may perform an operation on a resource.
+        """Returns True if the peer of a connection may perform an operation on a resource.
 
         ``count`` is the number of times that the request names the resource. If ``is_logged`` is
         False, a denial is not logged, because the API only filters its response.
@@ -51,7 +52,8 @@ class Authorizer(Protocol):
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        """Whether the peer may perform an operation on any resource of a type; runs in slices."""
+        """Returns True if the peer may perform an operation on any resource of a type; runs in
+        slices."""
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
         """Returns all operations that the peer may perform on a resource, as bits (KIP-430). Logs

@@ -34,7 +34,7 @@ Entities = Mapping[Entity, Values]
 Edit = Mapping[str, float | None]
 """New quotas by key; a value of None removes the quota."""
 Changed = Callable[[Entities], object]
-"""Called with the new quotas of the changed entities."""
+"""A function that is called with the new quotas of the changed entities."""
 
 
 class QuotaStore(Protocol):
@@ -47,9 +47,11 @@ class QuotaStore(Protocol):
         """Adds ``changed``, which is called whenever stored quotas change."""
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Applies edits to the stored quotas; listeners have been notified when this returns.
+        """Applies edits to the stored quotas. The listeners have been notified when this method
+        returns.
 
-        Returns the reason for each entity whose quotas could not be stored; all others are stored.
+        Returns the reason for each entity whose quotas could not be stored; the quotas of all other
+        entities are stored.
         """
 
 
@@ -123,24 +125,26 @@ def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
 
 
 class QuotaChanges:
-    """Applies changes of quotas, one at a time; only the event loop's thread may use it."""
+    """Applies changes of quotas, one at a time; only the event loop's thread may use this class."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self.quotas = quotas
         self._store: QuotaStore
-        """The store that `keep_in` sets; quotas do not change before that."""
+        """The store that `keep_in` sets; quotas do not change before the store is set."""
         self._turn = asyncio.Lock()
 
     def keep_in(self, store: QuotaStore) -> None:
-        """Uses ``store`` for changes, and applies its quotas now and whenever they change. Raises
-        like `QuotaStore.read`."""
+        """Uses ``store`` for changes, and applies the store's quotas now and whenever they change.
+
+        Raises the same exceptions as `QuotaStore.read`.
+        """
         self.quotas.change(store.read())
         store.follow(self.quotas.change)
         self._store = store
 
     @property
     def values(self) -> Mapping[Entity, Values]:
-        """The current quotas."""
+        """Returns the current quotas."""
         return self.quotas.values
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
