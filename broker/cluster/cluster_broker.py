@@ -71,11 +71,11 @@ from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
 AGAIN_S = 0.1
-"""Seconds before ZooKeeper is read again after a session expired during a read."""
+"""The delay in seconds before ZooKeeper is read again after a session expired during a read."""
 
 
 class ClusterBroker:
-    """All parts of a broker in a cluster; only the event loop's thread may use it."""
+    """All parts of a broker in a cluster; only the event loop's thread may use this class."""
 
     def __init__(self, startup: StartupParts, settings: ClusterSettings, joined: Joined) -> None:
         config, time, background = startup.config, startup.time, startup.background
@@ -93,7 +93,7 @@ class ClusterBroker:
         journal_bytes, errors = config["cluster.journal.file.max.bytes"], startup.errors
         kept = (time, background.spawn, startup.fs, startup.directory, journal_bytes, errors)
         self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
-        """Keeps the journal of the cluster events that this broker saw, and its file."""
+        """The journal of the cluster events that this broker saw, with its file."""
         self._journal_recorder = JournalRecorder(joined.node_id, self.keeper, self.cache, errors)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener, settings.connect
@@ -137,7 +137,7 @@ class ClusterBroker:
 
     @property
     def topic_version(self) -> int:
-        """The version of the format in which topics' nodes are written."""
+        """Returns the version of the format in which topics' nodes are written."""
         has_ids = self.settings.spoken.has_topic_ids
         return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
 
@@ -188,7 +188,7 @@ class ClusterBroker:
 
     @property
     def _peers(self) -> PeerSettings:
-        """The settings of connections to other brokers for requests about transactions."""
+        """Returns the settings of connections to other brokers for requests about transactions."""
         config = self._startup.config
         return PeerSettings(
             self.joined.node_id,
@@ -199,7 +199,7 @@ class ClusterBroker:
         )
 
     def broker_epoch(self) -> int:
-        """Returns the epoch of this broker's registration; -1 while it is not registered."""
+        """Returns the epoch of this broker's registration; -1 if this broker is not registered."""
         return self.registration.epoch
 
     async def strays(self) -> list[str]:
@@ -324,7 +324,7 @@ class ClusterBroker:
         return Destinations(logs, local, self.remote_markers).of
 
     def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
-        """Makes the reader of other leaders' log end offsets, which the lag of groups needs."""
+        """Makes the reader of other leaders' log end offsets, for the lag of groups."""
         startup = self._startup
         self.elsewhere = RemoteEndOffsets(
             self.cache, logs, self._peers, startup.time, startup.background
@@ -363,7 +363,7 @@ class ClusterBroker:
         self.host.start()
 
     async def hand_over(self) -> None:
-        """Asks the controller to move this broker's leaderships to other brokers; called before
+        """Requests the controller to move this broker's leaderships to other brokers; called before
         `stop`."""
         await hand_over(
             shutdown_settings(self._startup.config),

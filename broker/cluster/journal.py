@@ -56,7 +56,7 @@ class ClusterJournal(Pages[HappenedPage]):
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Whether an entry repeats a leader that is already recorded, such as a leader that this
+        """True if an entry repeats a leader that is already recorded, such as a leader that this
         broker elected as controller."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False

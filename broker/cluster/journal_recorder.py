@@ -31,7 +31,7 @@ from replication.events import (
 
 
 class JournalRecorder:
-    """Records events in the journal; only the event loop's thread may use it."""
+    """Records events in the journal; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -45,7 +45,8 @@ class JournalRecorder:
         self._cache = cache
         self._errors = errors
         self._controller = NOBODY, -1
-        """The controller that last sent metadata to this broker, and its epoch."""
+        """The controller that last sent metadata to this broker, and the epoch of that controller.
+        """
         self._session: Session | None = None
 
     def start(self, zookeeper: ZooKeeper, registration: BrokerRegistration) -> None:

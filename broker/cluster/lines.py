@@ -12,10 +12,10 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 FEW = 20
-"""Up to this number of partitions have one line each. More partitions share one line, which names
-this number of them."""
+"""The number of partitions that have one log line each. More partitions share one line, which names
+this number of partitions."""
 AGAIN_MS = 60_000
-"""Milliseconds between log lines for a failure that continues."""
+"""The interval in ms between two log lines about a failure that continues."""
 
 
 class PartitionLines:
@@ -41,7 +41,8 @@ class PartitionLines:
 
 
 class Trouble:
-    """Decides when a repeated failure is logged: at once, then once a minute, and when it ends."""
+    """Decides when a repeated failure is logged: at once, then once a minute, and when the failure
+    ends."""
 
     __slots__ = ("_logged_ms", "_now_ms", "attempts")
 
@@ -52,7 +53,7 @@ class Trouble:
         """The number of consecutive failures."""
 
     def is_news(self) -> bool:
-        """Counts one more failure; returns whether to log the failure."""
+        """Counts one more failure; returns True if the failure must be logged."""
         now_ms = self._now_ms()
         self.attempts += 1
         if self.attempts > 1 and now_ms - self._logged_ms < AGAIN_MS:
@@ -61,6 +62,6 @@ class Trouble:
         return True
 
     def is_over(self) -> bool:
-        """Resets the count after a success; returns whether there were failures before."""
+        """Resets the count after a success; returns True if there were failures before."""
         was, self.attempts = self.attempts > 0, 0
         return was

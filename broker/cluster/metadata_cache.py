@@ -28,7 +28,7 @@ class Learnt:
     deleted: tuple[tuple[str, int], ...] = ()
     """The partitions of topics that are being deleted."""
     topics: tuple[str, ...] = ()
-    """The topics whose id has changed, or that have a new or changed partition."""
+    """The topics whose id has changed, and the topics that have a new or changed partition."""
 
 
 @dataclass(slots=True)
@@ -36,12 +36,12 @@ class KnownTopic:
     """A topic as the controller has described it."""
 
     topic_id: bytes | None = None
-    """None if the topic has no id, or if the controller has not sent the id."""
+    """The topic id; None if the topic has no id, or if the controller has not sent the id."""
     partitions: dict[int, ShownPartition] = field(default_factory=dict)
 
 
 class MetadataCache:
-    """Implements `ClusterView`; see the module."""
+    """Implements `ClusterView` with the last metadata from the controller."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
@@ -53,8 +53,8 @@ class MetadataCache:
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
         self.doubted: set[str] = set()
-        """The topics that no update has named since the last `doubt_all`: they may have been
-        deleted."""
+        """The topics that no update has named since the last `doubt_all`; these topics may have
+        been deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
         """The conditions for which callers of `until` wait, each with the event that wakes the
         caller."""
@@ -62,7 +62,7 @@ class MetadataCache:
     # -- from the controller
 
     def update(self, told: UpdateMetadataRequest) -> Learnt:
-        """Applies an update, which the caller has checked to be valid."""
+        """Applies a valid update of the metadata."""
         self.controller_id = told.controller_id
         self.controller_epoch = told.controller_epoch
         self._brokers = {each.broker_id: each for each in sorted(told.brokers)}
@@ -135,12 +135,12 @@ class MetadataCache:
     # -- brokers
 
     def is_alive(self, broker_id: int) -> bool:
-        """Whether a broker is live according to the controller."""
+        """Returns True if a broker is live according to the controller."""
         return broker_id in self._brokers
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of the live brokers in ascending order."""
+        """Returns the ids of the live brokers in ascending order."""
         return list(self._brokers)
 
     def racks(self) -> dict[int, str | None]:
@@ -169,8 +169,8 @@ class MetadataCache:
     # -- partitions
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """Implements `ClusterView.partition`; the leader is NO_LEADER if the leader is not
-        alive."""
+        """Implements `ClusterView.partition`; the leader is NO_LEADER if the leading broker is not
+        live."""
         known = self.topics.get(topic)
         found = None if known is None else known.partitions.get(index)
         if found is None:
@@ -186,7 +186,7 @@ class MetadataCache:
         return None if known is None else known.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Returns the name of the topic with this id."""
+        """Returns the name of the topic with this id; None if the id is unknown."""
         return self._names.get(topic_id)
 
 

@@ -29,9 +29,10 @@ from controller.values import BrokerFact, TopicPartition
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 0.1
-"""Seconds before a failed request is repeated."""
+"""The delay in seconds before a failed request is repeated."""
 SLICE = 1000
-"""Requests and partitions that `_tidy` reads in one slice, about some milliseconds of work."""
+"""The number of requests and partitions that `_tidy` reads in one slice, which takes a few
+milliseconds."""
 LOAD_MIN = 1000
 """The queue size, in requests and partitions, above which superseded requests are removed."""
 
@@ -40,28 +41,28 @@ Value = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """The settings with which the controller connects to brokers."""
+    """The settings of the controller's connections to brokers."""
 
     node_id: int
     spoken: InterBroker
     listener: str
     """The name of the listener for requests between brokers."""
     connect_timeout_ms: int
-    """``controller.socket.timeout.ms``"""
+    """The value of ``controller.socket.timeout.ms``."""
     request_timeout_ms: int
     connect: Connect = connect
 
 
 class Unanswered(NamedTuple):
-    """The queue of a broker that has unanswered requests."""
+    """The queue of a broker that has not answered all requests."""
 
     broker_id: int
     requests: int
-    """The number of requests in the queue, including the request in flight."""
+    """The number of requests in the queue, including the request that has been sent."""
     request: str
-    """The type of the first request, such as ``LeaderAndIsr``."""
+    """The type of the first request in the queue, such as ``LeaderAndIsr``."""
     since_ms: int
-    """The wall time of the first attempt to send the first request."""
+    """The wall time in ms of the first attempt to send the first request."""
     attempts: int
     """The number of failed attempts to send the first request."""
     reason: str
@@ -69,7 +70,7 @@ class Unanswered(NamedTuple):
 
 
 class Channels:
-    """All channels of a controller; only the event loop's thread may use it."""
+    """All channels of a controller; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class Channels:
                 channel.address = address
 
     def send(self, request: Send) -> None:
-        """Queues a request; the request is dropped if its broker is not registered any more."""
+        """Queues a request; the request is dropped if its broker is no longer registered."""
         channel = self._channels.get((request.broker_id, request.broker_epoch))
         if channel is not None:
             channel.put(request)
@@ -172,7 +173,7 @@ class _Channel:
         self._news = Event()
         self._peer: Peer | None = None
         self.asked_ms = 0
-        """The wall time of the first attempt to send the first request of the queue."""
+        """The wall time (ms) of the first attempt to send the first request of the queue."""
         self._trouble = Trouble(time)
         self.reason = ""
         """The reason of the last failed attempt; "" after a success."""
@@ -180,12 +181,12 @@ class _Channel:
 
     @property
     def failures(self) -> int:
-        """The number of consecutive failed attempts to send the first request."""
+        """Returns the number of consecutive failed attempts to send the first request."""
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
         """Queues a request. Whenever the queue has doubled, superseded requests are removed from
-        it."""
+        the queue."""
         self.queue.append(request)
         self._load += load(request)
         if self._load > self._most and self._tidying is None:
@@ -194,7 +195,7 @@ class _Channel:
 
     async def _tidy(self) -> None:
         """Removes superseded requests in slices; leaves the queue unchanged if the broker answered
-        in between."""
+        during the removal."""
         first, *waiting = self.queue or (None,)  # the first request may be in flight
         tidy, done = without_superseded(waiting), 0
         try:
@@ -239,7 +240,7 @@ class _Channel:
                 self._peer.close()
 
     async def _ask(self, request: Send) -> Answered | None:
-        """Sends a request once; returns None if it must be repeated."""
+        """Sends a request once; returns None if the request must be repeated."""
         settings = self._settings
         error, partitions = 0, dict[TopicPartition, int]()
         try:

@@ -30,9 +30,10 @@ from protocol.schema import ZERO_UUID, Api
 from protocol.znodes.brokers import Endpoint
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""The security protocols; the index of each is its number on the wire."""
+"""The security protocols; the index of each protocol is its number on the wire."""
 _ONE_DELETION_FOR_ALL = 3
-"""Before this version a StopReplica deletes either all of its partitions or none."""
+"""The first StopReplica version in which each partition has its own deletion flag; older versions
+delete all partitions of the request or none."""
 
 
 class Message(NamedTuple):
@@ -44,8 +45,8 @@ class Message(NamedTuple):
 
 
 def encode(request: Send, version_of: Callable[[str], int | None], listener: str) -> list[Message]:
-    """Encodes a request in the version that brokers support: one message, or several for a
-    StopReplica.
+    """Encodes a request in the version that brokers support: as one message, or for a StopReplica
+    as several messages.
 
     ``listener`` is the name of the listener for requests between brokers.
     """
@@ -223,7 +224,7 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
 # -- decoding
 
 RECEIVED = -1
-"""The broker id in a decoded request, since requests on the wire do not name their receiver."""
+"""The broker id of a decoded request, since encoded requests do not name their receiver."""
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
@@ -295,7 +296,8 @@ def decode_update_metadata(value: Value) -> UpdateMetadataRequest:
 
 
 def decode_stop_replica(value: Value) -> StopReplicaRequest:
-    """Decodes a StopReplica of any version; the leader epoch is -1 if the version has none."""
+    """Decodes a StopReplica of any version; the leader epoch is -1 if the version has no leader
+    epoch."""
     deletes = value["delete_partitions"]
     if value["topic_states"]:
         topics = [

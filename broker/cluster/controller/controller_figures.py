@@ -1,4 +1,4 @@
-"""Figures about the controller, as of the last `look`; zero while another broker is the
+"""Figures about the controller, as of the last call of `look`; zero while another broker is the
 controller."""
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ NOTHING = Doing(0, 0, 0, 0, {})
 
 @dataclass(slots=True)
 class Waiting:
-    """The topics or partitions with one type of work that waits."""
+    """The number and age of the topics or partitions in which one type of work waits."""
 
     count: int = 0
     oldest_ms: int = 0
-    """Milliseconds since the longest waiting topic or partition was first seen to wait."""
+    """Milliseconds since the topic or partition that has waited longest was first seen to wait."""
 
 
 class ControllerFigures:
-    """Figures about the controller; only the event loop's thread may use it."""
+    """Figures about the controller; only the event loop's thread may use this class."""
 
     def __init__(self, host: ControllerHost, time: Time) -> None:
         self.counts = Counts()
@@ -42,7 +42,7 @@ class ControllerFigures:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller."""
+        """True if this broker is the controller."""
         return self._host.is_active
 
     def look(self) -> Iterator[int]:

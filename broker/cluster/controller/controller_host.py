@@ -1,9 +1,10 @@
-"""Hosts the controller: runs elections, passes facts to the core, executes its outcomes, resigns.
+"""Hosts the controller: runs elections, passes facts to the core, executes the core's outcomes, and
+resigns.
 
 A broker that wins an election has a `Term`: a core (`controller.Controller`), channels and watches.
 The term ends with the ZooKeeper session, or with the first write that fails because a newer
 controller has another epoch. Results of the term's reads and writes that arrive later are dropped.
-Only the event loop's thread may use it.
+Only the event loop's thread may use this module.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""Seconds from the end of a term, or a failed election, to the next election."""
+"""The delay in seconds from the end of a term, or a failed election, to the next election."""
 
 
 class ControllerHost:
-    """Runs elections and hosts the controller while this broker is elected."""
+    """Takes part in elections and hosts the controller as long as this broker is elected."""
 
     def __init__(self, services: HostServices, observe: Observe) -> None:
         self._services = services
@@ -36,20 +37,20 @@ class ControllerHost:
         self._term: Term | None = None
         self._electing = False
         self._again = False
-        """Whether to run the election once more, since the controller's node may have changed after
-        it was read."""
+        """True if the election must run once more, since the controller's node may have changed
+        after it was read."""
         self._stopped = False
         self._logged_error = ""
-        """The last logged error about a node that does not parse."""
+        """The last logged error about a node that can't be parsed."""
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller."""
+        """True if this broker is the controller."""
         return self._term is not None
 
     @property
     def term(self) -> Term | None:
-        """This broker's term as controller, None while another broker is the controller."""
+        """Returns this broker's term as controller; None while another broker is the controller."""
         return self._term
 
     def start(self) -> None:
@@ -87,7 +88,8 @@ class ControllerHost:
             self._look()
 
     def _look(self) -> None:
-        """Reads which broker is the controller, and starts an election if the cluster has none."""
+        """Reads which broker is the controller, and starts an election if the cluster has no
+        controller."""
         self._again = True
         if not self._electing and not self._stopped:
             self._electing = True
@@ -138,8 +140,8 @@ class ControllerHost:
             raise
 
     async def _give_up(self) -> None:
-        """Deletes the controller node of an earlier term of this session, so that the next election
-        can begin."""
+        """Deletes the controller node that an earlier term in the same session created, so that the
+        next election can start."""
         zookeeper = self._services.zookeeper
         there = await zookeeper.exists(cluster.CONTROLLER)
         if there is not None and there.ephemeral_owner == zookeeper.session:

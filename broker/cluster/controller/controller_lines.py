@@ -38,9 +38,10 @@ from protocol.errors import NAMES
 logger = structlog.get_logger(__name__)
 
 TOGETHER_S = 0.5
-"""Seconds for which events are collected; equal events in this time share one log line."""
+"""The period in seconds in which events are collected; equal events of this period share one log
+line."""
 LINES_MAX = 50
-"""The maximum number of log lines that are written together; one more line counts the omitted
+"""The maximum number of log lines that are written together; one additional line counts the omitted
 events."""
 NAMES_MAX = 5
 """The maximum number of topics or partitions that a line names."""
@@ -58,14 +59,14 @@ class _Line(NamedTuple):
 
 @dataclass(slots=True)
 class _Events:
-    """The events of one log line."""
+    """The events that share one log line."""
 
     count: int = 0
     names: list[str] = field(default_factory=list)
 
 
 class ControllerLines:
-    """An observer of the controller's events; only the event loop's thread may use it."""
+    """An observer of the controller's events; only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self._time = time

@@ -46,13 +46,14 @@ class ControllerReads:
     """The reads of one term as controller."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
-        """``spare_id`` returns an id for a topic whose node has no topic id."""
+        """``spare_id`` returns a topic id for a topic whose node contains no topic id."""
         self._zookeeper = zookeeper
         self._spare_id = spare_id
         self._logged_errors: set[str] = set()
-        """The errors about nodes that do not parse and were logged."""
+        """The logged errors about nodes that can't be parsed."""
         self._moves_czxid = -1
-        """The transaction id (czxid) of the reassignment node that was read last."""
+        """The czxid (id of the creating transaction) of the reassignment node that was read last.
+        """
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
         """Reads all registrations; ``watch`` reports new, removed and changed registrations."""
@@ -156,9 +157,9 @@ class ControllerReads:
         """Reads the reassignments that an old tool requests; ``watch`` reports the next request.
         Raises BadNode.
 
-        Returns None if this node was read before. The controller itself writes the remaining
-        reassignments into the node; reading them as a request would restart all reassignments in
-        progress.
+        Returns None if the same node was read before. The controller itself writes the remaining
+        reassignments into the node; if the controller read them as a request, it would restart all
+        reassignments in progress.
         """
         found = await self._asked(admin.REASSIGN, watch)
         if found is None:

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 NO_TICKET = -1
-"""The ticket of a write that the core did not request."""
+"""The ticket id of a write that the core did not request."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 Observe = Callable[[Sequence[Event]], None]
@@ -87,18 +87,18 @@ class HostServices:
     zookeeper: ZooKeeper
     channels: ChannelSettings
     config: Callable[[], ControllerConfig]
-    """Returns the controller's settings; called at each election."""
+    """A function that returns the controller's settings; called at each election."""
     topic_version: int
     """The version of the format in which topics' nodes are written."""
     known_id: Callable[[str], bytes | None]
-    """Returns the topic id under which this broker knows a topic, None if it has none."""
+    """A function that returns the known id of a topic, or None."""
     time: Time
     spawn: Spawn
     errors: InternalErrors
 
 
 class Term:
-    """This broker as controller, from one election to its end."""
+    """This broker's term as controller, from the election to the term's end."""
 
     def __init__(
         self,
@@ -117,13 +117,13 @@ class Term:
         self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
         self._registrations = ANY_VERSION
-        """The version of `/brokers/ids` that the core has read; registrations change it."""
+        """The version of `/brokers/ids` that the core has read."""
         self._results: list[WriteResult] = []
         self._timer: TimerHandle | None = None
         self._working = False
         self._over = False
         self._reading: dict[str, bool] = {}
-        """For each path that is being read: whether the path has changed since the read began."""
+        """The paths that are being read; True if the path has changed since the read began."""
 
     def _spare_id(self, name: str) -> bytes:
         """Returns the known id of a topic whose node lost the id to an old tool (KAFKA-14190), or a
@@ -166,16 +166,16 @@ class Term:
 
     @property
     def epoch(self) -> int:
-        """The controller epoch."""
+        """Returns the controller epoch."""
         return self.core.epoch
 
     def doing(self) -> Doing:
-        """The operations in progress."""
+        """Returns the operations in progress."""
         return self.core.doing()
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
         """Yields the waiting operations and their reasons, topic by topic. ``only`` selects one
-        topic; None: all."""
+        topic; None selects all topics."""
         return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
@@ -231,7 +231,7 @@ class Term:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Ends the term after a bug of ours; the next controller reads its state from ZooKeeper."""
+        """Ends the term after a bug; the next controller reads its state from ZooKeeper."""
         self._services.errors.caught("controller", error)
         if not self._over:
             self._ended(self, f"internal error: {error!r}")
@@ -298,7 +298,7 @@ class Term:
         self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
-        """Collects results of writes; all results of one turn become one fact."""
+        """Collects results of writes; all results of one turn are passed on as one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
         self._results += results
@@ -337,10 +337,10 @@ class Term:
         watch: Watch,
     ) -> Fact | None:
         """Reads the request that an old tool left in a node of /admin; returns ``nothing`` if the
-        node does not parse.
+        node can't be parsed.
 
-        A node that does not parse is deleted, because no tool could make another request while the
-        node exists.
+        A node that can't be parsed is deleted, because no tool could make another request as long
+        as the node exists.
         """
         try:
             return await read(watch)
@@ -374,8 +374,8 @@ class Term:
         return readers[what]
 
     def _watched(self, what: str) -> None:
-        """Reads ``what`` again after its watch has fired. Watches that fire during a read cause one
-        more read."""
+        """Reads ``what`` again after its watch has been called. Watches that are called during a
+        read cause one more read."""
         self._read_again(what, self._reader(what))
 
     def _watched_topic(self, name: str) -> None:

@@ -16,23 +16,22 @@ LED = {
     Cause.BALANCE: "balance",
     Cause.REASSIGNED: "reassigned",
 }
-"""The reasons for a new leader that are counted, with their label values."""
+"""The counted reasons for a leader change, with their label values."""
 
 
 class ControllerTotals:
-    """An observer of the controller's events; only the event loop's thread may use it."""
+    """An observer of the controller's events; only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self.leader_changes: Counter[str] = Counter(dict.fromkeys(LED.values(), 0))
-        """Number of partitions that got another leader, by reason."""
+        """The number of partitions that got another leader, by reason."""
         self.terms = 0
         """The number of terms as controller that this broker has begun."""
         self.leaderless_ms = 0
-        """Milliseconds without a leader, summed over the partitions that have a leader again."""
+        """Milliseconds without a leader, as a sum over the partitions that have a leader again."""
         self._time = time
         self._leaderless: dict[tuple[str, int], int] = {}
-        """For each partition without a leader: the monotonic time in ms at which it lost its
-        leader."""
+        """The monotonic time in ms at which each partition without a leader lost its leader."""
 
     def observe(self, event: Event) -> None:
         """Counts an event."""

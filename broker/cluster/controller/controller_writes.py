@@ -59,7 +59,8 @@ _RESULTS: dict[type[ZooKeeperError], Result] = {
     NoNode: Result.NO_NODE,
 }
 STATES_AT_ONCE = 128
-"""The maximum number of states in one multi: 40 kB, and a millisecond of the event loop."""
+"""The maximum number of states in one multi, which then has 40 kB and takes a millisecond of the
+event loop's time."""
 StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
 """The maximum number of attempts to delete a tree in which other clients create nodes at the same
@@ -67,16 +68,17 @@ time."""
 
 
 class _Fenced(Exception):
-    """``/controller_epoch`` has another version: another broker was elected."""
+    """``/controller_epoch`` has another version, since another broker was elected."""
 
 
 class _Outdated(Exception):
-    """``/brokers/ids`` has another version: a broker has registered since the version was read."""
+    """``/brokers/ids`` has another version, since a broker has registered after the version was
+    read."""
 
     def __init__(self, unsure: bool) -> None:
         super().__init__()
         self.unsure = unsure
-        """Whether an earlier attempt may have been applied, like `ZooKeeperError.unsure`."""
+        """True if an earlier attempt may have been applied, as in `ZooKeeperError.unsure`."""
 
 
 class ControllerWrites:
@@ -92,7 +94,8 @@ class ControllerWrites:
     async def do(
         self, write: Write, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> WriteResult:
-        """Executes a write and returns the result. ``unsure``: the write may already be applied.
+        """Executes a write and returns its result. ``unsure`` is True if the write may already be
+        applied.
 
         ``registrations`` is the version of ``/brokers/ids`` on which the decision was based, if
         known.
@@ -209,7 +212,7 @@ class ControllerWrites:
         return 0
 
     async def _alone(self, state: Create, unsure: bool = False) -> None:
-        """Creates a state whose parent node exists."""
+        """Creates the state of a partition in a separate write; the parent node exists."""
         try:
             await self._fenced(state)
         except NodeExists as error:

@@ -35,7 +35,7 @@ NOBODY = -1
 
 
 class Elected(NamedTuple):
-    """The result of an election for the broker that won."""
+    """The result of an election that this broker won."""
 
     epoch: int
     epoch_version: int
@@ -115,7 +115,7 @@ async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
 
 
 async def _is_ours(zookeeper: ZooKeeper, epoch: int) -> bool:
-    """Whether an earlier attempt of this election succeeded."""
+    """True if an earlier attempt of this election succeeded."""
     there = await zookeeper.exists(cluster.CONTROLLER)
     if there is None or there.ephemeral_owner != zookeeper.session:
         return False

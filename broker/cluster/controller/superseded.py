@@ -36,7 +36,7 @@ from controller.requests import (
 from controller.values import LEADER_OF_DELETED, TopicPartition
 
 Key = tuple[str, int, bool]
-"""Topic, partition, and whether the request ends the partition."""
+"""Topic, partition, and True if the request ends the partition."""
 Said = TypeVar("Said", LeaderAndIsrPartition, ShownPartition, StoppedPartition)
 
 
@@ -48,7 +48,7 @@ def load(request: Send) -> int:
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
     """Returns the requests in their order, without the parts that later requests repeat.
 
-    Reads each request twice, and yields the request's size after each read.
+    Reads each request twice, and yields the size of the request after each read.
     """
     kept: list[Send] = []
     told, stopped = set[Key](), set[Key]()
@@ -74,13 +74,13 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
 
 @dataclass(slots=True)
 class _First:
-    """For each type of request, the first request that names a partition."""
+    """The first request that names a partition, for each type of request."""
 
     new: set[TopicPartition] = field(default_factory=set)
-    """Replicas that a LeaderAndIsr marks as new."""
+    """The replicas that a LeaderAndIsr marks as new."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
-    """For each partition: the index of the first UpdateMetadata that shows it after its last
-    deletion."""
+    """The index of the first UpdateMetadata that shows the partition after its last deletion, by
+    partition."""
 
     def is_shown_in(self, number: int, place: TopicPartition) -> bool:
         return self.shown.get(place) == number
@@ -152,16 +152,16 @@ class _Shown:
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
         """The topics of the last returned request; topics of earlier requests may be merged into
-        them."""
+        these topics."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
-        """All partitions of `_topics`."""
+        """All partitions of the topics in `_topics`."""
 
     def left(
         self, number: int, request: UpdateMetadataRequest, may_merge: bool
     ) -> UpdateMetadataRequest | None:
-        """Returns the parts of a request to keep; None if they were merged into the next later
-        request."""
+        """Returns the part of a request that stays in the queue; None if the part was merged into
+        the next later request."""
         is_first = partial(self._first.is_shown_in, number)
         topics = []
         for each in request.topics:
@@ -190,7 +190,7 @@ class _Shown:
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
-    """Whether a topic's older partitions can share an entry with the partitions of a later
+    """True if a topic's older partitions can share an entry with the partitions of a later
     request."""
     if later is None:
         return True

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""Seconds before a topic's node is read again after a failure."""
+"""The delay in seconds before a topic's node is read again after a failure."""
 
 
 class Coordinators:
-    """The coordinators of this broker; only the event loop's thread may use it. The `on_...`
-    methods are `ReplicaHooks`."""
+    """The coordinators of this broker; only the event loop's thread may use this class. The
+    `on_...` methods are `ReplicaHooks`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Coordinators:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         before_start: Callable[[], None],
     ) -> None:
-        """``before_start`` configures the runtimes. It is called as soon as the settings of the
+        """``before_start`` configures the runtimes, and is called as soon as the settings of the
         topics are known."""
         self._groups = groups
         self._zookeeper = zookeeper
@@ -121,7 +121,8 @@ class Coordinators:
             self._spawn(self._read(coordinated), "coordinator's topic")
 
     async def _read(self, coordinated: _Coordinated) -> None:
-        """Reads the topic's node, with retries, until it succeeds or the node does not exist."""
+        """Reads the topic's node, with retries, until the read succeeds or the node does not
+        exist."""
         topic = coordinated.topic
         try:
             while True:
@@ -165,8 +166,8 @@ class _Coordinated:
         """The highest leader epoch received, by partition."""
 
     def is_new(self, index: int, leader_epoch: int) -> bool:
-        """Whether a request's leader epoch is at least that of earlier requests for the
-        partition."""
+        """True if a request's leader epoch is at least the leader epoch of all earlier requests for
+        the partition."""
         if leader_epoch < 0:
             return True
         if leader_epoch < self._epochs.get(index, -1):
@@ -184,7 +185,8 @@ class _Coordinated:
             self.lead(replica)
 
     def lead(self, replica: Replica) -> None:
-        """Loads the shard of a led partition, or moves the shard to the newer leader epoch."""
+        """Loads the shard of a partition that this broker leads, or moves the shard to the newer
+        leader epoch."""
         if replica.index < self.runtime.life.partitions:
             self.runtime.lead(replica)
             return

@@ -1,12 +1,12 @@
-"""The record formats of groups and offsets in a cluster where an older broker may become the
+"""The record formats of groups and offsets in a cluster in which an older broker may become the
 coordinator.
 
 | ``inter.broker.protocol.version`` | format of groups and offsets |
 |---|---|
 | from 3.0 | as in a standalone broker |
-| from 2.3 | the same, in batches of the magic of message.format.version |
+| from 2.3 | as in a standalone broker, in batches with the magic of message.format.version |
 | from 2.1-IV1 | groups of version 2, without static members |
-| before | groups of version 1; offsets with an expire timestamp, as old brokers require |
+| before 2.1-IV1 | groups of version 1; offsets with an expire timestamp, as old brokers require |
 
 Source: Kafka 3.9 ``GroupMetadataManager`` (the versions), Kafka 0.10.2 ``GroupMetadata`` (expiry).
 """

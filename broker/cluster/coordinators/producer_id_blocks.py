@@ -25,7 +25,7 @@ LAST_ID = 2**63 - 1
 
 
 class ProducerIdBlocks:
-    """The source of a `ProducerIdPool` in a cluster."""
+    """Implements the source of a `ProducerIdPool` in a cluster."""
 
     def __init__(self, zookeeper: ZooKeeper, node_id: int) -> None:
         self._zookeeper = zookeeper
@@ -43,8 +43,8 @@ class ProducerIdBlocks:
             raise OSError(errno.EAGAIN, str(error)) from error
 
     async def _taken(self, count: int) -> range | None:
-        """Reserves the next block; returns None if another broker was faster, or the node was
-        missing.
+        """Reserves the next block of ids; returns None if another broker reserved it first, or if
+        the node did not exist.
 
         If the response to a successful write is lost, the block is never used.
         """

@@ -1,4 +1,5 @@
-"""Adds partitions of this broker to transactions that another broker coordinates, or verifies them.
+"""Adds partitions that this broker leads to transactions that another broker coordinates, or
+verifies the partitions.
 
 The requests are AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. If the producer
 has added its partitions itself, the request only verifies them. If the coordinator does not support
@@ -46,15 +47,15 @@ _AS_TAKEN = {
 """The error code that the producer gets instead of the coordinator's error code."""
 
 Errors = Mapping[tuple[str, int], int]
-"""The error code by topic and partition; NONE: the partition is in the transaction."""
+"""The error code by topic and partition; NONE if the partition is in the transaction."""
 
 
 @dataclass(slots=True, eq=False)
 class _Asking:
-    """The partitions of one producer's request."""
+    """The partitions in the request of one producer."""
 
     key: str
-    """The transactional id."""
+    """The transactional id, which is the key of the request's entry."""
     producer_id: int
     producer_epoch: int
     partitions: Partitions
@@ -97,7 +98,8 @@ class _Asking:
 
 
 class RemoteEnlisting:
-    """Asks the coordinators on other brokers; only the event loop's thread may use it."""
+    """Sends requests to the coordinators on other brokers; only the event loop's thread may use
+    this class."""
 
     def __init__(
         self,
@@ -125,10 +127,11 @@ class RemoteEnlisting:
         *,
         verify_only: bool,
     ) -> Errors:
-        """Asks the coordinator of a transactional id; returns an error code for each partition.
+        """Sends partitions to the coordinator of a transactional id; returns an error code for each
+        partition.
 
-        COORDINATOR_NOT_AVAILABLE: the coordinator's partition has no leader. NETWORK_EXCEPTION: the
-        connection to the coordinator was lost.
+        The error is COORDINATOR_NOT_AVAILABLE if the coordinator's partition has no leader, and
+        NETWORK_EXCEPTION if the connection to the coordinator was lost.
         """
         answer: Future[Errors] = get_running_loop().create_future()
         asking = _Asking(
@@ -155,9 +158,10 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Compares the epochs of this request and of queued requests of the same transactional id.
+        """Compares the epochs of this request and of queued requests with the same transactional
+        id.
 
-        Rejects the requests with the lower epoch with INVALID_PRODUCER_EPOCH. Returns whether this
+        Rejects the requests with the lower epoch with INVALID_PRODUCER_EPOCH. Returns True if this
         request was rejected.
         """
         queued = self._outboxes.queued(coordinator)

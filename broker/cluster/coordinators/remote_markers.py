@@ -49,7 +49,7 @@ may not know the partition yet; a partition with an old message format has no tr
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """The marker of one partition."""
+    """The marker that one partition needs."""
 
     topic: str
     partition: int
@@ -59,7 +59,8 @@ class _Wanted:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """Topic, partition and producer id, which identify a marker's result in the response."""
+        """Returns topic, partition and producer id, which identify a marker's result in the
+        response."""
         return self.topic, self.partition, self.marker.producer_id
 
     def lost(self, _: PeerLost) -> None:
@@ -68,7 +69,8 @@ class _Wanted:
 
 
 class RemoteMarkers:
-    """A `Destination` for partitions of other leaders; only the event loop's thread may use it."""
+    """Implements `Destination` for partitions that other brokers lead; only the event loop's thread
+    may use this class."""
 
     def __init__(
         self,
@@ -88,8 +90,7 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """For each topic that metadata does not list: the tickets that wait for a check in
-        ZooKeeper."""
+        """The tickets that wait for a check in ZooKeeper, by topic that metadata does not list."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Implements `Destination.write`."""
@@ -175,8 +176,8 @@ def _errors(answer: dict[str, Any]) -> dict[tuple[str, int, int], int]:
 
 
 class Destinations:
-    """Chooses the writer of a partition's marker: this broker if it is the leader, otherwise the
-    leader."""
+    """Chooses the broker that writes a partition's marker: this broker if it is the leader,
+    otherwise the leader."""
 
     def __init__(self, logs: LogManager, local: LocalMarkers, remote: RemoteMarkers) -> None:
         self._logs = logs

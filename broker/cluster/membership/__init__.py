@@ -1,1 +1,1 @@
-"""How a broker joins the cluster, stays registered, and leaves."""
+"""The membership of a broker in its cluster: joining, staying registered, and leaving."""

@@ -37,7 +37,8 @@ from protocol.znodes.cluster import CONTROLLER
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""Seconds before the first check whether ZooKeeper answers, and between the checks."""
+"""The delay in seconds before the first check whether ZooKeeper responds, and between two checks.
+"""
 SHOWN = 5
 """The maximum number of remaining partitions that a log line names."""
 
@@ -51,7 +52,7 @@ class ShutdownSettings(NamedTuple):
 
 
 def shutdown_settings(config: Config) -> ShutdownSettings:
-    """Returns the settings in effect now."""
+    """Returns the current settings ``controlled.shutdown.*``."""
     return ShutdownSettings(
         config["controlled.shutdown.enable"],
         config["controlled.shutdown.max.retries"],
@@ -70,7 +71,7 @@ async def hand_over(
     """Sends requests until this broker leads no partition, the retries are used up, or ZooKeeper is
     down.
 
-    Returns whether this broker leads no partition.
+    Returns True if this broker leads no partition.
     """
     if not settings.is_enabled:
         return False
@@ -92,7 +93,7 @@ async def hand_over(
 
 
 async def _until_away(zookeeper: ZooKeeper, time: Time) -> None:
-    """Returns as soon as ZooKeeper has not answered a request in time."""
+    """Waits until ZooKeeper has not responded to a request in time."""
     while True:
         await time.sleep(LOOK_S)
         try:
@@ -130,7 +131,7 @@ async def _asked(
 
 
 async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
-    """Sends one request; returns the reason why the broker can't stop yet, or ""."""
+    """Sends one request; returns the reason why the broker can't stop yet, or "" if it can stop."""
     value = {"broker_id": node_id, "broker_epoch": epoch}
     try:
         version = await controller.version_of(API)

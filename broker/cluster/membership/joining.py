@@ -1,8 +1,8 @@
-"""How a broker joins its cluster: it connects to ZooKeeper, and reads the ids and the topics.
+"""Joins a cluster: connects to ZooKeeper, and reads the ids and the topics.
 
-The broker joins before it opens its logs, because their settings are in ZooKeeper. The data
-directory may have topics that ZooKeeper does not have any more; the broker does not touch their
-directories (`strays`).
+The broker joins before it opens its logs, because the settings of the logs are in ZooKeeper. The
+data directory may have topics that ZooKeeper does not have any more; the broker does not touch the
+directories of such topics (`strays`).
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ async def _topic(
 ) -> Topic | None:
     """Reads a topic from ZooKeeper; returns None if the topic does not exist in ZooKeeper.
 
-    If the node does not parse, ``of_disk`` returns the topic according to its directories; the
-    controller sends the other facts once the node is corrected.
+    If the topic's node can't be parsed, ``of_disk`` returns the topic according to its directories;
+    the controller sends the remaining facts once the node is corrected.
     """
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))

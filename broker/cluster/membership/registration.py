@@ -1,8 +1,8 @@
-"""This broker in ZooKeeper: the cluster id, the broker id, and the registration.
+"""This broker's nodes in ZooKeeper: the cluster id, the broker id, and the registration.
 
 The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created the node is the
-broker epoch (KIP-380). ZooKeeper deletes the node with the session, and the broker registers again
-in the next session. In between the broker has no epoch, and must not use the old one.
+broker epoch (KIP-380). ZooKeeper deletes the node when the session ends, and the broker registers
+again in the next session. Until then the broker has no epoch, and must not use the old epoch.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
 
 
 UNSEEN_MS = 3000
-"""Milliseconds for which a broker id stays unregistered if controllers identify brokers only by id
-(before 2.2, KIP-380). A controller that does not notice the missing registration would send no
-partitions to the new process."""
+"""Milliseconds for which a broker id stays unregistered if controllers identify brokers only by
+broker id (before 2.2, KIP-380). If a controller did not notice the missing registration, it would
+not send any partitions to the new process."""
 
 
 class BrokerRegistration:
-    """Keeps this broker registered; only the event loop's thread may use it."""
+    """Keeps this broker registered; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -102,7 +102,8 @@ class BrokerRegistration:
         ``unseen_ms`` is `UNSEEN_MS`, or 0 if controllers identify brokers by their epochs.
         """
         self.epoch = NO_EPOCH
-        """The broker epoch; NO_EPOCH while this broker is not registered."""
+        """The broker epoch of the current registration; NO_EPOCH while this broker is not
+        registered."""
         self.last_epoch = NO_EPOCH
         """The broker epoch of the last registration; requests with an earlier broker epoch are
         rejected."""
@@ -115,17 +116,18 @@ class BrokerRegistration:
         self._spawn = spawn
         self._fail = fail
         self._sessions: set[int] = set()
-        """All sessions of this process, including expired ones: nodes of these sessions belong to
-        this process."""
+        """All sessions of this process, including expired sessions: nodes of these sessions belong
+        to this process."""
         self._on_registered: list[Callable[[int], None]] = []
         self._expired = False
 
     def when_registered(self, call: Callable[[int], None]) -> None:
-        """Adds a callback that gets each new broker epoch."""
+        """Adds a callback that is called with each new broker epoch."""
         self._on_registered.append(call)
 
     async def until_free(self) -> None:
-        """Waits until no earlier session registers this broker id. Raises AlreadyRegistered."""
+        """Waits until no earlier session has this broker id registered. Raises
+        AlreadyRegistered."""
         path = brokers.path(self._broker().broker_id)
         with suppress(SessionExpired):  # `start` checks again
             if await self._zookeeper.exists(path) is not None:
@@ -184,20 +186,20 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """Calls `_taken`. If the node was deleted, waits until controllers must have noticed the
-        deletion."""
+        """Calls `_taken`. If the node was deleted, waits long enough for the controllers to notice
+        the deletion."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)
         return epoch
 
     async def _taken(self, path: str) -> int | None:
-        """Handles an existing node: returns its epoch if this session owns the node; None once the
-        node is deleted.
+        """Handles an existing node: returns the node's epoch if this session owns the node; returns
+        None once the node is deleted.
 
-        If an earlier session of this process owns the node, deletes the node. For any other owner,
-        waits until the owner's session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if the
-        session stays alive.
+        Deletes the node if an earlier session of this process owns it. For any other owner, waits
+        until the owner's session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if that session
+        stays alive.
         """
         gone = Event()
         stat = await self._zookeeper.exists(path, gone.set)

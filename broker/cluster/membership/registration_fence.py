@@ -1,4 +1,4 @@
-"""The registration fence: whether this broker still has the roles that the controller assigned.
+"""The registration fence: checks that this broker still has the roles that the controller assigned.
 
 A broker that was paused beyond its session timeout has lost its leaderships and does not know it
 yet. Its appends are not acknowledged, but committed offsets that the broker returns from memory may
@@ -6,8 +6,8 @@ be outdated. Therefore, after a pause that could have cost the session, the brok
 ZooKeeper before it returns committed offsets. After a lost session the broker waits until the
 controller has sent LeaderAndIsr in the new session.
 
-While ZooKeeper is down, the controller elects no leaders, and this broker continues: a lost
-connection alone does not raise the fence.
+If ZooKeeper is down, the controller elects no leaders, and this broker continues: a lost connection
+alone does not raise the fence.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""Seconds before ZooKeeper is asked again about a session whose end has not been reported yet."""
+"""The delay in seconds before this broker checks again a session whose end has not been reported
+yet."""
 
 
 class RegistrationFence:
-    """Whether this broker still has its roles; only the event loop's thread may use it."""
+    """Checks that this broker still has its roles; only the event loop's thread may use this
+    class."""
 
     def __init__(
         self,
@@ -46,8 +48,8 @@ class RegistrationFence:
         self._registration = registration
         self._path = path
         self._pause_ms = session_timeout_ms // 3
-        """A shorter pause does not cost the session, since a client pings ZooKeeper at least twice
-        in this time."""
+        """The length in ms below which a pause can't cost the session, since a client pings
+        ZooKeeper at least twice in this time."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
         """The total paused time of the clock when the session was last known to be alive."""
@@ -58,13 +60,13 @@ class RegistrationFence:
 
     @property
     def is_sure(self) -> bool:
-        """Whether committed offsets may be returned from memory."""
+        """True if committed offsets may be returned from memory."""
         self._time.now()  # the first read of the clock after a pause counts the pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost
 
     async def until_sure(self, timeout: Timeout) -> bool:
-        """Waits until `is_sure`; returns False after the timeout."""
+        """Waits until `is_sure` is true; returns False after the timeout."""
         try:
             async with timeout:
                 while not self.is_sure:
@@ -99,7 +101,7 @@ class RegistrationFence:
             self._confirmed.clear()
 
     def confirmed(self) -> None:
-        """Lowers the fence; called after the controller's LeaderAndIsr was executed."""
+        """Lowers the fence; called after a LeaderAndIsr from the controller was executed."""
         if self._is_lost and self._registration.epoch != NO_EPOCH:
             self._is_lost = False
             self._proven_at_ms = self._time.left_out_ms

@@ -28,7 +28,7 @@ class ClusterSettings:
     listener: str
     """The name of the listener for requests between brokers."""
     connect: Connect
-    """Connects to the inter-broker listener of another broker."""
+    """The function that connects to the inter-broker listener of another broker."""
     configured_id: int | None
     generates_ids: bool
     reserved_id_max: int
@@ -86,7 +86,7 @@ def inter_broker_listener(config: Config) -> Endpoint:
 
 
 def channel_settings(config: Config, settings: ClusterSettings, node_id: int) -> ChannelSettings:
-    """Returns the settings with which the controller connects to brokers."""
+    """Returns the settings of the controller's connections to brokers."""
     return ChannelSettings(
         node_id,
         settings.spoken,
@@ -98,7 +98,7 @@ def channel_settings(config: Config, settings: ClusterSettings, node_id: int) ->
 
 
 def controller_config(config: Config, spoken: InterBroker, node_id: int) -> ControllerConfig:
-    """Returns the controller's settings in effect now."""
+    """Returns the controller's current settings."""
     return ControllerConfig(
         broker_id=node_id,
         unclean_leader_election_enable=config["unclean.leader.election.enable"],

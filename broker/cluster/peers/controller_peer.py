@@ -14,7 +14,7 @@ from broker.time import Time
 
 class ControllerPeer(LastingPeer):
     """A connection to the controller for one request at a time; only the event loop's thread may
-    use it."""
+    use this class."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ControllerPeer(LastingPeer):
         self._cache = cache
 
     def look_again(self) -> None:
-        """Closes the connection after a broker answered that it is not the controller."""
+        """Closes the connection, since the other broker responded that it is not the controller."""
         self.close()
 
     def _address(self) -> Address:

@@ -12,7 +12,8 @@ Value = dict[str, Any]
 
 
 def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
-    """Returns the fields of ``value`` that a version has; the codec rejects other fields."""
+    """Returns the fields of ``value`` that a version has; the codec rejects fields that the version
+    does not have."""
     found: Value = {}
     for name, parts in _names(tuple(fields), version):
         if name in value:

@@ -15,10 +15,11 @@ OLDEST = (0, 10, 2, 0)
 NEWEST = (3, 9, 0, 0)
 _TEXT = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST_STEP = 99
-"""The step of a release without ``-IV``; such a release means the last step."""
+"""The step of a release without ``-IV``, which means the last step of that release."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""Pairs in ascending order: a release, and the version of a request from that release on."""
+"""The versions of a request: pairs of a release and the request's version from that release on, in
+ascending order."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (
@@ -99,18 +100,18 @@ _PREFIXED_ACLS = (2, 0, 0, 1)
 
 
 class BadVersionText(ValueError):
-    """The setting does not name a version that brokers with ZooKeeper support."""
+    """The setting's value is not a version that brokers with ZooKeeper support."""
 
 
 class InterBroker(NamedTuple):
     """A value of ``inter.broker.protocol.version``."""
 
     release: tuple[int, int, int, int]
-    """Major, minor, patch (only for 0.x, otherwise 0), and the ``-IV`` step."""
+    """The release as major, minor, patch (only for 0.x, otherwise 0) and ``-IV`` step."""
 
     def version_of(self, api: str) -> int | None:
-        """Returns the version in which a request is sent; None if the request is newer than this
-        release."""
+        """Returns the version in which a request is sent; None if this release does not have the
+        request yet."""
         found = None
         for since, version in _VERSIONS[api]:
             if self.release >= since:
@@ -119,72 +120,72 @@ class InterBroker(NamedTuple):
 
     @property
     def has_leader_epochs(self) -> bool:
-        """Whether followers truncate by leader epochs instead of truncating to their high watermark
+        """True if followers truncate by leader epochs, and not to their high watermark
         (KIP-101)."""
         return self.release >= _EPOCHS
 
     @property
     def has_prefixed_acls(self) -> bool:
-        """Whether brokers support prefixed ACLs (KIP-290)."""
+        """True if brokers support prefixed ACLs (KIP-290)."""
         return self.release >= _PREFIXED_ACLS
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """Whether Fetch responses report diverging epochs, which saves an OffsetForLeaderEpoch
+        """True if Fetch responses report diverging epochs, which saves an OffsetForLeaderEpoch
         request (KIP-595)."""
         return self.release >= _TRUNCATES_ON_FETCH
 
     @property
     def has_alter_partition(self) -> bool:
-        """Whether leaders ask the controller to change an ISR, instead of writing the ISR
+        """True if leaders request ISR changes from the controller, and do not write the ISR
         themselves (KIP-497)."""
         return self.release >= _ALTER_PARTITION
 
     @property
     def has_topic_ids(self) -> bool:
-        """Whether topics have ids (KIP-516)."""
+        """True if topics have ids (KIP-516)."""
         return self.release >= _TOPIC_IDS
 
     @property
     def has_features(self) -> bool:
-        """Whether registrations contain features (version 5, KIP-584)."""
+        """True if registrations contain features (version 5, KIP-584)."""
         return self.release >= _FEATURES
 
     @property
     def feature_version(self) -> int:
-        """The version of the node ``/feature`` (KIP-584)."""
+        """Returns the version of the node ``/feature`` (KIP-584)."""
         return 2 if self.release >= _FEATURE_2 else 1
 
     @property
     def controller_gives_producer_ids(self) -> bool:
-        """Whether the controller allocates producer ids (AllocateProducerIds, KIP-730); otherwise
-        each broker reserves them in ZooKeeper."""
+        """True if the controller allocates producer ids (AllocateProducerIds, KIP-730); if False,
+        each broker reserves producer ids in ZooKeeper."""
         return self.release >= _BLOCKS_BY_CONTROLLER
 
     @property
     def has_magic_2(self) -> bool:
-        """Whether requests between brokers may contain batches of magic 2."""
+        """True if requests between brokers may contain batches of magic 2."""
         return self.release >= _MAGIC_2
 
     @property
     def stores_magic_2(self) -> bool:
-        """Whether records are stored with magic 2, whatever message.format.version is (KIP-724)."""
+        """True if records are stored with magic 2, regardless of message.format.version
+        (KIP-724)."""
         return self.release >= _STORES_MAGIC_2
 
     @property
     def has_broker_epochs(self) -> bool:
-        """Whether requests have broker epochs, by which a restarted broker is recognized
-        (KIP-380)."""
+        """True if requests have broker epochs, which identify a restarted broker (KIP-380)."""
         return self.release >= _BROKER_EPOCHS
 
     @property
     def has_static_members(self) -> bool:
-        """Whether group records have instance ids (KIP-345)."""
+        """True if group records have instance ids (KIP-345)."""
         return self.release >= _STATIC_MEMBERS
 
     @property
     def keeps_offsets_without_expiry(self) -> bool:
-        """Whether an offset without an expire timestamp is retained while its group is active
+        """True if an offset without an expire timestamp is retained while its group is active
         (KIP-211)."""
         return self.release >= _NO_EXPIRY
 

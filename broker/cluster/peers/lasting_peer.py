@@ -22,7 +22,7 @@ class PeerSettings(NamedTuple):
     """The settings of connections to other brokers."""
 
     node_id: int
-    """The id of this broker, which its requests have as client id."""
+    """The id of this broker, which is the client id in its requests."""
     listener: str
     """The name of the listener for requests between brokers."""
     connect_timeout_ms: int
@@ -31,24 +31,24 @@ class PeerSettings(NamedTuple):
 
 
 class NotServed(PeerLost):
-    """The two brokers do not support a common version of a request."""
+    """The two brokers have no common version of a request."""
 
 
 class LastingPeer:
     """A connection to another broker for one request at a time; only the event loop's thread may
-    use it."""
+    use this class."""
 
     def __init__(
         self, address_of: Callable[[], Address], settings: PeerSettings, time: Time
     ) -> None:
-        """``address_of`` returns the other broker's address; it may raise PeerLost."""
+        """``address_of`` returns the other broker's address, or raises PeerLost."""
         self._address_of = address_of
         self._settings = settings
         self._time = time
         self._peer: Peer | None = None
         self._versions: dict[int, range] = {}
-        """The version ranges that the other broker supports, by API key; empty until ApiVersions is
-        answered."""
+        """The version ranges that the other broker supports, by API key; empty until the other
+        broker has responded to ApiVersions."""
 
     async def version_of(self, api: Api) -> int:
         """Returns the newest version of an API that both brokers support. Raises PeerLost,

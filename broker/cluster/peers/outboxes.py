@@ -1,5 +1,5 @@
-"""Batches requests to other brokers: each broker has one request in flight at a time; the next
-request has all items that arrived in the meantime.
+"""Batches requests to other brokers. Each broker has at most one request in flight; the next
+request contains all items that arrived during that request.
 
 When a connection is lost, all items in flight fail at once, because the leader may have changed
 before the next attempt.
@@ -27,24 +27,24 @@ class Item(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """The key of the item's result; a request contains each key at most once."""
+        """Returns the key of the item's result; a request contains each key at most once."""
 
     @property
     def weight(self) -> int:
-        """The number of partitions that the item names."""
+        """Returns the number of partitions that the item names."""
 
     def lost(self, lost: PeerLost) -> None:
-        """Reports that no response has arrived; the broker may have executed the request."""
+        """Handles a request without a response; the broker may have executed the request."""
 
 
 ItemT = TypeVar("ItemT", bound=Item)
 Ask = Callable[[LastingPeer, list[ItemT]], Awaitable[None]]
-"""Sends one request and passes the results to its items. Raises PeerLost only before any item has
-its result."""
+"""A function that sends one request and passes the results to its items. It raises PeerLost only
+before any item has its result."""
 
 
 class Outboxes(Generic[ItemT]):
-    """The queues of items by broker; only the event loop's thread may use them."""
+    """The queues of items by broker; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Outboxes(Generic[ItemT]):
             outbox.worker = self._spawn(outbox.work(), self._name)
 
     def queued(self, broker_id: int) -> deque[ItemT]:
-        """Returns the items that were not sent to a broker yet."""
+        """Returns the items that are not sent to a broker yet."""
         outbox = self._outboxes.get(broker_id)
         return deque() if outbox is None else outbox.queue
 
@@ -98,7 +98,7 @@ class Outboxes(Generic[ItemT]):
 
 
 class _Outbox(Generic[ItemT]):
-    """The queue and connection of one broker."""
+    """The queue of items and the connection for one broker."""
 
     def __init__(self, peer: LastingPeer, ask: Ask[ItemT], weight_max: int) -> None:
         self.peer = peer

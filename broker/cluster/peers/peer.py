@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     import ssl
 
 ANSWER_BYTES_MAX = 256 << 20
-"""The size in bytes of the largest accepted response; a follower's fetch limits are far below
-it."""
+"""The size in bytes of the largest accepted response; a follower's fetch limits are far below this
+size."""
 _LENGTH = struct.Struct(">i")
 
 Value = dict[str, Any]
 Decode = Callable[[bytes, int], Any]
-"""Decodes a response, given its frame and the position of its body."""
+"""A function that decodes a response, given its frame and the position of its body."""
 
 
 class PeerLost(Exception):
-    """The other broker can't be reached, was too slow, or sent an invalid response; the text has
-    the reason.
+    """The other broker can't be reached, was too slow, or sent an invalid response; the exception's
+    text has the reason.
 
     The broker may have executed the request.
     """
@@ -54,16 +54,16 @@ PeerT = TypeVar("PeerT", bound="Peer")
 
 
 class _Asked(NamedTuple):
-    """A request in flight."""
+    """A request that waits for its response."""
 
     expected: bytes
-    """The header that the response must have."""
+    """The bytes of the header that the response must have."""
     decode: Decode
     answer: asyncio.Future[Any]
 
 
 class Peer(asyncio.Protocol):
-    """One connection to another broker; `connect` makes it."""
+    """A connection to another broker, made by `connect`."""
 
     def __init__(self, address: Address, client_id: str, time: Time) -> None:
         self.address = address
@@ -75,7 +75,7 @@ class Peer(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self.lost: PeerLost | None = None
-        """The reason why the connection can't be used any more; None while it is usable."""
+        """The reason why the connection can't be used any more; None if it can be used."""
 
     # -- requests
 
@@ -181,7 +181,7 @@ async def connect(address: Address, client_id: str, time: Time, timeout_ms: int)
 
 
 Connect = Callable[[Address, str, Time, int], Awaitable[Peer]]
-"""`connect`, or a function that makes a connection with TLS or SASL."""
+"""The type of `connect`, and of functions that connect by TLS or SASL."""
 
 
 async def connect_as(

@@ -1,8 +1,9 @@
-"""Connections to other brokers with TLS, with SASL, or with both.
+"""Connections to other brokers by TLS, by SASL, or by both.
 
 This broker authenticates again before its session expires, between two requests: the other broker
-answers earlier requests first, and later requests wait. This broker asks the other broker for the
-supported versions of the SASL requests; before Kafka 1.0, tokens are sent without a request header.
+answers earlier requests first, and later requests wait. This broker requests the versions of the
+SASL requests that the other broker supports; before Kafka 1.0, tokens are sent without a request
+header.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ if TYPE_CHECKING:
     import ssl
 
 RENEWED_AT: Final = (0.85, 0.95)
-"""The range of fractions of the session's lifetime after which the client authenticates again, as
-in Kafka."""
+"""The minimum and maximum fraction of the session's lifetime after which this broker authenticates
+again, as in Kafka."""
 _NEVER: Final = float("inf")
 _AUTHENTICATE_VERSION_MAX: Final = 2
 
 
 class BrokerLogin(NamedTuple):
-    """The credentials with which this broker authenticates to other brokers."""
+    """The credentials that this broker uses to authenticate to other brokers."""
 
     mechanism: str
     who: Credentials
 
 
 class SecuredPeers:
-    """Makes connections with the security of the inter-broker listener; `connect` is a
-    `peer.Connect`."""
+    """Makes connections with the security settings of the inter-broker listener; `connect`
+    implements `peer.Connect`."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None, login: BrokerLogin | None) -> None:
-        """``tls`` returns the context of the next connection; it may read files, and may be called
+        """``tls`` returns the context of the next connection. It may read files, and may be called
         in any thread."""
         self._tls = tls
         self._login = login
@@ -66,8 +67,8 @@ class LoggedInPeer(Peer):
         self._login = login
         self._renewing = asyncio.Lock()
         self._renewed_at_s = _NEVER
-        """The time at which to authenticate again. The system clock continues while this process is
-        paused, as the session does."""
+        """The time in seconds at which to authenticate again. Like the session, the system clock
+        continues while this process is paused."""
         self._handshake_version = 0
         self._authenticate_version = 0
 
@@ -137,8 +138,8 @@ class LoggedInPeer(Peer):
             self._renewed_at_s = began_s + share * lifetime_ms / 1000
 
     async def _exchanged(self, login: ClientLogin, timeout_ms: int) -> int:
-        """Exchanges the mechanism's messages; returns the session's lifetime in ms, 0 if it does
-        not expire."""
+        """Exchanges the mechanism's messages; returns the session's lifetime in ms, or 0 if the
+        session does not expire."""
         token: bytes | None = login.first()
         lifetime_ms = 0
         while token is not None:

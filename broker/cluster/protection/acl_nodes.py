@@ -1,4 +1,4 @@
-"""ACLs in ZooKeeper, stored and followed as by Kafka's brokers.
+"""ACLs in ZooKeeper, stored and followed as Kafka's brokers do.
 
 A node has all entries of a resource pattern. A write is conditional on the version that was read;
 if the node has changed, the node is read again. After a write a notice informs every other broker.
@@ -61,7 +61,7 @@ Understood = tuple[frozenset[AclEntry], list[acls.Entry]]
 
 
 class ZooKeeperAcls:
-    """Implements `AclStore`; only the event loop's thread may use it."""
+    """Implements `AclStore`; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ZooKeeperAcls:
         *,
         has_prefixes: bool = True,
     ) -> None:
-        """``has_prefixes``: whether all brokers of the cluster support prefixed ACLs."""
+        """``has_prefixes`` is True if all brokers of the cluster support prefixed ACLs."""
         self.index = AclIndex()
         """All entries that this broker can parse."""
         self._zookeeper = zookeeper
@@ -84,7 +84,7 @@ class ZooKeeperAcls:
         self._taking = asyncio.Lock()
         self._answers = count()
         self._taken: dict[Place, int] = {}
-        """For each pattern with reads in progress: the number of the last applied response."""
+        """The number of the last applied response, for each pattern with reads in progress."""
         self._under_way = 0
         self._nodes = FollowedNodes(
             zookeeper,
@@ -152,8 +152,7 @@ class ZooKeeperAcls:
 
     @contextmanager
     def _order(self) -> Iterator[None]:
-        """While one of these contexts is open, an outdated response does not replace a newer
-        one."""
+        """Opens a context during which an outdated response does not replace a newer response."""
         self._under_way += 1
         try:
             yield
@@ -163,7 +162,7 @@ class ZooKeeperAcls:
                 self._taken.clear()
 
     async def _understood(self, place: Place, data: bytes) -> Understood:
-        """Parses a node's entries. Raises BadNode."""
+        """Parses the entries of a node. Raises BadNode."""
         if len(data) <= AT_ONCE * ENTRY_BYTES:
             return _understood(place, data)
         return await self._time.in_thread(_understood, place, data)
@@ -215,7 +214,8 @@ class ZooKeeperAcls:
         return failed
 
     async def _change(self, pattern: Pattern, wanted: Mapping[AclEntry, bool]) -> str | None:
-        """Changes the entries of a pattern; returns the reason of a failure, or None."""
+        """Changes the entries of a pattern; returns the reason if the change failed, otherwise
+        None."""
         if not acls.fits_a_path(pattern.name):
             return f"ZooKeeper can't have a node of this name: {pattern.name[:100]!r}"
         if pattern.pattern_type == PatternType.PREFIXED and not self._has_prefixes:
@@ -275,13 +275,13 @@ class ZooKeeperAcls:
 
 
 def _node(strange: Sequence[acls.Entry], entries: Iterable[AclEntry]) -> bytes:
-    """Encodes the node of a pattern."""
+    """Encodes the data of a pattern's node."""
     return acls.encode_entries([*strange, *map(json_of, sorted(entries))])
 
 
 def _understood(place: Place, data: bytes) -> Understood:
-    """Decodes a node into known entries and entries that this broker can't parse. Raises
-    BadNode."""
+    """Decodes a node into entries that this broker can parse and entries that it can't parse.
+    Raises BadNode."""
     entries = acls.decode_entries(place.path, data)
     pattern = Pattern(type_of(place.resource_type), place.name, PatternType[place.pattern_type])
     known, strange = set(), []

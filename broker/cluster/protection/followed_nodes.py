@@ -1,8 +1,8 @@
-"""Nodes in ZooKeeper that every broker follows: it reads all nodes when it starts, then each node
-that a notice names.
+"""Nodes in ZooKeeper that every broker follows: the broker reads all nodes when it starts, and
+later each node that a notice names.
 
 The broker reads all of these nodes before it serves clients, and again in every new connection,
-because notices may have been removed in between. The owner of the nodes reads and parses them.
+because notices may have been removed before. The owner of the nodes reads and parses them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 class FollowedNodes:
-    """Follows nodes in ZooKeeper; only the event loop's thread may use it."""
+    """Follows nodes in ZooKeeper; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class FollowedNodes:
             FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
         ]
         self.unread = True
-        """Whether all nodes must be read; until then notices can be ignored."""
+        """True if all nodes must be read; notices can be ignored until then."""
         self._looking = False
         self._again = False
         self._stopped = False
@@ -87,7 +87,7 @@ class FollowedNodes:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes. Watches that fire during a read cause one more read."""
+        """Starts reading changes. Watches that are called during a read cause one more read."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True

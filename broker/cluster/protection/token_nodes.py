@@ -1,4 +1,4 @@
-"""Delegation tokens in ZooKeeper, stored and followed as by Kafka's brokers.
+"""Delegation tokens in ZooKeeper, stored and followed as Kafka's brokers do.
 
 Each token has a node; after each change or removal a notice informs every other broker. A token's
 password is computed from its id, so all brokers of a cluster need the same secret key. Source:
@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Followers(Protocol):
-    """The receiver of changed tokens."""
+    """Receives changed tokens."""
 
     def ids(self) -> list[str]:
         """Returns the ids of all known tokens."""
@@ -44,7 +44,7 @@ class Followers(Protocol):
 
 
 class ZooKeeperTokens:
-    """The tokens in ZooKeeper; only the event loop's thread may use it."""
+    """The tokens in ZooKeeper; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -102,7 +102,8 @@ class ZooKeeperTokens:
         await self._tokens.update(token_id, token)
 
     async def get(self, token_id: str) -> Token | None:
-        """Reads a token; returns None if it does not exist. Raises ZooKeeperError and BadNode."""
+        """Reads a token; returns None if the token does not exist. Raises ZooKeeperError and
+        BadNode."""
         token, _ = await self._kept(token_id)
         return token
 
@@ -125,8 +126,8 @@ class ZooKeeperTokens:
         """Writes a new token, or replaces ``before``; returns False if ZooKeeper has another state.
         See `TokenStore.keep`.
 
-        Kafka's brokers overwrite the node whatever it contains, so that a renewal at one broker
-        undoes an expiry or removal of the token at another. Raises ZooKeeperError, BadNode.
+        Raises ZooKeeperError and BadNode. Kafka's brokers overwrite the node whatever it contains,
+        so that a renewal at one broker undoes an expiry or removal at another broker.
         """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
         if before is None:

@@ -25,7 +25,7 @@ from protocol.wire import (
 )
 
 TopicKey = str | bytes
-"""A topic's name, or its id from version 13 on."""
+"""A topic's name, or from version 13 on the topic's id."""
 
 OLDEST, NEWEST = 3, 17
 WITH_SESSIONS = 7
@@ -38,7 +38,8 @@ _REPLICA_STATE_TAG = 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">BBBiqB")
-"""A tagged field: count of tags, tag, size; replica id, epoch, and an empty list of nested tags."""
+"""The tagged field with the replica's state: count of tags, tag, size; replica id, epoch, and an
+empty list of nested tags."""
 _DIVERGING = struct.Struct(">iq")
 _ABORTED_BYTES = 16
 
@@ -58,7 +59,7 @@ class Asked(NamedTuple):
 
 
 class FetchHead(NamedTuple):
-    """The fields of a Fetch request outside its partitions."""
+    """The fields of a Fetch request other than its partitions."""
 
     replica_id: int
     replica_epoch: int
@@ -77,7 +78,7 @@ class Answered(NamedTuple):
     high_watermark: int
     log_start_offset: int
     diverging: tuple[int, int] | None
-    """The epoch and end offset at which the logs diverge; None if they do not diverge."""
+    """The epoch and end offset at which the logs diverge; None if the logs do not diverge."""
     records: memoryview
 
 
@@ -170,7 +171,7 @@ def _packed(version: int, asked: Asked) -> bytes:
 
 
 def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
-    """Decodes the response whose body begins at ``position``, without copying the records.
+    """Decodes the response whose body starts at ``position``; the records are not copied.
 
     Raises ProtocolError.
     """

@@ -1,4 +1,4 @@
-"""A follower's side of a fetch session (KIP-227): requests and responses contain only changes.
+"""The follower's part of a fetch session (KIP-227): requests and responses contain only changes.
 
 | epoch | contents of the next Fetch | effect of its response |
 |---|---|---|
@@ -40,7 +40,7 @@ class FetchSession:
         self._epoch = 0
         self._by_id = False
         self._known: Mapping[Place, Asked] = {}
-        """The partitions in the leader's session, as requested last."""
+        """The partitions in the leader's session, as this broker last requested them."""
 
     def fields_for(self, wanted: Mapping[Place, Asked], *, by_id: bool) -> SessionFields:
         """Returns the fields of the next Fetch, after which the leader's session has exactly the
@@ -65,7 +65,7 @@ class FetchSession:
 
     @property
     def lasts(self) -> bool:
-        """Whether the leader has a session of this follower."""
+        """True if the leader has a session of this follower."""
         return self._epoch > 0
 
     def unchanged_fields(self) -> SessionFields:
@@ -82,8 +82,8 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch a full one, because the leader may have missed the last Fetch, or
-        lost the session."""
+        """Makes the next Fetch request all partitions, because the leader may have missed the last
+        Fetch or lost the session."""
         self._epoch, self._known = 0, {}
         if is_unknown:
             self._id = NO_SESSION

@@ -64,14 +64,14 @@ logger = structlog.get_logger(__name__)
 
 Place = tuple[str, int]
 Named = tuple[TopicKey, int]
-"""A partition as in a Fetch: topic name or topic id, and partition index."""
+"""A partition as a Fetch names it: topic name or topic id, and partition index."""
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 _SESSION_ERRORS = frozenset(
     (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 )
 LOOKED_THROUGH_MS = 3_000
-"""Milliseconds after which all partitions are checked again. Leaders then get changes that did not
-cause a Fetch, such as a log start offset moved by retention."""
+"""The interval in ms at which all partitions are checked again. The check sends leaders the changes
+that did not cause a Fetch, such as a log start offset moved by retention."""
 
 
 class FetcherParts(NamedTuple):
@@ -96,14 +96,14 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """The partitions in the last Fetch or in its session, by their names in the Fetch."""
+        """The partitions of the last Fetch or its session, by the name or id in the Fetch."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """The monotonic time in ms until which the last Fetch is repeated, unless `_news` is
-        set."""
+        """The monotonic time in ms until which the last Fetch is repeated; if `_news` is set, it is
+        not repeated."""
         self.lines = PartitionLines()
         self.lost: str | None = None
-        """The reason why the last request failed; None if it succeeded."""
+        """The reason why the last request failed; None if the last request succeeded."""
         self._trouble = Trouble(self._time)
         self._news = Event()
         self._task = spawn(self._work(), "replica fetcher")
@@ -111,7 +111,7 @@ class Fetcher:
 
     @property
     def failures(self) -> int:
-        """The number of consecutive failed requests."""
+        """Returns the number of consecutive failed requests."""
         return self._trouble.attempts
 
     def add(self, place: Place, followed: Followed) -> None:
@@ -170,7 +170,7 @@ class Fetcher:
     # -- a round
 
     async def _round(self, slices: Slices) -> None:
-        """Executes the next step of each partition that is due. Raises PeerLost."""
+        """Executes the next step of each partition whose time has been reached. Raises PeerLost."""
         now_ms = self._time.now().mono_ms
         if now_ms < self._quiet_until_ms and not self._news.is_set():
             await self._fetch_on(await self._connected(), slices)
@@ -210,7 +210,7 @@ class Fetcher:
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Whether the controller has left the partition's role unchanged since the request."""
+        """True if the controller has left the partition's role unchanged since the request."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
@@ -244,7 +244,7 @@ class Fetcher:
     async def _fetch(
         self, peer: Peer, fetching: list[Followed], slices: Slices
     ) -> FetchAnswer | None:
-        """Fetches partitions and appends the records; returns None if the session starts over."""
+        """Fetches partitions and appends the records; returns None if a new session must start."""
         self._version, self._places = version, places = self._named(fetching)
         asked: dict[Named, Asked] = {}
         for place, each in places.items():  # a partition whose role changes now gets an error
@@ -260,7 +260,7 @@ class Fetcher:
         return answer
 
     async def _fetch_on(self, peer: Peer, slices: Slices) -> None:
-        """Repeats the last Fetch, because the leader had no records, and no partition has
+        """Repeats the last Fetch, because the leader had no records and no partition has
         changed."""
         answer = await self._answer(peer, self._session.unchanged_fields())
         if answer is None or answer.partitions or not self._session.lasts:
@@ -269,7 +269,7 @@ class Fetcher:
             await self._take_all(answer, self._places, slices)
 
     def _is_quiet(self, answer: FetchAnswer, allowed: int) -> bool:
-        """Whether the leader has all partitions in its session, and had no records for any of
+        """True if the leader has all partitions in its session, and had no records for any of
         them."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
@@ -308,7 +308,7 @@ class Fetcher:
         return answer
 
     def _broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch a full one, with all partitions."""
+        """Makes the next Fetch request all partitions."""
         self._session.broken(is_unknown=is_unknown)
         self._quiet_until_ms = 0
 
@@ -349,8 +349,8 @@ class Fetcher:
                 await slices.beside(each.replica.settled())
 
     def _put_last(self, followed: Followed) -> None:
-        """Moves a partition that got records to the end of the order, since the size of a response
-        is limited."""
+        """Moves a partition that got records to the end of the order, so that a response of limited
+        size has records of the other partitions too."""
         if self._is_followed(followed):
             self.followed[followed.place] = self.followed.pop(followed.place)
 

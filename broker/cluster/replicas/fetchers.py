@@ -20,11 +20,11 @@ from broker.topics.replicas.replica import Replica
 from protocol.java_hash import java_hash
 
 _STOP_S_MAX = 2
-"""Seconds for which `Fetchers.stop` waits for fetchers to finish."""
+"""The maximum time in seconds for which `Fetchers.stop` waits for fetchers to finish."""
 
 
 class Fetchers:
-    """All fetchers of a broker; only the event loop's thread may use it."""
+    """All fetchers of a broker; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class Fetchers:
         self._of: dict[Place, Fetcher] = {}
 
     def follow(self, replica: Replica) -> None:
-        """Starts to fetch a partition from the leader in its state, in the state's leader epoch."""
+        """Starts to fetch a partition from the leader that its state names, in the state's leader
+        epoch."""
         state = replica.state
         assert state is not None
         place = (replica.topic, replica.index)
@@ -64,7 +65,7 @@ class Fetchers:
             fetcher.remove((topic, index))
 
     def followed(self, topic: str, index: int) -> Followed | None:
-        """Returns the fetch state of a partition; None if it is not fetched."""
+        """Returns the fetch state of a partition; None if the partition is not fetched."""
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 
@@ -79,7 +80,7 @@ class Fetchers:
 
     @property
     def count(self) -> int:
-        """The number of fetchers, each with its own connection."""
+        """Returns the number of fetchers, each with its own connection."""
         return len(self._fetchers)
 
     def close_idle(self) -> None:

@@ -58,8 +58,8 @@ class EndsOfLog(NamedTuple):
 
 
 def way_of(spoken: InterBroker) -> Way:
-    """Returns the method by which followers find the truncation offset in an inter-broker protocol
-    version."""
+    """Returns the method by which followers find the truncation offset, for an inter-broker
+    protocol version."""
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
     return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
@@ -68,8 +68,8 @@ def way_of(spoken: InterBroker) -> Way:
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
     """Fsyncs truncated logs in a thread, before the next Fetch.
 
-    A Fetch reports the log end offset to the leader, and the fetched records are appended there. A
-    later fetcher of the partition also waits for this fsync, whichever leader caused the
+    A Fetch reports the log end offset to the leader, and the fetched records are appended at that
+    offset. A later fetcher of the partition also waits for this fsync, whichever leader caused the
     truncation.
     """
     cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
@@ -78,8 +78,8 @@ async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
 
 
 def _sync_each(logs: Iterable[PartitionLog]) -> None:
-    """Fsyncs the logs. A failure poisons a log until the broker restarts, so that it accepts no
-    records."""
+    """Fsyncs the logs. If the fsync of a log fails, the log is poisoned and accepts no records
+    until the broker restarts."""
     for log in logs:
         with suppress(LogPoisoned):
             log.sync_cuts()
@@ -110,26 +110,27 @@ class Followed:
         if way is Way.BY_HIGH_WATERMARK and before is not None and before.step is Next.FETCH:
             self.step = Next.FETCH
         self.due_ms = 0
-        """The monotonic time in ms of the next step; after an error it is later than now."""
+        """The monotonic time in ms of the next step; after an error the time is in the future."""
         self.leader_high_watermark = -1
         """The high watermark in the leader's last response; -1 before the first response."""
         self._lines = lines
         self.trouble: str | None = None
-        """The reason why the last attempt failed; None if it succeeded."""
+        """The reason why the last attempt failed; None if the attempt succeeded."""
         self._silent_until_ms = 0
         """The monotonic time in ms before which no error is logged."""
         self.behind_since_ms = NEVER
-        """The monotonic time in ms since which the log lacks committed records; NEVER if it has all
-        of them."""
+        """The monotonic time in ms since which the log has lacked committed records; NEVER if the
+        log has all committed records."""
 
     @property
     def lag(self) -> int:
-        """The number of records below the leader's last known high watermark that the log lacks."""
+        """Returns the number of records below the leader's last known high watermark that the log
+        lacks."""
         return max(0, self.leader_high_watermark - self.replica.log.log_end_offset)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the partition is not fetched any more in this leader epoch."""
+        """True if the partition is no longer fetched in this leader epoch."""
         return self.step is Next.WAIT
 
     def note_lag(self, now_ms: int) -> None:
@@ -137,14 +138,14 @@ class Followed:
         self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether the time of the next step has come."""
+        """True if the time of the next step has been reached."""
         return self.due_ms <= now_ms
 
     # -- requests
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> Asked:
-        """Returns the partition's part of a Fetch: it requests all records from the log end offset
-        on."""
+        """Returns the partition's entry in a Fetch, which requests all records from the log end
+        offset on."""
         log = self.replica.log
         last_epoch = log.epochs.latest if by_epoch else -1
         return Asked(
@@ -158,7 +159,7 @@ class Followed:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether fetching is paused, since the replica is not caught up and replication exceeds
+        """True if fetching is paused, since the replica is not caught up and replication exceeds
         its quota."""
         if 0 <= self.leader_high_watermark <= self.replica.log.log_end_offset:
             return False
@@ -167,8 +168,8 @@ class Followed:
     # -- responses
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
-        """Truncates the log to its high watermark, because records above it may not be
-        committed."""
+        """Truncates the log to its high watermark, because records above the high watermark may not
+        be committed."""
         try:
             self._cut(self.replica.high_watermark)
         except (NotFollower, LogPoisoned) as error:
@@ -211,8 +212,8 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """Handles a Fetch response; returns the part with batches that are not appended yet, for
-        the next call."""
+        """Handles a Fetch response; returns the partition with the batches that are not appended
+        yet, for the next call."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
             return None
@@ -239,9 +240,9 @@ class Followed:
     # -- inside
 
     def _diverged(self, leader_epoch: int, leader_end: int, again_ms: int) -> bool | None:
-        """Truncates the log where it diverges from the leader's log.
+        """Truncates the log at the offset where it diverges from the leader's log.
 
-        Returns whether truncation is complete; None after an error.
+        Returns True if the truncation is complete, and False if it is not; None after an error.
         """
         replica = self.replica
         log = replica.log
@@ -296,8 +297,8 @@ class Followed:
             self.wait()
 
     def _failed(self, error: Exception, again_ms: int) -> None:
-        """Handles a failed append: schedules another attempt, unless the log stays failed until a
-        restart."""
+        """Handles a failed append: schedules another attempt, unless the log accepts no appends
+        until a restart."""
         replica = self.replica
         self.trouble = str(error)
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
@@ -308,7 +309,7 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Whether to log an error; ``again_ms`` is the time of the next attempt."""
+        """Returns True if an error must be logged; ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

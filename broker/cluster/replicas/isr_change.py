@@ -1,4 +1,4 @@
-"""A change of the ISR that a leader requests and that is not in ZooKeeper yet."""
+"""A change of the ISR that a leader requests and that is not written to ZooKeeper yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.errors import NONE
 
 Place = tuple[str, int]
 AGAIN_S = 0.05
-"""Seconds for which a writer pauses after an error."""
+"""The pause of a writer in seconds after an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class IsrChange:
 
     @property
     def place(self) -> Place:
-        """Topic and index of the partition."""
+        """Returns the topic and index of the partition."""
         return self.partition.topic, self.partition.index
 
     @property
     def holds(self) -> bool:
-        """Whether the change is still valid: the leader has the same leader epoch and partition
+        """True if the change is still valid: the leader has the same leader epoch and partition
         epoch.
 
-        A replica that was stopped must not write: a topic that was deleted and recreated begins
-        with the same epochs.
+        A replica that was stopped must not write: a topic that was deleted and recreated has the
+        same first epochs.
         """
         state = self.partition.state
         return (

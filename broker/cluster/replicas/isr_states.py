@@ -30,17 +30,18 @@ from protocol.znodes.topics import StateNode, decode_state, encode_state, state_
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 2.5
-"""Seconds between checks whether to write a notice."""
+"""The interval in seconds at which a writer checks whether to write a notice."""
 QUIET_MS = 5_000
-"""A notice is written if the last change is older than this, in milliseconds."""
+"""A notice is written if there are changes and the last change is older than this number of ms."""
 NOTICE_MS_MAX = 60_000
-"""A notice is also written if the last notice is older than this, in milliseconds."""
+"""A notice is also written if there are changes and the last notice is older than this number of
+ms."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class IsrStates:
-    """Implements `IsrWriter`; only the event loop's thread may use it."""
+    """Implements `IsrWriter`; only the event loop's thread may use this class."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time, spawn: Spawn) -> None:
         self._zookeeper = zookeeper
@@ -58,7 +59,7 @@ class IsrStates:
         """Starts to write requested changes."""
         self._tasks += [
             self._spawn(self._write_all(), "in-sync replicas"),
-            self._spawn(self._notify(), "isr notifications"),
+            self._spawn(self._notify(), "notices of in-sync replicas"),
         ]
 
     def stop(self) -> None:

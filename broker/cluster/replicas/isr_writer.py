@@ -36,10 +36,10 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 DOUBLED_MOST = 3
-"""How often a pause is doubled after failures: up to 400 ms, for which producers of the partition
-also wait."""
+"""The most doublings of a pause after failures: the pause is at most 400 ms, and producers of the
+partition wait for it too."""
 _BY_NAME = 1
-"""The last version of AlterPartition without topic ids."""
+"""The last version of AlterPartition that names topics and has no topic ids."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
@@ -48,7 +48,7 @@ class AlterPartitionWriter:
     """Sends AlterPartition to the controller, one request at a time, until each change is accepted
     or rejected.
 
-    Implements `IsrWriter`; only the event loop's thread may use it.
+    Implements `IsrWriter`; only the event loop's thread may use this class.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class AlterPartitionWriter:
             return False
 
     async def _round(self) -> bool:
-        """Sends all requested changes; returns False if some must be sent again."""
+        """Sends all requested changes; returns False if some changes must be sent again."""
         self._changes = {place: each for place, each in self._changes.items() if each.holds}
         if not self._changes:
             return True

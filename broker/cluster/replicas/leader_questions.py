@@ -90,7 +90,8 @@ async def _ask(
     asking: Sequence[Followed],
     entry: Callable[[Followed], Value],
 ) -> list[tuple[Followed, Value]]:
-    """Sends one request for all partitions; returns their responses in the order of ``asking``."""
+    """Sends one request for all partitions; returns the response for each partition in the order of
+    ``asking``."""
     version = settings.spoken.version_of(api.name)
     if version is None:
         raise PeerLost(f"the brokers of this cluster do not support {api.name}")

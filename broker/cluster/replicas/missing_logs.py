@@ -1,5 +1,5 @@
-"""Replicas that could not start, for example on a full disk: this broker retries until they can
-start.
+"""Replicas that could not start, for example on a full disk: this broker retries until these
+replicas can start.
 
 Either the log of a replica could not be created, or its new leader epoch could not be written to
 the log. This broker answered KAFKA_STORAGE_ERROR, so the controller assigns no role to the replica.
@@ -23,13 +23,13 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 2.0
-"""Seconds before the second attempt; the pause doubles after each failure."""
+"""The delay in seconds before the second attempt; the delay doubles after each failure."""
 AGAIN_S_MAX = 64.0
 
 
 class MissingLogs:
-    """The replicas that could not start. Only the event loop's thread may use it, for one change of
-    replicas at a time."""
+    """The replicas that could not start. Only the event loop's thread may use this class, for one
+    change of replicas at a time."""
 
     def __init__(
         self,
@@ -49,20 +49,21 @@ class MissingLogs:
         self._changing = changing
         self._notify = notify
         self._missing: dict[str, tuple[bytes | None, set[int], str]] = {}
-        """By topic: the topic id, the partitions whose logs could not be created, and the last
-        error."""
+        """The topic id, the partitions whose logs could not be created, and the last error, by
+        topic."""
         self._ailing: set[tuple[str, int]] = set()
-        """Replicas that should lead but whose logs accept no writes."""
+        """The replicas that should lead but whose logs accept no writes."""
         self.pause_s = AGAIN_S
-        """Seconds before the next attempt."""
+        """The delay in seconds before the next attempt."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether any replica could not start."""
+        """True if any replica could not start."""
         return bool(self._missing or self._ailing)
 
     async def make(self, name: str, topic_id: bytes | None, wanted: Iterable[int]) -> None:
-        """Creates the missing logs of a topic; if that fails, stores them for a retry."""
+        """Creates the missing logs of a topic; logs that can't be created are recorded for a
+        retry."""
         missing = [each for each in wanted if self._logs.get(name, each) is None]
         known = self._logs.topic(name)
         if not missing or (known is not None and differ(known.topic_id, topic_id)):
@@ -125,8 +126,8 @@ class MissingLogs:
             await self._notify()
 
     def _recovered(self) -> int:
-        """Returns the number of logs that accept writes again. A log recovers without help, or
-        never."""
+        """Returns the number of logs that accept writes again. A log starts to accept writes on its
+        own, or never."""
         found = {place: self._logs.get(*place) for place in self._ailing}
         self._ailing = {
             place
@@ -152,7 +153,7 @@ class MissingLogs:
         return len(missing)
 
     def _is_wanted(self, name: str, topic_id: bytes | None, index: int) -> bool:
-        """Whether a missing replica is still assigned to this broker, in a topic with the same
+        """True if a missing replica is still assigned to this broker, in a topic with the same
         topic id."""
         shown = self._cache.topics.get(name)
         known = self._logs.topic(name)
@@ -167,5 +168,5 @@ class MissingLogs:
 
 
 def differ(known: bytes, told: bytes | None) -> bool:
-    """Whether two topic ids belong to different topics; False if either id is unknown."""
+    """True if two topic ids belong to different topics; False if either id is unknown."""
     return told is not None and known not in (ZERO_UUID, told)

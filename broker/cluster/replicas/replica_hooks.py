@@ -14,11 +14,10 @@ class ReplicaHooks:
     """Receives changes of replicas; exceptions of the callbacks are caught."""
 
     on_leader: Callable[[Replica, int], None]
-    """Called when this broker leads a partition in a leader epoch; this broker may have led it
-    before."""
+    """Called when this broker becomes or stays the leader of a partition in a leader epoch."""
     on_follower: Callable[[Replica, int], None]
-    """Called with the leader epoch when this broker follows or stops a replica; -1 and -2 match
-    every epoch."""
+    """Called with the leader epoch when this broker follows or stops a replica; epochs -1 and -2
+    match every epoch."""
     on_deleted: Callable[[str, int], None]
     """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]

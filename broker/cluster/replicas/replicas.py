@@ -61,7 +61,7 @@ from replication.values import PartitionState
 logger = structlog.get_logger(__name__)
 
 UNCONDITIONAL = frozenset((-1, -2))
-"""Leader epochs in StopReplica that match any replica: -1 is unknown, -2 is a topic deletion."""
+"""Leader epochs of StopReplica that match any replica: -1: unknown, -2: a topic deletion."""
 
 Place = tuple[str, int]
 
@@ -75,7 +75,7 @@ class LeaderAndIsrResult(NamedTuple):
 
 
 class ReplicaManager:
-    """Executes the controller's requests; only the event loop's thread may use it."""
+    """Executes the controller's requests; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class ReplicaManager:
 
     @property
     def listener(self) -> str:
-        """The name of the listener that the controller and other brokers use."""
+        """Returns the name of the listener that the controller and other brokers use."""
         return self._settings.listener
 
     # -- start and stop
@@ -144,14 +144,14 @@ class ReplicaManager:
         slices.end()
 
     def _begin_checkpoints(self) -> None:
-        """Starts the periodic checkpoint of high watermarks, which may move from now on."""
+        """Starts the periodic checkpoint of high watermarks, which may advance from now on."""
         if not self._checkpoints:
             self._checkpoints = True
             pause_s = self._settings.checkpoint_ms / 1000
             self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
 
     def _begin_retries(self) -> None:
-        """Starts the retries for replicas that could not start, if there are such replicas."""
+        """Starts the retries for replicas that could not start, if such replicas exist."""
         if self.missing.is_needed and not self._retries:
             self._retries = True
             self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
@@ -159,11 +159,11 @@ class ReplicaManager:
     # -- fencing of controllers
 
     def know_controller(self, epoch: int) -> None:
-        """Rejects later requests of controllers before ``epoch``, the epoch in ZooKeeper."""
+        """Stores the controller epoch of ZooKeeper; requests with a lower epoch are rejected."""
         self._controller_epoch = max(self._controller_epoch, epoch)
 
     def _refusal(self, request: Send) -> int:
-        """Returns the error code of a fenced request. Otherwise stores the controller's epoch and
+        """Returns the error code of a fenced request; otherwise stores the controller's epoch and
         returns NONE."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
             why, error_code = "meant for an earlier registration of this broker", STALE_BROKER_EPOCH
@@ -206,7 +206,7 @@ class ReplicaManager:
         self._call(self._hooks.on_learnt, learnt)
 
     def forget(self, names: Collection[str]) -> None:
-        """Ends the roles of replicas of topics deleted while this broker was not registered."""
+        """Ends the roles of topics that were deleted when this broker was not registered."""
         learnt = self._cache.forget(names)
         self._pass_on(learnt)
         for topic, index in learnt.deleted:
@@ -218,8 +218,8 @@ class ReplicaManager:
         """Ends the role of a replica that was reassigned to other brokers.
 
         StopReplica does the same, but a broker whose session had expired at that time never gets
-        it: in its new session the broker would continue to lead, and clients with old metadata
-        would stay.
+        the StopReplica: in its new session the broker would continue to lead, and clients with old
+        metadata would continue to use it.
         """
         replica = self._logs.get(topic, shown.partition)
         if replica is None or replica.state is None:
@@ -275,8 +275,8 @@ class ReplicaManager:
                 logger.error("topic id can't be written", topic=topic.name, error=str(error))
 
     def _refused(self, topic: LeaderAndIsrTopic, told: LeaderAndIsrPartition) -> int:
-        """Returns the error code of a rejected partition state; NONE: accepted. Checks in this
-        order: offline replica, topic id, leader epoch, replica on this broker, missing log."""
+        """Returns the error code of a rejected partition state, or NONE. The order of the checks:
+        offline replica, topic id, leader epoch, replica on this broker, missing log."""
         known = self._logs.topic(topic.name)
         replica = self._logs.get(topic.name, told.partition)
         if replica is not None and replica.role is Role.OFFLINE:

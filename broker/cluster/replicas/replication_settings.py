@@ -18,25 +18,26 @@ class ReplicationSettings:
     listener: str
     """The name of the listener for requests between brokers."""
     fetchers: int = 1
-    """``num.replica.fetchers``: the maximum number of connections to each leader."""
+    """The value of ``num.replica.fetchers``: the maximum number of connections to each leader."""
     wait_max_ms: int = 500
-    """``replica.fetch.wait.max.ms``: the time that a leader waits for new records."""
+    """The value of ``replica.fetch.wait.max.ms``: the time that a leader waits for new records."""
     min_bytes: int = 1
-    """``replica.fetch.min.bytes``"""
+    """The value of ``replica.fetch.min.bytes``."""
     max_bytes: int = 10 << 20
-    """``replica.fetch.response.max.bytes``"""
+    """The value of ``replica.fetch.response.max.bytes``."""
     partition_max_bytes: int = 1 << 20
-    """``replica.fetch.max.bytes``"""
+    """The value of ``replica.fetch.max.bytes``."""
     backoff_ms: int = 1_000
-    """``replica.fetch.backoff.ms``: the time for which a partition is paused after an error."""
+    """The value of ``replica.fetch.backoff.ms``: the time for which a partition is paused after an
+    error."""
     socket_timeout_ms: int = 30_000
-    """``replica.socket.timeout.ms``"""
+    """The value of ``replica.socket.timeout.ms``."""
     request_timeout_ms: int = 30_000
-    """``request.timeout.ms``"""
+    """The value of ``request.timeout.ms``."""
     lag_time_max_ms: int = 30_000
-    """``replica.lag.time.max.ms``"""
+    """The value of ``replica.lag.time.max.ms``."""
     checkpoint_ms: int = 5_000
-    """``replica.high.watermark.checkpoint.interval.ms``"""
+    """The value of ``replica.high.watermark.checkpoint.interval.ms``."""
     connect: Connect = connect
     """The function that connects to a leader."""
 

@@ -1,9 +1,9 @@
 """Quotas and credentials in ZooKeeper, of clients, users and IP addresses.
 
-This module reads and caches them, and passes them to the callbacks of `follow`. Settings that this
-broker does not support are logged by name only, since a value may be a credential. Quotas and
-credentials of a user share a node, so each change is conditional on the node's version that was
-read. Source: Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
+This module reads and caches the quotas and credentials, and passes them to the callbacks of
+`follow`. Settings that this broker does not support are logged by name only, since a value may be a
+credential. Quotas and credentials of a user share a node, so each change is conditional on the
+node's version that was read. Source: Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KEPT_CHARACTERS = 32 << 20
 `_ENTITY_CHARACTERS`."""
 _ENTITY_CHARACTERS = 200
 LINES_AT_ONCE = 20
-"""The maximum number of entities that one read of all entities logs by name; further ones are
+"""The maximum number of entities that one read of all entities logs by name; further entities are
 counted."""
 ATTEMPTS: Final = 10
 """The number of attempts to change a node that other brokers change at the same time."""
@@ -54,20 +54,21 @@ AGAIN_S: Final = (0.02, 0.1)
 again."""
 
 Changed = Callable[[ClientEntity, Mapping[str, str]], None]
-"""Called with an entity and all of its settings after a change."""
+"""A function that is called with an entity and all of its settings after a change."""
 
 
 class NotFollowed(NamedTuple):
     """The settings of an entity that this broker does not support."""
 
     entity: str
-    """The entity in words, for the operator."""
+    """The entity as text for the operator."""
     settings: list[str]
     """The names of the unsupported settings, sorted."""
 
 
 class ClientConfigs:
-    """The settings of each entity; entities without settings are not stored."""
+    """The settings of each entity with quotas or credentials; entities without settings are not
+    stored."""
 
     def __init__(self, zookeeper: ZooKeeper, nodes: ConfigNodes, time: Time) -> None:
         self.settings: dict[ClientEntity, Mapping[str, str]] = {}
@@ -78,7 +79,7 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """Whether the error about too many settings was logged."""
+        """True if the error about too many settings was logged."""
 
     def expect(self, names: Collection[str]) -> None:
         """Marks settings with these names as supported, so that no log line reports them as
@@ -93,7 +94,7 @@ class ClientConfigs:
         """Changes an entity's settings in ZooKeeper and notifies all brokers; a value of None
         removes a setting.
 
-        Raises ZooKeeperError, and BadNode if the node does not parse.
+        Raises ZooKeeperError, and BadNode if the node can't be parsed.
         """
         path = f"{CONFIG}/{entity.path}"
         for attempt in range(ATTEMPTS):
@@ -137,8 +138,8 @@ class ClientConfigs:
                 await self._tidy(parent)
 
     async def _tidy(self, clients: str) -> None:
-        """Deletes the parent node of a user's client ids after the last client id was deleted; then
-        the user's node if it has no settings."""
+        """Deletes the parent node of a user's client ids if its last client id was deleted; then
+        deletes the user's node if the user has no settings."""
         if clients.count("/") > 2:
             await self._zookeeper.delete(clients)
             user = clients.rpartition("/")[0]
@@ -180,7 +181,7 @@ class ClientConfigs:
         return list(islice(found, at_most))
 
     def count_not_followed(self) -> int:
-        """The number of entities with settings that this broker does not support."""
+        """Returns the number of entities with settings that this broker does not support."""
         return sum(bool(self._not_followed(each)) for each in self.settings.values())
 
     def _not_followed(self, settings: Mapping[str, str]) -> list[str]:
@@ -189,7 +190,7 @@ class ClientConfigs:
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
         """Stores an entity's settings and calls the callbacks.
 
-        Returns whether the settings changed and include unsupported settings, before or after the
+        Returns True if the settings changed and include unsupported settings, before or after the
         change.
         """
         before = self.settings.get(entity, {})
@@ -230,7 +231,7 @@ def _entity(path: str) -> ClientEntity | None:
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """Returns the number of characters for which an entity counts; 0 without settings."""
+    """Returns the number of characters that an entity counts as; 0 without settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

@@ -82,11 +82,11 @@ class ClusterConfigs:
         self._applied = applied
         self._unclean_changed = unclean_changed
         self._unclean = config[UNCLEAN]
-        """This broker's default for unclean elections of which the controller was last notified."""
+        """This broker's default for unclean elections that was last passed to the controller."""
         self._unread: set[str] = set()
         """The topics whose settings must be read from ZooKeeper."""
         self._clients_unread = True
-        """Whether the settings of all clients must be read, as after each new connection."""
+        """True if the settings of all clients must be read, as after each new connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
         )
@@ -95,7 +95,7 @@ class ClusterConfigs:
         self._stopped = False
 
     def start(self) -> None:
-        """Starts to handle notices, including existing ones."""
+        """Starts to handle new and existing notices."""
         self._zookeeper.on_session(self._session_changed)
         self._look()
 
@@ -116,7 +116,7 @@ class ClusterConfigs:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes. Watches that fire during a read cause one more read."""
+        """Starts reading changes. Watches that are called during a read cause one more read."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -206,7 +206,8 @@ class ClusterConfigs:
         raise CannotChange(f"the group {group_id} has no settings in a cluster with ZooKeeper")
 
     async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
-        """Implements `SettingsStore.alter_group`; `stored_group` raises before."""
+        """Implements `SettingsStore.alter_group`; never called, since `stored_group` raises
+        first."""
         raise AssertionError(f"{group_id}: {settings}")
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
@@ -218,7 +219,7 @@ class ClusterConfigs:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
-        """Awaits ``work``. Raises CannotChange if ZooKeeper rejects it or does not answer in
+        """Awaits ``work``. Raises CannotChange if ZooKeeper rejects ``work`` or does not respond in
         time."""
         try:
             return await in_time(self._time, work)

@@ -21,22 +21,25 @@ class TopicsLearnt(NamedTuple):
     shown: tuple[Topic, ...] = ()
     """The topics that are new, or have another id or more partitions."""
     gone: tuple[Topic, ...] = ()
-    """The topics that were deleted; a topic in `shown` may have the same name."""
+    """The topics that were deleted; a topic in `shown` may have the same name as a deleted topic.
+    """
 
 
 class ClusterRegistry(TopicLookups):
-    """The `Registry` of a broker in a cluster, with the topics in the controller's metadata."""
+    """Implements `Registry` for a broker in a cluster, with the topics in the controller's
+    metadata."""
 
     def __init__(self, node_id: int, cluster_id: str, cache: MetadataCache) -> None:
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.features: Features = NO_FEATURES
-        """Always empty: a cluster with ZooKeeper has no transaction.version, so that producers use
-        version 1."""
+        """The features of the cluster, which are always empty: a cluster with ZooKeeper has no
+        transaction.version, so that producers use version 1."""
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}
-        """Own settings by topic, including topics that are not in the metadata cache yet."""
+        """The topics' own settings by topic, including topics that are not in the metadata cache
+        yet."""
 
     # -- updates
 
@@ -58,12 +61,12 @@ class ClusterRegistry(TopicLookups):
         return TopicsLearnt(tuple(shown), tuple(gone))
 
     def configs(self, name: str) -> Mapping[str, str]:
-        """Returns a topic's own settings; an empty mapping until they are read."""
+        """Returns a topic's own settings; an empty mapping until the settings are read."""
         return self._configs.get(name, {})
 
     def configured(self, name: str, configs: Mapping[str, str]) -> Topic | None:
         """Stores a topic's own settings. Returns the changed topic; None if the metadata cache does
-        not have it."""
+        not have the topic."""
         if configs:
             self._configs[name] = dict(configs)
         else:
@@ -101,5 +104,5 @@ class ClusterRegistry(TopicLookups):
 
 
 def _is_another(before: Topic, topic: Topic) -> bool:
-    """Whether two topics of the same name have different ids; False if either id is unknown."""
+    """True if two topics of the same name have different ids; False if either id is unknown."""
     return ZERO_UUID not in (before.topic_id, topic.topic_id) and before.topic_id != topic.topic_id

@@ -57,7 +57,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ClusterTopics:
-    """Implements `TopicChanges`; only the event loop's thread may use it."""
+    """Implements `TopicChanges`; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class ClusterTopics:
         self._time = time
         self._topic_version = topic_version
         self._pending: dict[str, asyncio.Future[None]] = {}
-        """The topics whose nodes are being written; other creators of the same topic wait for the
-        future."""
+        """The futures of topics whose nodes are being written; other creators of the same topic
+        wait for the future."""
 
     # -- checks
 
@@ -219,7 +219,7 @@ class ClusterTopics:
                 return
 
     async def _says(self, name: str, node: bytes) -> bool:
-        """Whether the topic's node has the data ``node``."""
+        """True if the topic's node has the data ``node``."""
         data, _ = await self._zookeeper.get(topics.topic_path(name))
         return data == node
 
@@ -324,8 +324,8 @@ class ClusterTopics:
     async def _waited(
         self, wanted: Mapping[str, Callable[[], bool]], timeout_ms: int
     ) -> Collection[str]:
-        """Waits for the conditions; returns the keys that are not true at the timeout. A timeout of
-        0 ms returns all keys, as in Kafka."""
+        """Waits for the conditions; returns the keys of the conditions that are false at the
+        timeout. A timeout of 0 ms returns all keys, as in Kafka."""
         if timeout_ms <= 0:
             return list(wanted)
         return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))

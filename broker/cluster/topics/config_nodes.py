@@ -23,12 +23,12 @@ class ConfigNodes:
         self._config = config
 
     async def topic(self, name: str) -> dict[str, str]:
-        """Returns a topic's own settings without the invalid ones."""
+        """Returns a topic's own settings without invalid settings."""
         return fitting_topic(self._config, name, await self._stored(configs.TOPICS, name))
 
     async def broker(self, node_id: int) -> Config:
         """Returns a copy of the config with the settings of all brokers and of this broker, without
-        the invalid ones."""
+        invalid settings."""
         every = await self._stored(configs.BROKERS, configs.DEFAULT)
         own = await self._stored(configs.BROKERS, str(node_id))
         return with_fitting(self._config, every, own)
@@ -63,7 +63,7 @@ class ConfigNodes:
 
     async def _read(self, path: str) -> dict[str, str]:
         """Reads the settings in an entity's node; returns an empty dict if the node does not exist
-        or parse."""
+        or can't be parsed."""
         try:
             data, _ = await self._zookeeper.get(path)
             return configs.decode_config(path, data)

@@ -1,4 +1,5 @@
-"""Removes topics from the metadata cache that were deleted while this broker was not registered.
+"""Removes from the metadata cache the topics that were deleted while this broker was not
+registered.
 
 The controller announces a deletion only to registered brokers, and only while the deletion is in
 progress. A broker that registers receives all existing topics. If metadata then lacks a topic that
@@ -24,14 +25,14 @@ from protocol.znodes.topics import TOPICS
 logger = structlog.get_logger(__name__)
 
 FIRST_LOOK_S = 1.0
-"""Seconds after the registration within which the controller sends the existing topics."""
+"""The time in seconds that the controller has to send the existing topics after a registration."""
 LOOK_S_MAX = 60.0
-"""The upper limit of the doubling pause, in seconds: metadata may omit a topic for a long time if
-the topic can't have a leader."""
+"""The maximum pause in seconds between two checks, which doubles after each check: metadata may
+omit a topic for a long time if the topic can't have a leader."""
 
 
 class MissedTopicDeletions:
-    """Finds deleted topics in ZooKeeper; only the event loop's thread may use it."""
+    """Finds deleted topics in ZooKeeper; only the event loop's thread may use this class."""
 
     def __init__(
         self,

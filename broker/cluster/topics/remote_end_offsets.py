@@ -35,18 +35,19 @@ from protocol.messages.list_offsets import API
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""Seconds between checks for partitions whose offsets must be requested."""
+"""The interval in seconds at which partitions are checked whose offsets must be requested."""
 EVERY_MS = 5_000
-"""Milliseconds between two requests for the offsets of a partition."""
+"""The interval in ms between two requests for the offsets of a partition."""
 WANTED_MS = 60_000
-"""Milliseconds for which a partition's offsets are still requested after they were last read."""
+"""The period in ms after the last read of a partition's offsets during which the offsets are still
+requested."""
 WANTED_MAX = 100_000
-"""The maximum number of partitions whose offsets are requested; the offsets of further ones are
-unknown."""
+"""The maximum number of partitions whose offsets are requested; the offsets of further partitions
+are unknown."""
 PARTITIONS_AT_ONCE = 1_000
 """The maximum number of partitions in one request, which is encoded in about 3 ms."""
 TRUSTED_MS = 1_000
-"""Milliseconds for which the set of in-sync replicas is cached."""
+"""The period in ms for which the set of in-sync replicas is cached."""
 
 _EARLIEST, _LATEST = -2, -1
 _AS_CONSUMER = -1
@@ -62,12 +63,12 @@ class Ends(NamedTuple):
     start: int
     end: int
     asked_ms: int
-    """The wall time of the request; the offsets are at least as new."""
+    """The wall time in ms of the request; the offsets are not older than this time."""
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A request for some partitions of one leader."""
+    """A request for the offsets of partitions that one broker leads."""
 
     places: Sequence[Place]
     asked_ms: int
@@ -89,7 +90,7 @@ class _Question:
 
 
 class RemoteEndOffsets:
-    """Offsets of logs that other brokers lead; only the event loop's thread may use it."""
+    """Offsets of logs that other brokers lead; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class RemoteEndOffsets:
         self._known: dict[Place, Ends] = {}
         self._trusted: dict[str, tuple[int, Mapping[int, Partition]]] = {}
         self._outboxes: Outboxes[_Question] = Outboxes(
-            "leader end offsets",
+            "ends of logs",
             cache,
             settings,
             self._ask,
@@ -123,9 +124,7 @@ class RemoteEndOffsets:
 
     def start(self) -> None:
         """Starts to send requests."""
-        self._task = self._background.every(
-            "leader end offsets", lambda: LOOK_S, self._look, _failed
-        )
+        self._task = self._background.every("ends of logs", lambda: LOOK_S, self._look, _failed)
 
     def stop(self) -> None:
         """Stops sending requests."""
@@ -152,7 +151,7 @@ class RemoteEndOffsets:
         return found[1]
 
     def ends(self, topic: str, partition: int) -> Ends | None:
-        """Returns the offsets in the leader's last response, None before the first response.
+        """Returns the offsets in the leader's last response; None before the first response.
 
         Requests continue for `WANTED_MS` after this call.
         """
@@ -164,7 +163,8 @@ class RemoteEndOffsets:
         return self._known.get(place)
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """Returns the high watermarks of all partitions, 0 if unknown; sends no requests."""
+        """Returns the high watermarks of all partitions, with 0 for an unknown high watermark;
+        sends no requests."""
         known = self._cache.topics.get(topic)
         found = array("q", bytes(8 * (0 if known is None else max(known.partitions) + 1)))
         here = self.trusted(topic)
@@ -218,7 +218,8 @@ class RemoteEndOffsets:
 async def _offsets(
     peer: LastingPeer, version: int, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
-    """Requests offsets; the result omits partitions with an error. Raises PeerLost."""
+    """Requests offsets and returns them; the result omits partitions with an error. Raises
+    PeerLost."""
     topics: dict[str, list[Value]] = {}
     for topic, index in places:
         entry = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}

@@ -25,12 +25,12 @@ def assign(
     shift: int,
     first: int = 0,
 ) -> list[Replicas]:
-    """Returns the brokers of ``partitions`` new partitions; ``first`` is the index of the first
-    one.
+    """Returns the brokers of ``partitions`` new partitions; ``first`` is the index of the first new
+    partition.
 
     ``racks`` has every broker, with None for a broker without a rack: if one broker has no rack,
     racks are ignored. ``factor`` is at most the number of brokers. ``start`` is the position in the
-    list for the first replica of partition 0, ``shift`` the initial distance.
+    list for the first replica of partition 0, and ``shift`` is the initial distance.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     row = alternating(known) if len(known) == len(racks) else sorted(racks)
@@ -48,11 +48,11 @@ def assign(
 
 
 def start_of(racks: Mapping[int, str | None], broker: int) -> int:
-    """Returns the position in the list of brokers for partitions added to a topic whose partition 0
-    begins at ``broker``.
+    """Returns the position in the list of brokers for partitions added to a topic whose first
+    replica of partition 0 is on ``broker``.
 
     If ``broker`` is not alive, this is the position of the next higher id, or 0 if no id is higher.
-    As in Kafka this list is in the order of ids, also with racks.
+    As in Kafka this list is in the order of ids, even if brokers have racks.
     """
     ids = sorted(racks)
     return next((place for place, each in enumerate(ids) if each >= broker), 0)
@@ -68,7 +68,8 @@ def alternating(racks: Mapping[int, str]) -> list[int]:
 
 
 def _behind(leader: int, shift: int, number: int, brokers: int) -> int:
-    """Returns the position of a follower in the list; ``number`` is the follower's index from 0."""
+    """Returns the position of a follower in the list; ``number`` is the follower's index, from 0
+    on."""
     return (leader + 1 + (shift + number) % (brokers - 1)) % brokers
 
 

@@ -1,6 +1,6 @@
-"""Searches ZooKeeper for nodes that do not parse, at an operator's request.
+"""Searches ZooKeeper for nodes that can't be parsed, at an operator's request.
 
-The broker ignores such a node when it reads the node, so that the node does no harm to others. This
+The broker ignores such a node when it reads the node, so that the node does not affect others. This
 search finds all such nodes at once, including nodes that were not read since they were damaged.
 """
 
@@ -16,7 +16,7 @@ from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, s
 from protocol.znodes import acls, admin, brokers, cluster, configs, tokens, topics
 
 BAD_MAX = 100
-"""The maximum number of bad nodes that are listed; further ones are only counted."""
+"""The maximum number of bad nodes that are listed; further bad nodes are only counted."""
 
 Node = tuple[str, Callable[[bytes], Any]]
 """A node's path, and the function that parses the node's data."""
@@ -24,12 +24,12 @@ Node = tuple[str, Callable[[bytes], Any]]
 
 @dataclass(slots=True)
 class Looked:
-    """The result of a search for nodes that do not parse."""
+    """The result of a search for nodes that can't be parsed."""
 
     nodes: int = 0
     """The number of nodes read."""
     bad: list[tuple[str, str]] = field(default_factory=list)
-    """The paths of the bad nodes, each with the reason why it does not parse."""
+    """The paths of the bad nodes, each with the reason why the node can't be parsed."""
     more: int = 0
 
 
@@ -109,8 +109,8 @@ def _state(topic: str, partition: int) -> Node:
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:
-    """Reads nodes concurrently and adds those that do not parse to ``found``; ignores missing
-    nodes."""
+    """Reads nodes concurrently and adds the nodes that can't be parsed to ``found``; ignores
+    missing nodes."""
     answers = await asyncio.gather(
         *[zookeeper.get(path) for path, _ in nodes], return_exceptions=True
     )

@@ -22,7 +22,7 @@ async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
 
 
 async def _clients_of(zookeeper: ZooKeeper, users: Iterable[str]) -> list[str]:
-    """Returns the paths of the client ids with settings of these users."""
+    """Returns the paths of these users' client ids that have settings."""
     parents = [f"{user}/{CLIENTS}" for user in users]
     found = await asyncio.gather(*[children_of(zookeeper, f"{CONFIG}/{each}") for each in parents])
     return [

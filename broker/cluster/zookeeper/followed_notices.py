@@ -22,14 +22,15 @@ from protocol.znodes.notices import number_of
 logger = structlog.get_logger(__name__)
 
 NOTICES_KEPT_MS = 15 * 60_000
-"""Milliseconds for which a notice exists, so that every broker can read it, as in Kafka."""
+"""Milliseconds for which a notice exists, so that every broker can read the notice, as in Kafka."""
 
 Handle = Callable[[str, bytes], Awaitable[None]]
-"""Handles a notice with its path and data; raises BadNode if the data does not parse."""
+"""A function that handles a notice with its path and data; it raises BadNode if the data can't be
+parsed."""
 
 
 class FollowedNotices:
-    """Handles the notices in one parent node; only the event loop's thread may use it."""
+    """Handles the notices in one parent node; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -81,8 +82,7 @@ class FollowedNotices:
             logger.error("ZooKeeper notification can't be parsed, skipped", reason=str(error))
 
     async def _purge(self, there: set[str]) -> None:
-        """Deletes notices older than `NOTICES_KEPT_MS`, whether or not every broker has read
-        them."""
+        """Deletes notices older than `NOTICES_KEPT_MS`, even if some brokers have not read them."""
         before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
         for path, created_ms in [*self._created_ms.items()]:
             if path not in there:

@@ -1,4 +1,4 @@
-"""A real ZooKeeper through kazoo, whose threads do not access the broker's state.
+"""A connection to a real ZooKeeper through kazoo, whose threads do not access the broker's state.
 
 kazoo returns results and calls watches on its own threads; this module passes all of them to the
 event loop. It also removes three differences from Kafka's client. First, kazoo drops every watch
@@ -63,13 +63,14 @@ logger = structlog.get_logger(__name__)
 logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo also raises its errors
 
 _LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
-"""Errors after which the result of a request is unknown: it may have been applied."""
+"""Errors after which the result of a request is unknown: the request may have been applied."""
 _EPHEMERAL, _SEQUENCE = 1, 2
-"""Flags of a create in ZooKeeper's protocol."""
+"""The flags of a create request in ZooKeeper's protocol."""
 CLOSED_WITHIN_S = 3
-"""Seconds for which `close` waits for the end of the session."""
+"""The maximum time in seconds for which `close` waits for the end of the session."""
 _AGAIN_S = 0.01
-"""Seconds before a lost request is sent again, since kazoo may not have noticed the loss yet."""
+"""The delay in seconds before a lost request is sent again, since kazoo may not have noticed the
+loss yet."""
 _ERRORS: dict[type[KazooException], type[ZooKeeperError]] = {
     NoNodeError: NoNode,
     NodeExistsError: NodeExists,
@@ -85,7 +86,8 @@ _STATES = {
 
 
 class KazooZooKeeper:
-    """Implements `ZooKeeper`. ``hosts`` is ``zookeeper.connect``: hosts, followed by a chroot."""
+    """Implements `ZooKeeper`. ``hosts`` is the value of ``zookeeper.connect``: hosts, followed by a
+    chroot."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, in_flight_max: int, time: Time) -> None:
         addresses, slash, chroot = hosts.partition("/")
@@ -206,7 +208,8 @@ class KazooZooKeeper:
             )
 
     def _stop(self, ended: asyncio.Event) -> None:
-        """Ends the session. kazoo waits up to the session timeout for the end, then raises."""
+        """Ends the session. kazoo waits up to the session timeout for the end of the session, and
+        then raises an exception."""
         try:
             self._client.remove_listener(self._state_changed)
             self._client.stop()
@@ -227,7 +230,7 @@ class KazooZooKeeper:
         return result
 
     async def _repeated(self, send: Callable[[], Any]) -> tuple[Any, bool]:
-        """Sends a request until it is answered. Returns the result, and whether the request was
+        """Sends a request until ZooKeeper responds. Returns the result, and True if the request was
         sent more than once.
 
         Raises _Refused, SessionExpired, Closed.
@@ -272,7 +275,7 @@ class KazooZooKeeper:
         return answer
 
     def _commit(self, operations: Sequence[Operation]) -> Any:
-        """Sends a multi."""
+        """Sends a multi and returns its result."""
         transaction = TransactionRequest(self._client)
         for each in operations:
             path = self._full(each.path)
@@ -354,7 +357,7 @@ async def connect(where: Where, time: Time) -> KazooZooKeeper:
 
 
 class _Refused(Exception):
-    """ZooKeeper has answered a request with an error."""
+    """ZooKeeper has responded to a request with an error."""
 
     def __init__(self, error: KazooException, unsure: bool) -> None:
         super().__init__(str(error))

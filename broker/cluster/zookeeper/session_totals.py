@@ -9,11 +9,11 @@ from broker.time import Time
 
 
 class SessionTotals:
-    """A listener for changes of the session; only the event loop's thread may use it."""
+    """Counts changes of the session; only the event loop's thread may use it."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time) -> None:
         self.changes: Counter[Connection] = Counter(dict.fromkeys(Connection, 0))
-        """Number of times that the connection entered each state, including its first state."""
+        """The number of times that the connection entered each state, including its first state."""
         self.changes[Connection.CONNECTED] = 1
         self._time = time
         self._zookeeper = zookeeper
@@ -22,12 +22,12 @@ class SessionTotals:
 
     @property
     def connection(self) -> Connection:
-        """The current state of the connection."""
+        """Returns the current state of the connection."""
         return self._zookeeper.connection
 
     @property
     def lost_for_ms(self) -> int:
-        """Milliseconds since the connection was lost; 0 while it is open."""
+        """Returns the milliseconds since the connection was lost; 0 if the connection is open."""
         return 0 if self._lost_ms is None else self._time.now().mono_ms - self._lost_ms
 
     def _changed(self, connection: Connection) -> None:

@@ -1,12 +1,13 @@
 """The interface to ZooKeeper for the cluster's parts: reads, conditional writes, watches, a
 session.
 
-`kazoo_zookeeper.py` implements `ZooKeeper` with a real one. Only the event loop's thread may use
-it; every callback runs in this thread.
+`kazoo_zookeeper.py` implements `ZooKeeper` with a connection to a real ZooKeeper. Only the event
+loop's thread may use it; every callback runs in this thread.
 
-A request whose connection is lost is sent again until it is answered or the session has expired.
-Therefore a write may be applied although its result is an error: then `ZooKeeperError.unsure` is
-set, and the writer of a conditional write compares the node with the wanted content.
+A request whose connection is lost is sent again until ZooKeeper responds or the session has
+expired. Therefore a write may be applied although its result is an error: then
+`ZooKeeperError.unsure` is set, and the writer of a conditional write compares the node with the
+wanted content.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 Watch = Callable[[], None]
-"""Called once when the data that was read may have changed, and after every lost connection; the
-receiver reads the data again, with a new watch."""
+"""A function that is called once when the data that was read may have changed, and after every lost
+connection; the function's owner reads the data again, with a new watch."""
 
 ANY_VERSION = -1
 ANSWERS_S = 5
-"""Seconds for which an operation of a client waits for ZooKeeper before it fails."""
+"""The maximum time in seconds for which an operation of a client waits for ZooKeeper before the
+operation fails."""
 AT_ONCE = 200
 """Maximum number of nodes that are read concurrently; all responses may arrive in one turn of the
 loop."""
@@ -38,25 +40,26 @@ class Stat(NamedTuple):
     """A node's metadata in ZooKeeper."""
 
     version: int
-    """The number of times that the data was set."""
+    """The number of times that the node's data was set."""
     czxid: int
     """The id of the transaction that created the node; for a registration this is the broker epoch
     (KIP-380)."""
     mzxid: int
-    """The id of the transaction that last set the data."""
+    """The id of the transaction that last set the node's data."""
     ephemeral_owner: int
-    """The session whose end deletes the node; 0 if the node is persistent."""
+    """The id of the session whose end deletes the node; 0 if the node is persistent."""
     num_children: int
     ctime_ms: int
-    """The wall time of the node's creation, by the server's clock."""
+    """The wall time in ms at which the node was created, by the server's clock."""
 
 
 class Create(NamedTuple):
-    """Creates a node; its parent must exist."""
+    """Creates a node, whose parent must exist."""
 
     path: str
     data: bytes | None
-    """The node's data. None: no data, which some readers distinguish from zero bytes."""
+    """The node's data; None for a node without data, which some readers distinguish from zero
+    bytes."""
     ephemeral: bool = False
     sequence: bool = False
 
@@ -94,7 +97,7 @@ class ZooKeeperError(Exception):
     def __init__(self, text: str, *, unsure: bool = False) -> None:
         super().__init__(text)
         self.unsure = unsure
-        """Whether the request was sent more than once, so that an earlier attempt may have been
+        """True if the request was sent more than once, so that an earlier attempt may have been
         applied."""
 
 
@@ -115,11 +118,12 @@ class NotEmpty(ZooKeeperError):
 
 
 class SessionExpired(ZooKeeperError):
-    """The session has expired: ZooKeeper has deleted its ephemeral nodes, or will delete them."""
+    """The session has expired: ZooKeeper has deleted the session's ephemeral nodes, or will delete
+    them."""
 
 
 class Closed(ZooKeeperError):
-    """The owner of the client has closed it."""
+    """The owner of the ZooKeeper client has closed the client."""
 
 
 class MultiFailed(Exception):
@@ -136,7 +140,7 @@ class Connection(Enum):
     """The states that `ZooKeeper.on_session` reports."""
 
     CONNECTED = "connected"
-    """The session is open: a new session, or the old session after a lost connection."""
+    """The session is open: a new session, or the same session after a lost connection."""
     SUSPENDED = "suspended"
     """The connection is lost, and the session may still be alive."""
     EXPIRED = "expired"
@@ -148,27 +152,27 @@ class ZooKeeper(Protocol):
 
     @property
     def session(self) -> int:
-        """The id of the session; 0 without a session."""
+        """Returns the id of the session; 0 without a session."""
 
     @property
     def connection(self) -> Connection:
-        """The last reported state of the connection."""
+        """Returns the last reported state of the connection."""
 
     @property
     def request_times(self) -> Histogram:
-        """Times from a request to its answer, in nanoseconds."""
+        """Returns the times from a request to its response, in nanoseconds."""
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
         """Adds a callback that is called for each change of the connection, in the order of the
         changes."""
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Returns a node's data, b"" for a node without data. Raises NoNode, and then sets no
-        watch."""
+        """Returns a node's data and stat; the data is b"" for a node without data. Raises NoNode,
+        and sets no watch in that case."""
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Returns a node's stat, None if the node does not exist; the watch also fires on the
-        node's creation."""
+        """Returns a node's stat; None if the node does not exist. The watch is also called when the
+        node is created."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Returns the names of a node's children, unordered. Raises NoNode."""
@@ -186,7 +190,7 @@ class ZooKeeper(Protocol):
         """Deletes a node. Raises NoNode, BadVersion, NotEmpty."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Applies all operations or none. Raises MultiFailed, and SessionExpired."""
+        """Applies all operations or none. Raises MultiFailed and SessionExpired."""
 
     async def close(self) -> None:
         """Ends the session; ZooKeeper deletes the session's ephemeral nodes immediately."""
@@ -196,23 +200,24 @@ _LEAST_SESSION_MS = 6000
 
 
 class Where(NamedTuple):
-    """The address of a ZooKeeper, and the settings of a session."""
+    """The address of a ZooKeeper ensemble, and the settings of a session."""
 
     hosts: str
-    """``zookeeper.connect``: hosts, followed by a chroot."""
+    """The value of ``zookeeper.connect``: hosts, followed by a chroot."""
     session_timeout_ms: int
     connection_timeout_ms: int
     in_flight_max: int
 
     @property
     def session_ms(self) -> int:
-        """Milliseconds for which a session outlives its client; the minimum of a server is two
-        ticks, 6 s by default."""
+        """Returns the milliseconds for which a session outlives its client. The server's minimum is
+        two ticks, by default 6 s."""
         return max(self.session_timeout_ms, _LEAST_SESSION_MS)
 
 
 Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
-"""Opens a session, and creates the chroot. Raises TimeoutError if ZooKeeper does not answer."""
+"""A function that opens a session and creates the chroot. Raises TimeoutError if ZooKeeper does not
+respond."""
 
 
 async def in_time(time: Time, work: Awaitable[Result]) -> Result:
@@ -240,8 +245,8 @@ async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
 
 
 async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = None) -> list[str]:
-    """Returns the names of a node's children. If the node does not exist, returns none and sets no
-    watch."""
+    """Returns the names of a node's children. If the node does not exist, returns an empty list and
+    sets no watch."""
     try:
         return await zookeeper.children(path, watch)
     except NoNode:
