@@ -1,1 +1,1 @@
-"""The runtime of pure cores, which provides turns, a log and a timer."""
+"""The runtime that provides pure cores with turns, a log and a timer."""

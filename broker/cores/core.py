@@ -27,10 +27,10 @@ Event = Any
 
 
 class Run(Protocol):
-    """Records of one call, which are encoded, replayed and loaded together."""
+    """Records of one call that are encoded, replayed and loaded together."""
 
     def __len__(self) -> int:
-        """The number of records, each of which has one log offset."""
+        """Returns the number of records, each of which has one log offset."""
 
 
 Outcome = tuple[Sequence[Any], Sequence[tuple[Ticket, Reply]], Sequence[Event]]
@@ -43,7 +43,7 @@ class Call(Protocol):
 
     @property
     def ticket(self) -> Ticket:
-        """The ticket that gets one reply to this call."""
+        """Returns the ticket that gets one reply to this call."""
 
 
 class CoreConfig(Protocol):
@@ -51,7 +51,8 @@ class CoreConfig(Protocol):
 
     @property
     def max_record_bytes(self) -> int:
-        """max.message.bytes of the internal topic: the size in bytes of the largest batch."""
+        """Returns the max.message.bytes of the internal topic: the size in bytes of the largest
+        batch."""
 
 
 class View(Protocol):
@@ -62,7 +63,7 @@ class View(Protocol):
         load."""
 
     def live_records(self) -> int:
-        """Returns the approximate number of log records that a cleaner would keep."""
+        """Returns the approximate number of log records that a cleaner would retain."""
 
 
 class Core(Protocol):
@@ -71,23 +72,24 @@ class Core(Protocol):
     A core is pure: time is an argument, effects are an `Outcome`. The caller makes one call at a
     time; ``now.mono_ms`` never decreases. The caller replays each run of an outcome immediately, in
     order, with its log offset, so that the next call sees the run; the outcome's replies were made
-    before that. Before `loaded` the caller uses only `restore` (as the kind's snapshot requires),
-    then `replay`, then `wake`. After `unload` the caller discards the core.
+    before the replay. Before `loaded` the caller uses only `restore` (as the kind's snapshot
+    requires), then `replay`, then `wake`. After `unload` the caller discards the core.
     """
 
     @property
     def view(self) -> View:
-        """The part of the state that other code may read; it is not a copy."""
+        """Returns the part of the state that other code may read; the view is not a copy."""
 
     def handle(self, call: Any, now: Now) -> Outcome:
-        """Handles a call. This outcome or a later outcome answers the call's ticket."""
+        """Handles a call. This outcome or a later outcome contains the reply for the call's
+        ticket."""
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The open connections whose close must be reported to the core."""
+        """Returns the open connections whose close must be reported to the core."""
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
-        """Handles the close of one of ``connections``."""
+        """Handles the close of a connection in ``connections``."""
 
     def replay(self, run: Any, base_offset: int) -> None:
         """Applies a run whose first record is at ``base_offset``, both live and during a load."""
@@ -98,23 +100,24 @@ class Core(Protocol):
     def wake(self, now: Now, budget: int) -> int:
         """Does a part of the work between `replay` and `loaded`, for at most ``budget`` ids.
 
-        Returns the number of ids; 0 when no work is left.
+        Returns the number of ids that were handled; 0 when no work is left.
         """
 
     def loaded(self, now: Now) -> Outcome:
-        """Ends the load: sets deadlines. From now on the core accepts calls."""
+        """Ends the load and sets deadlines. After this method the core accepts calls."""
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Does work that is due: about ``budget`` items, and at least one."""
+        """Processes due work: about ``budget`` items, and at least one item."""
 
     def next_deadline(self) -> int | None:
-        """Returns the monotonic time in ms at which `expire` has work next; None: never."""
+        """Returns the monotonic time in ms at which `expire` has work next; None if `expire` has no
+        work."""
 
     def configure(self, config: Any) -> None:
-        """Applies other settings from the next call on."""
+        """Applies changed settings from the next call on."""
 
     def unload(self, error_code: int) -> Outcome:
-        """Answers every parked call with ``error_code``; returns no records."""
+        """Answers every parked call with ``error_code``; the outcome contains no records."""
 
 
 class Reader(Protocol):
@@ -127,7 +130,7 @@ class Reader(Protocol):
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
         """Returns the runs of a batch that can be replayed now, each with its base offset.
 
-        Raises CorruptStoredRecord.
+        Raises CorruptStoredRecord if the batch can't be decoded.
         """
 
     def replay(self, run: Any, base_offset: int) -> None:
@@ -138,8 +141,8 @@ class Reader(Protocol):
 CoreT = TypeVar("CoreT", bound=Core)
 
 OwnBatch = Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]]
-"""Makes a run's batch and the batch header. Arguments: the run, the form of the log's batches, the
-first offset, the leader epoch, and the wall time of the append."""
+"""A function that makes a run's batch and the batch header. Arguments: the run, the form of the
+log's batches, the first offset, the leader epoch, and the wall time of the append."""
 
 
 @slotted(frozen=True)
@@ -150,7 +153,8 @@ class SnapshotForm(Generic[CoreT]):
     """The name of the snapshot file in the partition's directory."""
     blocks: Callable[[CoreT, ImageWriter, ImageHead, Callable[[], bool]], Iterator[bytes]]
     """Yields all blocks except the last, each with the core's state at the time of the block. The
-    last argument returns whether the current slice is over; then the block ends."""
+    last argument is a function that returns True if the current slice has ended; then the block
+    ends."""
     restore: Callable[[CoreT, Image, int, int], Iterator[None]]
     """Restores an image in short steps. The integers are the partition and the number of
     partitions. Raises BadImage, KeyError, CorruptRecord."""
@@ -173,9 +177,9 @@ class Kind(Generic[CoreT]):
     """Describes one kind of core to the runtime."""
 
     topic: str
-    """The internal topic."""
+    """The name of the internal topic."""
     things: str
-    """The plural noun for a core's entries in log lines and errors: "groups", "transactional
+    """The plural noun for the entries of a core in log lines and errors: "groups", "transactional
     ids"."""
     new_core: Callable[[Any], CoreT]
     """Makes an empty core from its settings."""
@@ -185,7 +189,7 @@ class Kind(Generic[CoreT]):
     """Makes the reader that loads a core. The integers are the partition and the number of
     partitions; PassOver names the records to skip."""
     skip_setting: str
-    """The broker property that names the records to skip during a load."""
+    """The name of the broker property that selects the records to skip during a load."""
     encode: Callable[[Any, int], bytes]
     """Encodes the records section of a run; the second argument is the first offset delta."""
     refusal: Callable[[Any, int], Reply]
@@ -198,28 +202,28 @@ class Kind(Generic[CoreT]):
     """Returns the reply to send instead of a reply whose records can't be written."""
     not_stable: Callable[[Reply, Exception], Reply]
     """Returns the reply to send instead of a reply whose records are not stable in time
-    (NotYetStable), or can't become stable (any other error)."""
+    (NotYetStable) or can't become stable (any other error)."""
     reads: tuple[type, ...]
-    """Types of calls that change nothing: they need no record, and an exception in such a call
-    leaves the core intact."""
+    """Types of calls that change no state: such calls need no record, and an exception in such a
+    call leaves the core intact."""
     needs_no_record: tuple[type, ...]
-    """Types of calls that are served while the log accepts no writes."""
+    """Types of calls that are served when the log accepts no writes."""
     sets_no_deadline: tuple[type, ...]
     """Types of calls that never set a deadline, so that the timer need not be checked."""
     counted: type
     """The type of calls that are counted. If the settings allow it, such calls are answered before
     their records are written."""
     snapshot: SnapshotForm[CoreT] | None = None
-    """The format of snapshots; None: a load always replays the whole log."""
+    """The format of snapshots; None if a load always replays the whole log."""
     long_runs: LongRuns | None = None
-    """The runs to split; None if runs are never split."""
+    """The type of runs that may be split; None if runs are never split."""
     own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
     """The types of runs that need a separate batch, each with the function that makes the batch."""
     note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
-    """Records the producer of a run with a separate batch, which is accepted at the offset
-    given."""
+    """Records the producer of a run with a separate batch, which is accepted at the given offset.
+    """
 
     @property
     def field_name(self) -> str:
-        """`things` in the form of a log field's name."""
+        """Returns `things` in the form of a log field's name."""
         return self.things.replace(" ", "_")

@@ -1,4 +1,4 @@
-"""The work that a kind's shards do without a call from a client."""
+"""The work that the shards of one kind do without a call from a client."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from broker.cores.hosted_shard import HostedShard
 from broker.time import Time
 
 Work = Callable[[HostedShard[Any], Callable[[], Outcome]], None]
-"""Executes a step of a core that no call has caused, and handles the outcome."""
+"""A function that executes a step of a core that no call has caused, and handles the outcome."""
 
 
 class Duties(Protocol):
-    """Methods that the runtime calls at certain points in the life of a shard."""
+    """The methods that the runtime calls at certain points in the life of a shard."""
 
     def resume(self, unfinished: Any) -> None:
-        """Called when the shards exist and none is loaded.
+        """Called when the shards exist and no shard is loaded.
 
         ``unfinished`` is the work that the last process did not finish.
         """
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
-        """Called before a shard is loaded again; its accepted records that were not appended are
-        lost."""
+        """Called before a shard is loaded again; the shard's accepted records that were not
+        appended are lost."""
 
     def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Called when another broker leads the partition; the other broker does the remaining
-        work."""
+        """Called when another broker leads the partition and does the remaining work."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """Called when the log is replayed, before any call is answered. Raises Superseded.
@@ -38,14 +37,14 @@ class Duties(Protocol):
         """
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:
-        """Whether a call that needs no record must wait while the log accepts no writes."""
+        """True if a call that needs no record must wait as long as the log accepts no writes."""
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """Called when the shard begins to serve calls."""
+        """Called when the shard starts to serve calls."""
 
 
 class Superseded(Exception):
-    """The shard was unloaded or loaded again while this load was in progress."""
+    """The shard was unloaded, or another load of the shard started, before this load ended."""
 
 
 DutiesT = TypeVar("DutiesT", bound=Duties)

@@ -22,18 +22,18 @@ class Hooks:
     """The callbacks of one runtime."""
 
     observer: Observer | None = None
-    """Receives the events of each outcome; None: the events are dropped."""
+    """The observer of the events of each outcome; None if the events are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
-    """`before_replies` and `after_replies` are called around the replies of a turn, so that each
-    connection is written to once."""
+    """`before_replies` and `after_replies` are called before and after the replies of a turn, so
+    that each connection is written to once."""
     cleaned_to: Callable[[int], int] = _never_cleaned
     """Returns the offset below which the cleaner has compacted a partition's log."""
 
     @contextmanager
     def replies_together(self) -> Iterator[None]:
-        """Calls `before_replies` and `after_replies` around the block, so that each connection is
-        written to once."""
+        """Calls `before_replies` before the block and `after_replies` after it, so that each
+        connection is written to once."""
         self.before_replies()
         try:
             yield

@@ -1,9 +1,10 @@
 """One shard with the log of its partition: its accepted, appended and stable records.
 
-The shard has three log offsets, each at or above the next: *accepted* (replayed in memory; offsets
-are reserved, since the shard is the only writer of its partition), *appended* (written to the log)
-and *stable* (the partition's high watermark). A reply has the accepted offset of the time when the
-reply was made, and waits in the partition's queue until this offset is stable (law 2).
+The shard has three log offsets, each equal to or higher than the next: *accepted* (replayed in
+memory; offsets are reserved, since the shard is the only writer of its partition), *appended*
+(written to the log) and *stable* (the partition's high watermark). A reply has the accepted offset
+of the time when the reply was made, and waits in the partition's queue until this offset is stable
+(law 2).
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 BATCH_RECORDS_MAX = 8192
-"""Maximum number of records of several requests in one batch. Up to this number, offset deltas are
-varints of at most two bytes, which are encoded and decoded by a table, 20 times as fast as one by
-one."""
+"""Maximum number of records in a batch with several requests. Up to this number, offset deltas are
+varints of at most two bytes, which are encoded and decoded by a table; this is 20 times as fast as
+encoding them one by one."""
 
 
 class Phase(Enum):
@@ -60,7 +61,7 @@ LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
-"""An append by another writer to a shard's log, and the future of its result."""
+"""The append of another writer to a shard's log, and the future of its result."""
 
 
 class NotActive(Exception):
@@ -102,33 +103,33 @@ class HostedShard(Generic[CoreT]):
         self._magic = MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
-        """The leader epoch of the shard's batches, which is on disk if the kind requires that."""
+        """The leader epoch of the shard's batches, on disk if the kind requires that."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
         """Appends by other writers, which are executed at the end of the turn."""
         self.renews = False
-        """Whether `Runtime.renew` prepares the shard to serve again at the end of the turn."""
+        """True if `Runtime.renew` prepares the shard to serve again at the end of the turn."""
         self.touched = False
-        """Whether the shard is in the runtime's list for the end of this turn."""
+        """True if the shard is in the runtime's list for the end of this turn."""
         self.breakdowns = 0
-        """The number of bugs in quick succession because of which the shard was loaded again."""
+        """The number of bugs in quick succession that caused the shard to be loaded again."""
         self.broke_down_ms = 0
         """The monotonic time in ms of the last bug."""
         self.pass_over: PassOver | None = None
-        """The records that a load skips; None: none."""
+        """The records that a load skips; None if a load skips no records."""
         self.load_ms = -1
-        """Duration of the last load in ms; -1 until the first load has ended."""
+        """The duration of the last load in ms; -1 until the first load has ended."""
         self.loaded_records = 0
-        """The number of records that the load has read, without those that a snapshot replaced."""
+        """The number of records that the load has read from the log."""
         self.loaded_bytes = 0
         self.loaded_from = -1
-        """The log offset at which the loaded snapshot begins; -1: the whole log was replayed."""
+        """The log offset at which the loaded snapshot begins; -1 if the whole log was replayed."""
         self.loaded_to = -1
-        """The log offset that the load has reached; -1 until the load starts."""
+        """The log offset that the load has reached; -1 before the load starts."""
         self._units: list[Sequence[Run]] = []
         """The accepted runs that are not appended yet, grouped by request."""
         self._has_own = False
-        """Whether any of these runs needs a separate batch; such a run is also a separate group."""
+        """True if any run in `_units` needs a separate batch."""
         self.reset(core)
 
     def write_as(
@@ -139,9 +140,12 @@ class HostedShard(Generic[CoreT]):
         magic: int = MAGIC,
         encode: Callable[[Run, int], bytes] | None = None,
     ) -> None:
-        """Sets the form of later batches. The timestamp of each batch is the time of its append,
-        for both values of ``timestamp_type``. If ``level`` is None, the codec's default applies; if
-        ``encode`` is None, the kind's encoder."""
+        """Sets the form of later batches.
+
+        The timestamp of each batch is the time of its append, for both values of
+        ``timestamp_type``. If ``level`` is None, the codec's default level applies; if ``encode``
+        is None, the kind's encoder is used.
+        """
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
         self._magic = magic
@@ -212,8 +216,8 @@ class HostedShard(Generic[CoreT]):
         """Writes the accepted runs in as few batches as possible, by one write unless the segment
         is full.
 
-        Returns the number of bytes. Raises the log's exceptions if a write fails; ``appended`` is
-        then the end offset of the written records.
+        Returns the number of bytes. Raises the log's exceptions if a write fails; in that case
+        ``appended`` is the end offset of the written records.
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
@@ -280,11 +284,12 @@ class HostedShard(Generic[CoreT]):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The index of the partition, and the number of partitions."""
+        """Returns the index of the partition and the number of partitions."""
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
-        """Rejects the waiting appends of other writers with the reason."""
+        """Rejects the waiting appends of other writers with the reason why the shard accepts no
+        appends."""
         foreign, self.foreign = self.foreign, []
         reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
@@ -293,7 +298,8 @@ class HostedShard(Generic[CoreT]):
                 done.set_exception(NotActive(reason))
 
     def drop_unwritten(self, error: Exception) -> None:
-        """Drops accepted records that were not appended: their replies become errors."""
+        """Drops accepted records that were not appended, and turns the replies that depend on them
+        into errors."""
         self._units.clear()
         self._has_own = False
         self.producers.clear()
@@ -301,7 +307,7 @@ class HostedShard(Generic[CoreT]):
         self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:
-        """Replaces the core by an empty one for another load, after `drop_unwritten`."""
+        """Replaces the core by an empty core for another load, after `drop_unwritten`."""
         self.core = core
         self.phase = Phase.LOADING
         self.renews = False
@@ -311,8 +317,8 @@ class HostedShard(Generic[CoreT]):
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
     ) -> list[tuple[bytes, int]]:
-        """Returns the records sections of batches, each with its record count; the runs of a unit
-        are in one batch."""
+        """Returns the records sections of batches, each with its record count; the runs of each
+        unit are in a single batch."""
         room = batch_bytes_max - HEADER_BYTES
         sections: list[tuple[bytes, int]] = []
         parts: list[bytes] = []

@@ -1,10 +1,10 @@
-"""The file that keeps a journal over a restart; docs/formats/groups-journal.md describes its
-format.
+"""The file that keeps a journal when the broker restarts; docs/formats/groups-journal.md describes
+its format.
 
 A journal has two files in the data directory. Entries are appended to the first file; when it is
 full, it replaces the second file. If a group or transactional id has lines only in the replaced
-file, its last few lines are carried over, unless the group or id was removed: a group that
-rebalances without end overwrites its own history, but not the history of others. Apache Kafka
+file, its last few lines are copied to the new file, unless the group or id was removed: a group
+that rebalances without end overwrites its own history, but not the history of others. Apache Kafka
 ignores both files, because it reads only directories there.
 
 A thread writes some time after the event, so that the journal delays no request. Entries that can't
@@ -27,13 +27,13 @@ from log.files.filesystem import File, FileSystem
 logger = structlog.get_logger(__name__)
 
 OLD, _NEW = ".old", ".new"
-"""The suffixes of the names of the other two files."""
+"""The suffixes of the second file, and of the new file during a replacement."""
 HALF_BYTES_MIN = 32 << 10
 _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
-"""Maximum number of lines carried over for one group or transactional id."""
+"""Maximum number of lines that are copied to the new file for one group or transactional id."""
 _CARRIED_SHARE = 4
-"""Carried-over entries fill at most one part in this number of the new file."""
+"""The copied entries fill at most one part in this number of the new file."""
 
 
 class _OtherVersion(Exception):
@@ -72,7 +72,7 @@ class JournalFile:
                 logger.warning("unreadable journal lines skipped", file=path, lines=unread, why=why)
 
     def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
-        """Appends entries. Raises OSError; then some of the entries may be written."""
+        """Appends entries. Raises OSError, after which some of the entries may be written."""
         lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
         while lines:
@@ -132,7 +132,7 @@ class JournalFile:
         self._end += len(data)
 
     def _rotate(self) -> None:
-        """Replaces the old file by the current one, and starts a new file with the carried-over
+        """Replaces the old file by the current file, and starts a new file with the copied
         lines."""
         carried = self._carried()
         self._fs.remove(self._new_path)
@@ -143,7 +143,7 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """Returns the last lines of names that occur only in the old file, as many as fit.
+        """Returns the last lines of names that occur only in the old file, as many lines as fit.
 
         Names with the latest lines are first.
         """
@@ -165,7 +165,7 @@ class JournalFile:
         return b"".join(kept)
 
     def _named(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
-        """Yields each line of a file with its name, and whether the line reports the removal of
+        """Yields each line of a file with its name, and True if the line reports the removal of
         this name."""
         with suppress(OSError, _OtherVersion):
             for line in self._lines(path):

@@ -1,7 +1,8 @@
-"""The journal of a broker: its entries in memory, and a file with them for the next process.
+"""The journal of a broker: its entries in memory, and a file from which the next process reads the
+entries.
 
 A thread writes the entries shortly after their events, so that the journal delays no request.
-Entries that can't be written are lost when the process ends; this is logged, and no other work
+Entries that can't be written are lost when the process ends; the loss is logged, and no other work
 fails (law 10).
 """
 
@@ -26,12 +27,13 @@ from log.files.filesystem import FileSystem
 logger = structlog.get_logger(__name__)
 
 WRITE_AFTER_S = 0.1
-"""Seconds from the first change to the write; all changes in between share this write."""
+"""The delay in seconds from the first change to the write; all changes during the delay share this
+write."""
 LOOK_AT_AGES_S = 1.0
-"""Seconds between checks of the ages of entries, for a journal that writes entries only at a
-certain age."""
+"""The interval in seconds at which the ages of entries are checked, for a journal that writes
+entries only at a certain age."""
 TRY_AGAIN_S = 5.0
-"""Seconds from a change to the write, if the last write failed."""
+"""The delay in seconds from a change to the write if the last write failed."""
 ENTRIES_AT_ONCE = 500
 """Maximum number of entries that are copied for the thread at a time, in about 2 ms."""
 STOP_WITHIN_S = 2.0
@@ -43,7 +45,7 @@ JournalT = TypeVar("JournalT", bound=Pages[Any])
 
 
 class JournalKeeper(Generic[JournalT]):
-    """A journal and its file; only the event loop's thread may use it."""
+    """A journal and its file; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -62,20 +64,21 @@ class JournalKeeper(Generic[JournalT]):
         self._errors = errors or InternalErrors()
         self._unsaved = Unsaved(self._changed)
         self.journal = new_journal(self._unsaved if bytes_max else None)
-        """The journal in memory, which /api shows."""
+        """The journal in memory, which the pages below /api show."""
         self._file = JournalFile(self.journal.form, fs, directory, bytes_max) if bytes_max else None
         self._threads = time.real.threads(1, "journal")
         self._due = False
-        """Whether a write is scheduled or in progress."""
+        """True if a write is scheduled or in progress."""
         self._writing: asyncio.Task[None] | None = None
         self._fails = False
-        """Whether the last write failed."""
+        """True if the last write failed."""
         self._stopped = False
         self._ripens = False
-        """Whether a check of ages is scheduled."""
+        """True if a check of the ages of entries is scheduled."""
 
     def read(self) -> None:
-        """Loads the entries of earlier processes; called in any thread before the loop runs."""
+        """Loads the entries of earlier processes; called in any thread before the event loop
+        runs."""
         if self._file is not None:
             entries = 0
             for name, entry in self._file.read():
@@ -98,7 +101,8 @@ class JournalKeeper(Generic[JournalT]):
             self._call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
-        """Writes the remaining entries, for at most `STOP_WITHIN_S`, then accepts no more."""
+        """Writes the remaining entries, for at most `STOP_WITHIN_S`; after that the journal accepts
+        no entries."""
         self._stopped = True
         self._fold()
         self.journal.save_counts()
@@ -110,7 +114,8 @@ class JournalKeeper(Generic[JournalT]):
         self._threads.stop()
 
     def _fold(self) -> None:
-        """Applies observed events to their pages; a bug in one event affects no other event."""
+        """Applies observed events to the histories of their names; a bug in one event affects no
+        other event."""
         while self.journal.observed:
             with self._errors.reporting("journal"):
                 self.journal.fold_observed()

@@ -1,7 +1,7 @@
 """Loads a core in slices.
 
-A load first restores the newest snapshot, then replays the log from the offset at which the
-snapshot begins (broker/cores/snapshots.py).
+A load first restores the newest snapshot, and then replays the log from the snapshot's begin offset
+on (broker/cores/snapshots.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = structlog.get_logger(__name__)
 SLICE_NS = 8_000_000
 """Maximum duration of one slice in nanoseconds: all clients of the shard wait for the load."""
 AT_ONCE = 200
-"""Number of entries that are restored or woken between two checks of the clock: about 1 ms."""
+"""Number of entries that are restored or woken between two readings of the clock: about 1 ms."""
 
 
 async def load(
@@ -42,7 +42,7 @@ async def load(
     The newest valid snapshot replaces the log before the snapshot's begin offset. ``fresh`` makes
     another core if the snapshot proves invalid during the load. ``before_serving`` is awaited after
     the replay, before deadlines are set. Raises CorruptLog or CorruptStoredRecord, after which the
-    caller calls `give_up`, and Superseded if the shard was unloaded in between.
+    caller calls `give_up`, and Superseded if the shard was unloaded during the load.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -105,7 +105,8 @@ async def _replay(
     slices: Slices,
     begin: int | None = None,
 ) -> None:
-    """Replays the committed runs of the log in order, from the offset ``begin`` on if it is set.
+    """Replays the committed runs of the log in order, starting at the offset ``begin`` if ``begin``
+    is set.
 
     If ``begin`` is set, the offsets must not have gaps: a cleaner leaves gaps, and the snapshot may
     still have a value that the cleaner removed.
@@ -132,15 +133,15 @@ async def _replay(
 
 
 async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
-    """Ends the slice. Raises Superseded if the shard was unloaded in between."""
+    """Ends the slice. Raises Superseded if the shard was unloaded during the pause."""
     await slices.pause()
     if hosted.phase is not Phase.LOADING:
         raise Superseded
 
 
 def _next_due(due: int, header: BatchHeader) -> int:
-    """Returns the offset after a complete batch that begins at ``due``. Raises BadImage for any
-    other batch."""
+    """Returns the offset after a complete batch that starts at offset ``due``. Raises BadImage for
+    any other batch."""
     if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
         raise BadImage(f"the records from offset {due} on are missing: the log was compacted")
     return header.last_offset + 1

@@ -18,8 +18,8 @@ Report = Callable[[Event, Now], None]
 
 
 class Observer:
-    """Passes events to reports, and catches the exceptions of each. Only the event loop's thread
-    may use it."""
+    """Passes events to reports, and catches the exceptions of each report. Only the event loop's
+    thread may use this class."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Observer:
         afterwards: Iterable[Callable[[], None]] = (),
     ) -> None:
         """``reports`` are called with each event. ``afterwards`` are called after all events of an
-        outcome are reported."""
+        outcome have been reported."""
         self.reports = list(reports)
-        """The reports, each of which is called with each event, in order."""
+        """The functions that are called with each event, in order."""
         self._time = time
         self._errors = errors
         self._afterwards = afterwards
@@ -53,7 +53,7 @@ class Observer:
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:
-    """Makes a report for one type of event from a function that does not take a time."""
+    """Makes a report for one type of event from a function that has no time parameter."""
     if kind is object:
         return lambda event, _: report(event)
     return lambda event, _: report(event) if isinstance(event, kind) else None

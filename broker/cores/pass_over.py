@@ -1,7 +1,7 @@
-"""Records that a load skips: `offsets.load.skip.records`, and the same setting for transactional
-ids.
+"""Records that a load skips, according to `offsets.load.skip.records` and the same setting for
+transactional ids.
 
-An operator uses the setting to lose an unreadable record instead of all groups or ids of the
+With this setting an operator loses an unreadable record, and not all groups or ids of the
 partition. Each skipped record is logged.
 """
 
@@ -31,16 +31,16 @@ class PassOver:
         self.partition = partition
         self.offsets = frozenset(offsets)
         self.met = False
-        """Whether a load has skipped a record. Until a snapshot is written, the next load also
+        """True if a load has skipped a record. Until a snapshot is written, the next load also
         needs the setting."""
 
     def concerns(self, header: BatchHeader) -> bool:
-        """Whether a batch contains a record to skip."""
+        """True if a batch contains a record that the load must skip."""
         return any(header.base_offset <= offset <= header.last_offset for offset in self.offsets)
 
     def takes(self, header: BatchHeader) -> bool:
-        """Whether to skip the whole batch: a marker, or a batch that can't be decoded. Logs a
-        skipped batch."""
+        """Returns True if the whole batch must be skipped: a marker, or a batch that can't be
+        decoded. Logs a skipped batch."""
         if header.base_offset not in self.offsets:
             return False
         self.met = True
@@ -55,7 +55,7 @@ class PassOver:
         return True
 
     def rest(self, data: Buffer, header: BatchHeader) -> list[Record]:
-        """Returns the records of a batch except those to skip. Raises CorruptRecords."""
+        """Returns the records of a batch without the records to skip. Raises CorruptRecords."""
         try:
             records = stored_records(data, header)
         except CorruptRecords:

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from asyncio import Future, Handle, TimerHandle
 
 EXPIRE_BUDGET = 100
-"""Maximum number of items of a shard's due work, about 40 us each, done before other work runs."""
+"""Maximum number of due items of a shard that are processed at once; an item takes 40 us."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""Maximum number of cached keys, and of the characters of all cached keys: a few megabytes. Looking
-up a group id of 32,767 characters takes 10 us; hashing it as Kafka does takes 800 us."""
+"""Maximum number of cached keys, and maximum total number of their characters: a few megabytes.
+Looking up a long group id takes 10 us; hashing it as Kafka does takes 800 us."""
 _ACTIVE = Phase.ACTIVE
 
 
 class Runtime(Generic[CoreT, DutiesT]):
-    """The shards of one kind; only the event loop's thread may use it."""
+    """The shards of one kind; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.errors = errors or InternalErrors()
         self.watchdog = slicer.watchdog
         self.counted = 0
-        """Calls of the kind's counted type: OffsetCommits of groups, EndTxns of transactions."""
+        """The number of OffsetCommits, or of EndTxns, according to the kind."""
         self.turns = Histogram()
-        """Time in nanoseconds that the end of each turn took, with its appends and replies."""
+        """The time in ns that the end of each turn took, including its appends and replies."""
         self.life = ShardLifecycle(
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
@@ -83,7 +83,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
         self._first_due = 0
-        """The index of the shard at which the next `tick` begins."""
+        """The index of the shard that the next `tick` checks first."""
         self._loop: asyncio.AbstractEventLoop
 
     # -- start and stop
@@ -95,7 +95,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         unfinished: Any = None,
         count: int | None = None,
     ) -> None:
-        """Creates a shard for each partition's log and begins to load the logs that are not empty.
+        """Creates a shard for each partition's log and starts to load the logs that are not empty.
 
         Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the last process,
         which the duties resume; ``count`` is the number of partitions of the topic.
@@ -105,7 +105,7 @@ class Runtime(Generic[CoreT, DutiesT]):
 
     @property
     def is_started(self) -> bool:
-        """Whether the internal topic exists."""
+        """True if the internal topic exists."""
         return self.life.partitions > 0
 
     def lead(self, partition: Partition) -> None:
@@ -124,7 +124,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.life.forget()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Applies other settings from the next call on."""
+        """Applies changed settings from the next call on."""
         self.settings = settings
         self.life.configure(settings)
 
@@ -142,7 +142,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- calls
 
     def submit(self, shard: str | HostedShard[CoreT], call: Call) -> None:
-        """Passes a call to a shard, or to the shard of a key; the call's ticket gets one reply."""
+        """Passes a call to a shard, or to the shard of a key; its ticket gets one reply."""
         hosted = self._by_key.get(shard)
         if hosted is None:
             hosted = self.hosted_for(shard) if isinstance(shard, str) else shard
@@ -195,7 +195,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
     ) -> None:
-        """Answers a failed call, and all calls whose replies were lost because of it, once each.
+        """Answers a failed call, and each call whose reply was lost because of the failure, once.
 
         A call that only reads has changed nothing, so only this call fails.
         """
@@ -266,7 +266,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                 )
 
     def _end_turn(self) -> None:
-        """Appends once to each touched partition, then sends replies whose records are stable."""
+        """Appends once to each touched partition, then sends replies with stable records."""
         began_ns = self._ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
@@ -305,7 +305,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Executes an append of another writer, such as an admin client, then reloads the shard.
+        """Executes an append of another writer, such as an admin client, and reloads the shard.
 
         The append is executed at the end of the turn, after the shard's accepted records. Raises
         NotActive if nothing was written, and the exceptions of ``append``.
@@ -343,8 +343,8 @@ class Runtime(Generic[CoreT, DutiesT]):
     def renew(self, hosted: HostedShard[CoreT]) -> None:
         """Calls the duties' `before_serving` again at the end of the turn.
 
-        Calls that need a record are rejected until `before_serving` has returned. A shard that is
-        being loaded calls it in any case.
+        Calls that need a record are rejected until `before_serving` has returned. For a shard that
+        is being loaded, `before_serving` is called by the load.
         """
         if hosted.phase is Phase.ACTIVE:
             hosted.renews = True
@@ -366,9 +366,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Does due work of each shard, up to a budget, then sets the timer again.
+        """Processes the due items of each shard, up to a budget, and then sets the timer again.
 
-        When a slice is over, the next slice begins with the remaining shards.
+        When a slice ends, the next slice starts with the remaining shards.
         """
         self._timer = None
         now = self.time.now()
@@ -389,7 +389,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("tick", began_ns)
 
     def _refused(self, hosted: HostedShard[CoreT], call: Call) -> int | None:
-        """Returns the error code for a call to a shard that is not active; None: it is served."""
+        """Returns the error code of a shard that is not active; None if it serves the call."""
         phase = hosted.phase
         if phase is Phase.LOADING:
             return self._kind.loading_error(call)

@@ -17,27 +17,28 @@ class RuntimeSettings:
     core: Any
     """The settings of the cores: the `CoreConfig` of their kind."""
     stable_timeout_ms: int = 5000
-    """Milliseconds for which replies wait until their records are stable."""
+    """The maximum time in ms for which replies wait until their records are stable."""
     answers_early: bool = False
-    """Whether calls of the kind's counted type are answered before their records are written."""
+    """True if calls of the kind's counted type are answered before their records are written."""
     load_buffer_bytes: int = 5242880
     """The number of bytes that a load reads at a time."""
     load_skips: Mapping[int, Collection[int]] = field(default_factory=dict)
-    """By partition: the offsets of the records that a load skips."""
+    """The offsets of the records that a load skips, by partition."""
     compression: int = 0
     """The compression codec of the batches."""
     compression_level: int | None = None
-    """The level of the topic's own compression.type; None: the codec's default."""
+    """The compression level of the topic's own compression.type; None for the codec's default
+    level."""
     timestamp_type: int = 0
-    """The topic's message.timestamp.type, as the bit in a batch."""
+    """The topic's message.timestamp.type, as the value of the bit in a batch."""
     magic: int = 2
     """The magic of the batches; below 2 in a cluster with brokers that do not support magic 2."""
     encode: Callable[[Any, int], bytes] | None = None
-    """The encoder of runs for this topic; None: the kind's encoder."""
+    """The encoder of runs for this topic; None for the kind's encoder."""
     append_linger_ms: int = 0
-    """Milliseconds for which a turn waits for more records."""
+    """The time in ms for which a turn waits for more records."""
     loads_at_once: int = 1
-    """The number of shards that are loaded at the same time."""
+    """The maximum number of shards that are loaded at the same time."""
 
     def write_as(self, hosted: HostedShard[Any]) -> None:
         """Sets the form of the shard's batches."""
@@ -56,7 +57,8 @@ class RuntimeSettings:
 
 
 def load_skips(words: str) -> dict[int, set[int]]:
-    """Parses a property such as `offsets.load.skip.records`; returns offsets by partition."""
+    """Parses a property such as `offsets.load.skip.records`; returns the offsets of records to
+    skip, by partition."""
     skips: dict[int, set[int]] = {}
     for word in filter(None, words.split(",")):
         place, offset = word.rsplit(":", 1)

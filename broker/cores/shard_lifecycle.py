@@ -1,4 +1,4 @@
-"""The life of hosted shards: loading, failing, unloading.
+"""The life of hosted shards: loads, failures and unloads.
 
 This module implements law 6: after a failed append, the replies that depend on it become errors.
 The shard is unloaded and loaded again, and rejects calls that need a record until a probe write
@@ -65,17 +65,17 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         """The shards of the partitions that this broker leads, by index; empty if the topic does
         not exist."""
         self.by_partition: dict[int, HostedShard[CoreT]] = {}
-        """The shards of `hosted_shards` by partition."""
+        """The shards in `hosted_shards`, by partition."""
         self.partitions = 0
         """The number of partitions of the internal topic, which decides the partition of a key."""
         self.failed = False
-        """Whether a log rejects records until a restart: none can be acknowledged, and the broker
-        stops."""
+        """True if a log rejects records until a restart: its records can't be acknowledged, and the
+        broker stops."""
         self.snapshots: Snapshots | None = None
         self._snapshots_task: Task[None] | None = None
         self.observer = hooks.observer or Observer(time, errors)
         self.emit = self.observer.observe
-        """Reports the events of an outcome."""
+        """A function that reports the events of an outcome."""
         self.duties = make_duties(self.hosted_shards, time, self.work)
         self._kind = kind
         self._settings = settings
@@ -86,10 +86,11 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._take = take
         self._arm = arm
         self._settled_ms = 0
-        """The monotonic time in ms until which the clients of the last loaded shard return."""
+        """The monotonic time in ms until which the clients of the last loaded shard are expected to
+        return."""
         self._loads: dict[Task[None], None] = {}
-        """The tasks that load shards, write snapshots or prepare shards to serve, in the order of
-        their start."""
+        """The tasks that load shards, write snapshots or prepare shards to serve, in the order in
+        which they started."""
         self._waiting: deque[HostedShard[CoreT]] = deque()
         """The shards that wait for a load, in order."""
         self._loaders = 0
@@ -120,7 +121,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def lead(self, partition: Partition) -> None:
         """Hosts a partition that this broker leads from now on, and loads the partition's shard.
 
-        If the shard is already hosted, it only writes later batches in the newer leader epoch.
+        A shard that is already hosted is not loaded again: its later batches are written in the
+        newer leader epoch.
         """
         hosted = self.by_partition.get(partition.index)
         if hosted is None:
@@ -139,7 +141,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._shut(hosted, Phase.UNLOADED)
 
     def forget(self) -> None:
-        """Unloads all shards of a deleted internal topic; `start` may be called for the next topic
+        """Unloads all shards of a deleted internal topic; `start` may be called for a later topic
         of this name."""
         for index in list(self.by_partition):
             self.resign(index)
@@ -189,14 +191,14 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             task.cancel()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Applies other settings from the next call on."""
+        """Applies changed settings from the next call on."""
         self._settings = settings
         for hosted in self.hosted_shards:
             hosted.core.configure(settings.core)
             settings.write_as(hosted)
 
     def hosts(self, partition: int) -> bool:
-        """Whether this broker leads a partition."""
+        """True if this broker leads a partition."""
         return partition in self.by_partition
 
     def live_records(self, partition: int) -> int | None:
@@ -207,7 +209,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return hosted.core.view.live_records() if hosted is not None and served else None
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """Returns the offset at and above which the cleaner must keep the tombstones of a log."""
+        """Returns the offset from which on the cleaner must keep the tombstones of a log."""
         if self.snapshots is None or log.topic != self._kind.topic:
             return NEEDED_BY_NONE
         return self.snapshots.oldest_needed(log.partition)
@@ -225,13 +227,13 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @property
     def loading(self) -> bool:
-        """Whether any shard is still being loaded."""
+        """True if any shard is still being loaded."""
         return any(hosted.phase is Phase.LOADING for hosted in self.hosted_shards)
 
     @property
     def settling(self) -> bool:
-        """Whether a shard is being loaded, or was loaded less than `SETTLING_MS` ago, so that all
-        its clients return now.
+        """True if a shard is being loaded, or was loaded less than `SETTLING_MS` ago, so that its
+        clients are returning.
 
         Work that can wait, such as snapshots and cleaning, waits until this is False.
         """
@@ -294,8 +296,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def break_down(
         self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
     ) -> list[Ticket]:
-        """Unloads and reloads a shard after a bug of Muster, since the shard's state may be half
-        changed.
+        """Unloads and reloads a shard after a bug in Muster, since the shard's state may be
+        incompletely changed.
 
         First writes the accepted records. The first reload is immediate; repeated reloads are
         delayed up to `RELOAD_MS_MAX`, so that no request can keep a shard loading. Returns the
@@ -324,13 +326,13 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return answered
 
     def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
-        """Unloads a shard whose log stays failed until a restart; the shard's partition stops the
-        broker."""
+        """Unloads a shard whose log accepts no records until a restart; the failed partition stops
+        the broker."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
-        """Unloads a shard that is not loaded again; its replies are delivered together."""
+        """Unloads a shard that is not loaded again, and delivers all its replies together."""
         with self._hooks.replies_together():
             self._unload(hosted, phase)
 
@@ -365,8 +367,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         wait_ms: int = 0,
         after: Future[None] | None = None,
     ) -> None:
-        """Loads the log into a fresh core of an unloaded shard, after ``wait_ms`` and after
-        ``after`` is done."""
+        """Loads the log of an unloaded shard into a new core, after ``wait_ms`` and after ``after``
+        is done."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
         self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
@@ -374,7 +376,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load_after(
         self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
     ) -> None:
-        """Loads one shard; if the shard is not ``writable``, probes its log afterwards."""
+        """Loads one shard; if the shard is not ``writable``, probes the shard's log after the
+        load."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
         if after is not None:
@@ -395,8 +398,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @contextmanager
     def _gc_is_off(self) -> Iterator[None]:
-        """Turns the garbage collector off, since traversing long-lived objects would prolong
-        turns."""
+        """Turns the garbage collector off in a context, since traversing long-lived objects would
+        prolong turns."""
         self._without_gc += 1
         gc.disable()
         try:
@@ -410,7 +413,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load(self, hosted: HostedShard[CoreT], writable: bool) -> None:
         """Loads a shard if this broker still leads the partition.
 
-        A shard whose log can't be read is never served as empty: from then on it rejects all calls.
+        A shard whose log can't be read is never served as an empty shard: it rejects all calls.
         """
         if not self._is_led(hosted):
             return
@@ -435,11 +438,12 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 hosted.core = self._new_core()
 
     def _is_led(self, hosted: HostedShard[CoreT]) -> bool:
-        """Whether this broker still leads the partition of ``hosted``."""
+        """True if this broker still leads the partition of ``hosted``."""
         return self.by_partition.get(hosted.index) is hosted
 
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
-        """Handles an ISR that has fallen below min.insync.replicas, or has reached it again.
+        """Handles that an ISR has fallen below min.insync.replicas, or has reached
+        min.insync.replicas again.
 
         The shard's state remains in memory.
         """
@@ -464,7 +468,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._arm(hosted)
 
     def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
-        """Whether the shard is UNWRITABLE although enough replicas are in sync.
+        """True if the shard is UNWRITABLE although enough replicas are in sync.
 
         Such a shard becomes ACTIVE as soon as its log accepts records.
         """
@@ -486,7 +490,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
 
 class _Owner:
-    """The shard's implementation of the callbacks of its partition."""
+    """Implements the callbacks of a shard's partition."""
 
     __slots__ = ("_hosted", "_life", "producers")
 

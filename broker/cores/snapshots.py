@@ -43,9 +43,12 @@ SLICE_NS = 2_000_000
 """Maximum duration of one slice of encoding in nanoseconds."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
-"""A snapshot is due when this many bytes, and as many as its own size, were appended since the last
-snapshot. 256 KiB are about 6,000 offsets, replayed in about 5 ms. Unchanged entries are not encoded
-again, so that a snapshot costs the loop less than it saves when the broker starts."""
+"""A snapshot is due when the bytes appended since the last snapshot are at least this many, and at
+least the snapshot's size.
+
+256 KiB are about 6,000 offsets, replayed in about 5 ms. Unchanged entries are not encoded again, so
+that a snapshot costs the loop less than it saves when the broker starts.
+"""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
 AT_ONCE = 16
@@ -57,8 +60,8 @@ PENDING_BYTES = 1 << 20
 
 
 class Snapshots:
-    """The snapshots of all shards of one broker; only the event loop's thread may use it, unless a
-    method says otherwise."""
+    """The snapshots of all shards of one broker; only the event loop's thread may use this class,
+    unless a method says otherwise."""
 
     def __init__(
         self,
@@ -74,29 +77,30 @@ class Snapshots:
         self._slicer = slicer
         self._time = slicer.time
         self._cleaned_to = cleaned_to
-        """Returns the offset below which the cleaner has compacted a partition's log."""
+        """A function that returns the offset below which the cleaner has compacted a partition's
+        log."""
         self.written = 0
         self._begin: dict[int, int] = {}
-        """By partition: the log offset from which a load replays the log after the newest
-        snapshot."""
+        """The log offset at which the replay after the newest snapshot starts, by partition."""
         self._bytes: dict[int, int] = {}
-        """By partition: the size of the newest snapshot in bytes."""
+        """The size of the newest snapshot in bytes, by partition."""
         self._place: dict[int, tuple[int, int]] = {}
-        """By partition: where the newest snapshot begins, as the base offset of a segment and the
-        position in it."""
+        """The start of the newest snapshot by partition: the base offset of a segment, and the
+        position in the segment."""
         self._cost_s = 0.0
-        """The total time in seconds for which snapshots have held the event loop."""
+        """The total time in seconds for which snapshots have blocked the event loop."""
         self._pause_s = 0.0
         """The pause in seconds before the next check for due snapshots."""
         self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
-        """Limits the number of snapshots that are encoded at a time, since their slices add up in
-        one turn."""
+        """Limits the number of snapshots that are encoded at a time, since the durations of their
+        slices add up in one turn."""
         self._not_before: dict[int, float] = {}
         self._under_way: set[int] = set()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
-        """Returns the log offset from which on tombstones must remain for the newest snapshot."""
+        """Returns the log offset from which on tombstones must remain in the log for the newest
+        snapshot."""
         return self._begin.get(partition, NEEDED_BY_NONE)
 
     # -- reading
@@ -159,12 +163,11 @@ class Snapshots:
     async def run(
         self, hosted_shards: Sequence[HostedShard[Any]], busy: Callable[[], bool]
     ) -> None:
-        """Writes due snapshots, beginning with the most missing bytes, until `write_all` is called
-        or the task is cancelled.
+        """Writes due snapshots, starting with the shard that has the most missing bytes, until
+        `write_all` is called or the task is cancelled.
 
-        Writes no snapshot while the broker is ``busy`` with a load. Writes many snapshots at a
-        time, since each waits for the disk; pauses limit the share of the event loop's time to a
-        twelfth.
+        Writes no snapshot if the broker is ``busy`` with a load. Writes many snapshots at a time,
+        since each waits for the disk; pauses limit the share of the event loop's time to a twelfth.
         """
         self._pause_s = POLL_S
         look = partial(self._write_due, hosted_shards, busy)
@@ -186,8 +189,8 @@ class Snapshots:
             self._pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
-        """Writes the snapshots that would shorten the next start; from then on `run` writes
-        none."""
+        """Writes the snapshots that would shorten the next start; after this call `run` writes no
+        snapshots."""
         self._closing = True
         while self._under_way:
             await self._time.sleep(0.001)
@@ -219,12 +222,12 @@ class Snapshots:
         return _bytes_from(log, begin)
 
     def _waits(self, partition: int) -> bool:
-        """Whether a snapshot failed less than `RETRY_S` ago."""
+        """True if a snapshot failed less than `RETRY_S` ago."""
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
     async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
-        """Writes a snapshot that begins after ``offset`` (as far as the log reaches), if an older
-        snapshot exists.
+        """Writes a snapshot that starts after ``offset`` (or at the end of a shorter log) if an
+        older snapshot exists.
 
         A cleaner calls this before it compacts the log before ``offset``, which invalidates older
         snapshots.
@@ -236,7 +239,7 @@ class Snapshots:
             await self.write(hosted)
 
     async def write(self, hosted: HostedShard[Any]) -> bool:
-        """Writes a snapshot; logs a failure. Returns False if a snapshot is not possible now."""
+        """Writes a snapshot; logs a failure. Returns False if a snapshot can't be written now."""
         core, partition = hosted.core, hosted.index
         if partition in self._under_way:
             return False  # another snapshot has begun since the check
@@ -309,8 +312,8 @@ class Snapshots:
         output: _Output,
         slices: Slices,
     ) -> bool:
-        """Adds all blocks to ``output`` in slices; returns False if the shard was unloaded in
-        between."""
+        """Adds all blocks to ``output`` in slices; returns False if the shard was unloaded before
+        all blocks were added."""
         for block in blocks:
             output.add(block)
             if output.pending_bytes > PENDING_BYTES:
@@ -325,7 +328,7 @@ class Snapshots:
 
 
 class _Output:
-    """The temporary file of a snapshot, renamed when it is complete."""
+    """The temporary file of a snapshot, which is renamed when the snapshot is complete."""
 
     def __init__(self, log: PartitionLog, path: str) -> None:
         self._log = log
@@ -335,7 +338,7 @@ class _Output:
         self._pending: list[bytes] = []
         self.pending_bytes = 0
         self.size = 0
-        """The bytes of all blocks, including blocks that are not written yet."""
+        """The size in bytes of all blocks, including blocks that are not written yet."""
 
     def add(self, block: bytes) -> None:
         """Stores a block for the next write."""
@@ -388,6 +391,6 @@ def _look_failed(error: Exception) -> None:
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:
-    """Whether the shard still serves ``core``. Otherwise the state of ``core`` may not have been
+    """True if the shard still serves ``core``. Otherwise the state of ``core`` may not have been
     written to the log."""
     return hosted.core is core and hosted.phase is Phase.ACTIVE

@@ -1,11 +1,11 @@
-"""Committed offsets of deleted topics: every shard drops them, immediately or before it serves
+"""The committed offsets of deleted topics: every shard drops them, immediately or before it serves
 again.
 
 A topic's entry in the registry remains until its offsets are dropped: after any kind of stop, the
 next process knows which shards must still drop them. Each shard drops only offsets below a bound in
 its log: the log end offset at a time when no client could commit for the topic. Thus a new topic of
 the same name loses no offsets. The new topic also gets no old offsets: a shard whose log is
-poisoned rejects fetches of them with COORDINATOR_LOAD_IN_PROGRESS.
+poisoned rejects fetches of these offsets with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RETRY_S = 1.0
 
 @slotted(eq=False)
 class _Dropping:
-    """The ticket that is answered once the tombstones of one shard are stable."""
+    """The ticket that gets a reply when the tombstones of one shard are stable."""
 
     dropped_offsets: DroppedOffsets
     hosted: HostedShard[GroupShard]
@@ -58,18 +58,18 @@ class DroppedOffsets:
         on_dropped: Callable[[str], None],
     ) -> None:
         self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """By partition: the deleted topics whose offsets must still be dropped, each with the log
-        offset below which these offsets were written."""
+        """The deleted topics whose offsets must still be dropped, by partition; each has the log
+        offset below which its offsets were written."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
         self._on_dropped = on_dropped
 
     def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
-        """Resumes the work of the last process. ``unfinished`` has, by topic, the bounds by
-        partition.
+        """Resumes the work of the last process. ``unfinished`` has the bounds of each topic, by
+        topic and partition.
 
-        None in place of bounds means all offsets of the topic, in every shard.
+        None in place of the bounds selects all offsets of the topic, in every shard.
         """
         for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
@@ -100,8 +100,8 @@ class DroppedOffsets:
         }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics for which no client can commit any more; returns when this is
-        done.
+        """Drops the offsets of topics for which no client can commit any more; returns when the
+        offsets are dropped.
 
         Does not wait for shards that do not serve now: they drop the offsets before they serve
         again.
@@ -122,7 +122,7 @@ class DroppedOffsets:
             await asyncio.wait(waiting)
 
     def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
-        """Starts the remaining work of a shard that begins to serve."""
+        """Starts the remaining work of a shard that starts to serve calls."""
         if self.gone[hosted.index] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
@@ -150,7 +150,7 @@ class DroppedOffsets:
             raise Superseded
 
     def holds_back(self, hosted: HostedShard[GroupShard], call: Call) -> bool:
-        """Whether a call would read an offset that must still be dropped."""
+        """True if a call would read an offset that must still be dropped."""
         gone = self.gone[hosted.index]
         if not gone or not isinstance(call, OffsetFetch):
             return False
@@ -180,7 +180,7 @@ class DroppedOffsets:
         done: asyncio.Future[None] | None,
         error_code: int,
     ) -> None:
-        """Handles the stable tombstones of a shard; after an error, the shard tries again."""
+        """Handles that a shard's tombstones are stable; after an error, the shard tries again."""
         if error_code == NONE:
             for name, below in topics.items():
                 if self.gone[hosted.index].get(name) == below:

@@ -1,4 +1,5 @@
-"""Checks records of ``__consumer_offsets`` that a client, such as Kafka's admin client, produces.
+"""Checks the records that a client, such as Kafka's admin client, produces to
+``__consumer_offsets``.
 
 The loader's code reads the records before they are appended. If a load could not read a record, the
 broker would reject all requests for the groups of the partition after every start.
@@ -19,11 +20,11 @@ from protocol.records.stored import iter_stored
 
 
 def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
-    """Rejects batches that a load of ``partition`` could not read. The offsets of the batches begin
+    """Rejects batches that a load of ``partition`` could not read. The offsets of the batches start
     at 0.
 
-    Raises CorruptRecords, which names the record. The function is pure and takes as long as a load
-    of the batches, so it must run in a thread.
+    Raises CorruptRecords, whose text names the record. The function is pure and takes as long as a
+    load of the batches, so it must run in a thread.
     """
     shard = GroupShard(config)
     reader = GroupReader(shard, partition, partitions)
@@ -44,7 +45,8 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
 
 
 def _check_members(run: Run, offset: int) -> None:
-    """Rejects two members with the same id, of which a load would keep only the first."""
+    """Rejects a group with two members of the same id, since a load would retain only the first
+    member."""
     if not isinstance(run, GroupRun) or run.value is None:
         return
     members = run.value.members

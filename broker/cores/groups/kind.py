@@ -32,8 +32,8 @@ from offsets.snapshot_image import (
 IMAGE = "groups.image"
 """The file name of snapshots; docs/formats/groups-image.md describes the format."""
 TOMBSTONES_PER_RUN = 1000
-"""Maximum number of tombstones in a run. More tombstones of one step become several runs, which may
-be in several batches."""
+"""Maximum number of tombstones in a run. More tombstones of one step are split into several runs,
+which may be in several batches."""
 _READS = (OffsetFetch, DescribeGroup, ListGroups)
 
 
@@ -66,7 +66,7 @@ def blocks_of(
     """Yields all blocks of a snapshot except the last, each with the shard's state at the time of
     the block.
 
-    A block ends when ``over`` returns True, since the current slice is over.
+    A block ends when ``over`` returns True, since the current slice has ended.
     """
     yield writer.head(head)
     yield from _pending_blocks(shard, writer, head.begin_offset, over)
@@ -100,7 +100,8 @@ def _consumer_group_blocks(
 ) -> Iterator[bytes]:
     """Yields the records of consumer groups.
 
-    A group that changed its kind after the blocks of classic groups is in both; the later counts.
+    A group that was converted after the blocks of classic groups is in both parts of the snapshot;
+    the later entry counts.
     """
     encoded: list[bytes] = []
     for group in list(shard.view.consumer_groups.values()):
@@ -117,7 +118,7 @@ def _pending_blocks(
     shard: GroupShard, writer: ImageWriter, begin_offset: int, over: Callable[[], bool]
 ) -> Iterator[bytes]:
     """Yields the pending offsets of transactions below ``begin_offset``, before any record that may
-    change them."""
+    change these offsets."""
     encoded: list[bytes] = []
     offsets = 0
     for producer_id, epoch, group_id, topic, columns in shard.view.all_pending():

@@ -34,7 +34,7 @@ from journal.texts import cut
 from protocol.errors import NAMES
 
 _NAMED, _REGEX_CHARACTERS = 3, 200
-"""The most regexes of a log line, and characters of one."""
+"""The most regexes in a log line, and the most characters of each regex."""
 
 logger = structlog.get_logger()
 

@@ -4,9 +4,9 @@ shard.
 A transactional batch becomes one run with its producer, and so does a transaction marker: the core
 stores pending offsets in the same way live and during a load. A load ignores a commit after a
 marker of its producer with a higher epoch, because the commit's transaction has ended. Earlier
-versions could accept such a commit, and the producer's next marker would commit it. If the client
-uses transaction.version 1, its epoch does not change, so that such a commit looks like the first
-commit of the next transaction, and is retained.
+versions of Muster could accept such a commit, and the producer's next marker would commit it. If
+the client uses transaction.version 1, its epoch does not change, so that such a commit looks like
+the first commit of the next transaction, and is retained.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class GroupReader:
         self._ended: dict[int, int] = {}
         """The highest producer epoch of the markers read so far, by producer id."""
         self._late: set[int] = set()
-        """The producers with a commit after the end of its transaction. Each producer is logged
-        once."""
+        """The producers with a commit after the end of the commit's transaction. Each producer is
+        logged once."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
         """Yields the runs of a batch, each with its base offset. Raises CorruptRecord."""
@@ -80,8 +80,8 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """Yields the runs of a transactional batch. Only committed offsets are pending; other
-        records apply at once."""
+        """Yields the runs of a transactional batch. Only committed offsets become pending; all
+        other records apply at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):

@@ -22,7 +22,7 @@ from coordinator.topics_image import TopicsImage
 
 GroupRuntime = Runtime[GroupShard, DroppedOffsets]
 HostedGroups = HostedShard[GroupShard]
-"""The groups of one partition of the offsets topic."""
+"""The shard for the groups of one partition of the offsets topic."""
 
 
 def _ignore(_: str) -> None:
@@ -41,7 +41,7 @@ def group_runtime(
     """Makes a runtime without shards.
 
     ``on_dropped`` is called with each deleted topic whose offsets all shards have dropped.
-    ``topics`` are those of the cluster, which all shards share.
+    ``topics`` is the image of the cluster's topics, which all shards share.
     """
     duties = partial(DroppedOffsets, on_dropped=on_dropped)
     kind = replace(GROUPS, new_core=partial(GroupShard, topics=topics))
@@ -49,7 +49,7 @@ def group_runtime(
 
 
 class TopicsOfGroups:
-    """Keeps the coordinator's image of the topics equal to the registry's."""
+    """Keeps the coordinator's image of the topics equal to the registry."""
 
     def __init__(self, registry: Registry) -> None:
         self.image = TopicsImage(map(_as_seen, registry.topics.values()))
@@ -57,7 +57,7 @@ class TopicsOfGroups:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Passes each change of a topic on to all loaded shards, from now on."""
+        """Starts to pass each change of a topic on to all loaded shards."""
         self._groups = groups
         self._registry.on_changed = self._changed
 

@@ -46,8 +46,8 @@ def runtime_settings(
     offsets_topic: Mapping[str, Any] | None = None,
     own_settings: Mapping[str, Mapping[str, str]] = _NO_SETTINGS,
 ) -> RuntimeSettings:
-    """Returns the settings of the runtime; ``offsets_topic`` has the topic's settings once it
-    exists, ``own_settings`` those of groups."""
+    """Returns the settings of the runtime; ``offsets_topic`` has the topic's settings once the
+    topic exists, and ``own_settings`` has the settings of groups."""
     groups = group_config(config, own_settings)
     codec: int | None = None
     level: int | None = None

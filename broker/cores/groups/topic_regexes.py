@@ -1,8 +1,8 @@
 """The regexes by which members of consumer groups subscribe (KIP-848), in RE2's syntax.
 
-RE2 matches in time linear in the name. Patterns are compiled with a bound on memory, and kept. A
-shard asks for the topics of its groups' regexes by an event; `RegexResolver` matches all names in
-slices and passes the topics back to the shard.
+RE2 matches in time that is linear in the length of the name. Patterns are compiled with a bound on
+memory, and cached. A shard requests the topics of its groups' regexes by an event; `RegexResolver`
+matches all names in slices and passes the topics back to the shard.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ if TYPE_CHECKING:
     from broker.cores.groups.runtime import GroupRuntime
 
 PATTERN_BYTES_MAX = 1 << 20
-"""Memory of one compiled pattern."""
+"""The maximum memory in bytes of one compiled pattern."""
 _PATTERNS_KEPT = 64
 _AGAIN_S = 1
-"""Seconds until a shard that takes no writes is checked again."""
+"""The delay in seconds before a shard that accepts no writes is checked again."""
 
 
 class TopicRegexes:
-    """Compiles regexes and keeps the ones used last."""
+    """Compiles regexes and caches the most recently used patterns."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, re2._Regexp | str] = OrderedDict()
-        """By regex: the compiled pattern, or why it does not compile."""
+        """The compiled pattern, or the reason why the regex can't be compiled, by regex."""
 
     def error(self, regex: str) -> str | None:
-        """Why the regex does not compile, in Kafka's words; None: it does."""
+        """Returns the reason, in Kafka's words, why the regex can't be compiled; None if it can be
+        compiled."""
         found = self._find(regex)
         return found if isinstance(found, str) else None
 
     def pattern(self, regex: str) -> re2._Regexp | None:
-        """The compiled pattern; None if the regex does not compile."""
+        """Returns the compiled pattern; None if the regex can't be compiled."""
         found = self._find(regex)
         return None if isinstance(found, str) else found
 
@@ -101,11 +102,11 @@ class RegexResolver:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Sets the runtime of the shards that ask."""
+        """Sets the runtime whose shards request resolutions."""
         self._groups = groups
 
     def observe(self, event: RegexesWanted) -> None:
-        """Begins a resolution."""
+        """Starts the resolution of the requested regexes."""
         self._spawn(self._resolve(event), "regexes of groups")
 
     async def _resolve(self, event: RegexesWanted) -> None:
@@ -126,8 +127,8 @@ class RegexResolver:
             self._groups.life.work(hosted, work)
 
     async def _match(self, event: RegexesWanted) -> dict[str, tuple[str, ...]]:
-        """Returns the matching topics of each regex; a topic deleted since then may be among
-        them."""
+        """Returns the matching topics of each regex, which may include a topic that was deleted
+        during the match."""
         slices = self._slicer.work("regexes of groups")
         found: dict[str, tuple[str, ...]] = {}
         names = list(self._topics.by_name)

@@ -1,1 +1,1 @@
-"""Transactional ids as a kind of core: their topic, their records, their markers."""
+"""Transactional ids as a kind of core: their topic, their records and their markers."""

@@ -1,11 +1,11 @@
-"""The duties of the shards of transactional ids: each load begins a leader epoch.
+"""The duties of the shards of transactional ids: each load starts a leader epoch.
 
 The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its markers:
 after a marker of this load, a partition rejects late markers of older loads
 (TRANSACTION_COORDINATOR_FENCED). A partition may have a marker of a higher epoch whose coordinator
-does not exist any more: the partition's data is from a Kafka cluster, ``__transaction_state`` is
-from a backup, or an operator wrote the marker. Then the shard begins an even higher epoch, in which
-its transactions end.
+no longer exists: the partition's data is from a Kafka cluster, ``__transaction_state`` is from a
+backup, or an operator wrote the marker. Then the shard starts an even higher epoch, in which its
+transactions end.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ logger = structlog.get_logger(__name__)
 
 
 class TransactionDuties:
-    """The duties of transactional ids; markers.py sends the markers."""
+    """The duties of transactional ids; `markers.py` sends their markers."""
 
     others_coordinate = False
-    """Whether another broker may have the later coordinator epoch; False in a standalone broker."""
+    """True if another broker may have the later coordinator epoch; False in a standalone broker."""
 
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
         self._above: dict[int, int] = {}
-        """By partition: the coordinator epoch that the partition's next epoch must exceed."""
+        """The coordinator epoch that the partition's next epoch must exceed, by partition."""
 
     def resume(self, unfinished: Any) -> None:
         """Does nothing, since the log has all unfinished work."""
@@ -44,10 +44,10 @@ class TransactionDuties:
         """Does nothing, since only the core has state."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Begins a leader epoch, which is first written to disk. Raises Superseded.
+        """Starts a leader epoch, which is first written to disk. Raises Superseded.
 
         If the epoch can't be written, the log accepts no writes: the next record fails, the shard
-        is loaded again, and this load begins the epoch before the shard serves.
+        is loaded again, and this load starts the epoch before the shard serves.
         """
         core = hosted.core
         above = self._above.get(hosted.index, -1)
@@ -60,7 +60,7 @@ class TransactionDuties:
         hosted.write_in_epoch()
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
-        """Whether a shard must begin an epoch above ``coordinator_epoch``, since a partition has
+        """True if a shard must start an epoch above ``coordinator_epoch``, since a partition has
         markers of that epoch.
 
         In a standalone broker the coordinator of the later epoch no longer exists. In a cluster

@@ -26,8 +26,8 @@ _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
 @slotted(frozen=True)
 class StableLater:
-    """Sent instead of `SendMarkers` if the Prepare record is in the log but is not stable in
-    time."""
+    """The reply that replaces `SendMarkers` if the Prepare record is in the log but is not stable
+    in time."""
 
     markers: SendMarkers
 

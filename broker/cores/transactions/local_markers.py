@@ -35,8 +35,8 @@ _NOT_SERVED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COOR
 
 
 class LocalMarkers:
-    """Implements `Destination` for the partitions of this broker; only the event loop's thread may
-    use it."""
+    """Implements `Destination` for partitions that this broker leads; only the event loop's thread
+    may use this class."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class LocalMarkers:
         errors: InternalErrors,
         timeout_ms: int = NEVER,
     ) -> None:
-        """``timeout_ms`` is the time for which a marker may wait for other in-sync replicas."""
+        """``timeout_ms`` is the maximum time in ms for which a marker waits for other in-sync
+        replicas."""
         self._registry = registry
         self._logs = logs
         self._groups = groups
@@ -59,11 +60,12 @@ class LocalMarkers:
         """Writes a marker; ``ticket`` gets an error code when the marker is stable, or can't become
         stable.
 
-        UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or must not have transactional
-        records, since only shards write the log of transactional ids. NOT_LEADER_OR_FOLLOWER:
-        another broker leads the partition. INVALID_PRODUCER_EPOCH and
-        TRANSACTION_COORDINATOR_FENCED (47, 52): the log's producer state rejects the marker. Other
-        errors are temporary.
+        - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or must not have transactional
+          records, since only shards write the log of transactional ids.
+        - NOT_LEADER_OR_FOLLOWER: another broker leads the partition.
+        - INVALID_PRODUCER_EPOCH (47) and TRANSACTION_COORDINATOR_FENCED (52): the log's producer
+          state rejects the marker.
+        - Other errors are temporary.
         """
         if topic == TRANSACTION_TOPIC:
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)
@@ -96,7 +98,8 @@ class LocalMarkers:
             ticket.take(UNKNOWN_SERVER_ERROR)
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """Returns the highest coordinator epoch of a producer's markers; -1 if it is unknown."""
+        """Returns the highest coordinator epoch of a producer's markers; -1 if no epoch is
+        known."""
         found = self._logs.get(topic, partition)
         producer = None if found is None else found.producers_of(producer_id).get(producer_id)
         return -1 if producer is None else producer.coordinator_epoch
@@ -124,8 +127,8 @@ class LocalMarkers:
 
 
 class _OffsetsEnded:
-    """The ticket of a marker in a group shard; maps the shard's error codes to error codes of a
-    partition."""
+    """The ticket of a marker in a group shard, which maps the shard's error codes to a partition's
+    error codes."""
 
     __slots__ = ("_ticket",)
 

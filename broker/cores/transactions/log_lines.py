@@ -28,7 +28,7 @@ from transactions.states import State
 logger = structlog.get_logger(__name__)
 
 DEBUG, INFO, WARNING = 10, 20, 30
-"""The levels of structlog."""
+"""The log levels of structlog."""
 _NAMED = 3
 _ABORTS = (Cause.TIMEOUT, Cause.ADMIN)
 

@@ -49,19 +49,18 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AT_ONCE = 16
-"""Maximum number of markers of one transaction, about 50 us each, that are sent before another
-transaction's markers."""
+"""Maximum number of markers of one transaction that are sent before the markers of another
+transaction; a marker takes about 50 us."""
 RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
-"""The longest pause in milliseconds before a partition that rejected its marker gets the marker
-again."""
+"""The longest pause in ms before a partition that rejected its marker is sent the marker again."""
 REPORT_AFTER = 5
-"""The number of failed rounds, some seconds in total, after which a log line reports the
-transaction."""
+"""The number of failed rounds after which a log line reports the transaction; these rounds take
+some seconds."""
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
-"""Error codes after which nothing is sent again: the marker is written, or the partition no longer
-exists."""
+"""Error codes after which the marker is not sent again: the marker is written, or the partition no
+longer exists."""
 
 
 class _Ticket:
@@ -71,11 +70,11 @@ class _Ticket:
 
     def __init__(self, take: Callable[[int], None]) -> None:
         self.take = take
-        """A method of the sender, which gets the reply: implements `Ticket.take`."""
+        """The sender's method that gets the reply; implements `Ticket.take`."""
 
 
 class MarkerSender:
-    """Sends markers; only the event loop's thread may use it."""
+    """Sends markers; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -93,15 +92,15 @@ class MarkerSender:
         self._spawn = spawn
         self._sendings: dict[str, Sending] = {}
         self._queue: deque[Sending] = deque()
-        """The transactions with markers to send now."""
+        """The transactions whose next markers can be sent now."""
         self._is_due = False
-        """Whether `ask_due` is scheduled for the next turn of the loop."""
+        """True if `ask_due` is scheduled for the next turn of the event loop."""
         self._worker: Task[None] | None = None
         self._stopped = False
 
     @property
     def sendings(self) -> Mapping[str, Sending]:
-        """The transactions whose markers are being sent, by transactional id."""
+        """Returns the transactions whose markers are being sent, by transactional id."""
         return self._sendings
 
     def late(self, transactional_id: str) -> tuple[Place, ...]:
@@ -110,9 +109,10 @@ class MarkerSender:
         return () if sending is None else sending.late
 
     def take(self, reply: SendMarkers | StableLater | int) -> None:
-        """Sends the markers of a Prepare record that is stable, or waits until it is stable.
+        """Sends the markers of a Prepare record that is stable, or waits until the record is
+        stable.
 
-        An error code means that the record is not in the log: nothing is sent.
+        If ``reply`` is an error code, the record is not in the log, and no markers are sent.
         """
         if isinstance(reply, int):
             return
@@ -136,8 +136,8 @@ class MarkerSender:
     ) -> None:
         """Waits until the Prepare record is stable, for as long as a slow disk takes.
 
-        If the shard was reloaded in between and the record is in its log, the shard has requested
-        the record's markers again.
+        If the shard was reloaded during the wait and the record is in its log, the shard has
+        requested the record's markers again.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
@@ -154,7 +154,7 @@ class MarkerSender:
                 await sending.over.wait()
 
     def stop(self) -> None:
-        """Stops sending; after the next start the shards request the markers again."""
+        """Stops sending markers; after the next start the shards request the markers again."""
         self._stopped = True
         for sending in self._sendings.values():
             if sending.timer is not None:
@@ -165,15 +165,16 @@ class MarkerSender:
     # -- a round: one marker to each partition
 
     def _ask(self, sending: Sending) -> None:
-        """Schedules a round after this turn's replies, at the latest in the next turn."""
+        """Schedules a round of markers after this turn's replies, at the latest in the next
+        turn."""
         self._queue.append(sending)
         if self._worker is None and not self._is_due:
             self._is_due = True
             get_running_loop().call_soon(self.ask_due)
 
     def ask_due(self) -> None:
-        """Begins the due rounds: directly within the turn's time allowance, the remaining ones in
-        slices.
+        """Starts the due rounds: directly within the turn's time allowance, and the remaining
+        rounds in slices.
 
         The turn calls this after its replies are sent. Therefore EndTxn is answered before its
         markers are written, but the markers are written before the client's next request arrives.
@@ -201,7 +202,8 @@ class MarkerSender:
             self._worker = None
 
     def _ask_some(self, sending: Sending) -> None:
-        """Sends the next `AT_ONCE` markers of a transaction, then queues it after the others."""
+        """Sends the next `AT_ONCE` markers of a transaction, and then moves the transaction to the
+        end of the queue."""
         if self._is_outdated(sending):
             return
         todo = sending.todo
@@ -252,11 +254,11 @@ class MarkerSender:
             self._later(sending, self._ask_again)
 
     def _give_way(self, sending: Sending) -> None:
-        """Leaves the transaction to another broker, since a partition has a marker of that broker's
-        later coordinator epoch.
+        """Stops sending a transaction's markers, since a partition has a marker of another broker
+        with a later coordinator epoch.
 
-        If this broker is elected again, its epoch is above that one, and it sends the markers
-        again.
+        If this broker is elected again, its epoch is higher than that epoch, and it sends the
+        markers again.
         """
         if sending.hosted.leader_epoch > sending.marker.coordinator_epoch:
             self._ask_again(sending)
@@ -272,7 +274,7 @@ class MarkerSender:
         self._later(sending, self._give_way)
 
     def _outrank(self, sending: Sending) -> None:
-        """Makes the shard begin an epoch above the epochs of the partitions that fenced its
+        """Makes the shard start an epoch above the epochs of the partitions that fenced its
         markers."""
         producer_id = sending.markers.producer_id
         known = [
@@ -319,8 +321,8 @@ class MarkerSender:
         """Handles the shard's reply to the reported result.
 
         A shard that is loaded again requests the markers again. A shard whose log is poisoned does
-        not, so it gets the result again. If the shard's record is only slow to become stable,
-        nothing is repeated: the record is in the log, and the next transaction may have begun.
+        not, so the result is reported again. If the shard's record is only slow to become stable,
+        nothing is repeated: the record is in the log, and the next transaction may have started.
         """
         if self._is_outdated(sending):
             return
@@ -332,7 +334,7 @@ class MarkerSender:
             sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """Whether the shard has requested the markers again, or was unloaded."""
+        """True if the shard has requested the markers again, or was unloaded."""
         transactional_id = sending.markers.transactional_id
         if self._sendings.get(transactional_id) is not sending:
             return True

@@ -15,7 +15,7 @@ from transactions.shard import TransactionShard
 
 TransactionRuntime = Runtime[TransactionShard, TransactionDuties]
 HostedTransactions = HostedShard[TransactionShard]
-"""The transactional ids of one partition of ``__transaction_state``."""
+"""The shard for the transactional ids of one partition of ``__transaction_state``."""
 
 
 def transaction_runtime(

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from broker.cores.transactions.runtime import HostedTransactions
 
 Place = tuple[str, int]
-"""Topic and index of a partition."""
+"""The topic and the index of a partition."""
 
 
 class Destination(Protocol):
-    """Writes markers to partitions of one leader: this broker, or another broker."""
+    """Writes markers to the partitions of one leader: this broker or another broker."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Writes a marker; ``ticket`` gets the partition's error code, immediately or later."""
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """Returns the highest coordinator epoch of a producer's markers; -1 if it is unknown."""
+        """Returns the highest coordinator epoch of a producer's markers; -1 if no epoch is
+        known."""
 
 
 class Sending:
@@ -60,21 +61,22 @@ class Sending:
             markers.rules,
         )
         self.todo: deque[Place] = deque()
-        """The partitions that get a marker in this round; partitions of the offsets topic are
-        first."""
+        """The partitions to which a marker is sent in this round; partitions of the offsets topic
+        are first."""
         self.waiting = 0
-        """The number of markers that are sent and not answered yet."""
+        """The number of markers that were sent and have no reply yet."""
         self.again: dict[Place, int] = {}
         """The partitions that failed in this round, with their error codes."""
         self.late: tuple[Place, ...] = ()
         """The partitions that failed in the last round."""
         self.refused = NONE
-        """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch; otherwise NONE."""
+        """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch than the marker;
+        otherwise NONE."""
         self.rounds = 0
         """The number of failed rounds."""
         self.timer: TimerHandle | None = None
         self.over = Event()
-        """Set when the transaction is complete."""
+        """An event that is set when the transaction is complete."""
         for topic, partitions in markers.partitions:
             places = [(topic, partition) for partition in partitions]
             if topic == OFFSETS_TOPIC:

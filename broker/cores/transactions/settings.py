@@ -14,7 +14,7 @@ from transactions.config import TransactionConfig
 from transactions.producer_ids import ProducerIds
 
 LOADS_AT_ONCE: Final = 10
-"""The number of concurrent loads. Each load begins a leader epoch on disk (duties.py), and
+"""The number of concurrent loads. Each load writes a leader epoch to disk (duties.py), and
 concurrent loads share the flushes: 50 partitions took 340 ms one after the other, and 25 ms
 concurrently."""
 
